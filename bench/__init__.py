@@ -1,1 +1,1 @@
-"""The harness: seeded worlds, lifts of real data, and what is measured over them."""
+"""The benchmark harness: seeded data generators, converted real data sets, scenarios and studies."""

@@ -1,9 +1,9 @@
-"""``cqels-opt bench adaptive-join``: the job of ``examples/`` under drift, next to Spark's adaptive execution and cost-based optimizer.
+"""``cqels-opt bench adaptive-join``: the job of ``examples/`` under drift, compared with Spark's own optimizers.
 
-Page views are joined with who follows the viewer and with what is on offer for the item. In one phase the viewers are famous and few of
-the items are on offer, in the next it is the other way round: what is joined first decides whether millions of rows are made that the
-second join throws away. The contenders take turns with every micro-batch of one streaming job, over the same cached tables, so that what
-else the machine does meets all of them; their answers are compared batch by batch before a time is shown.
+Page views are joined with the viewer's followers and with the item's offers. In one phase the viewers are famous and few items
+are on offer, in the next the opposite: the join order decides whether the first join produces millions of rows that the second
+one drops. The contenders alternate on every micro-batch of one streaming job, over the same cached tables, so that other load on
+the machine affects all of them; their answers are compared per batch before any time is shown.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SEED = 9
 PHASES = 4
 WARM_UP = 2
 CHECK = ("count(*) AS n", "sum(CAST(hash(item, follower, offer) AS LONG)) AS h")
-"""A digest of a batch's rows, in any order; computing it is every contender's sink."""
+"""An order-independent digest of a batch's rows; computing it is every contender's sink."""
 
 Batch: TypeAlias = Callable[[DataFrame, int], object]
 Digest: TypeAlias = "tuple[int, int | None]"
@@ -43,14 +43,14 @@ Digest: TypeAlias = "tuple[int, int | None]"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """``famous`` people (and items) have ``fanout`` followers (offers) each, ``ordinary`` ones one; batches a phase, views a batch."""
+    """``famous`` people (items) have ``fanout`` followers (offers), ``ordinary`` ones one; batches per phase, views per batch."""
 
     famous: int
     fanout: int
     ordinary: int
     batches: int
     views: int
-    matching: float = 0.02  # of the ordinary side: how many views have a partner at all
+    matching: float = 0.02  # share of the views whose key on the ordinary side has a partner
 
 
 FULL, QUICK = Size(200, 2_000, 600_000, 4, 2_000), Size(100, 1_000, 100_000, 2, 1_000)
@@ -58,7 +58,7 @@ FULL, QUICK = Size(200, 2_000, 600_000, 4, 2_000), Size(100, 1_000, 100_000, 2, 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Milliseconds and digests of the batches in order; the plans of ``adaptive`` by batch; how often a plan of its own changed."""
+    """Milliseconds and digests of the batches in order; the plans of ``adaptive`` by batch; the number of plan switches."""
 
     milliseconds: tuple[float, ...]
     digests: tuple[Digest, ...]
@@ -76,7 +76,7 @@ class Tables:
 
 # ------------------------------------------------------------------ data
 def make(folder: Path, size: Size) -> None:
-    """The tables and the views, a file a micro-batch."""
+    """Writes the tables and the views, one file per micro-batch."""
     random = np.random.default_rng(SEED)
     for name, one, many in (("follows", "who", "follower"), ("offers", "item", "offer")):
         keys = np.concatenate([np.repeat(np.arange(size.famous), size.fanout), size.famous + np.arange(size.ordinary)])
@@ -87,11 +87,11 @@ def make(folder: Path, size: Size) -> None:
         who, item = (famous, ordinary) if phase(number, size) == 0 else (ordinary, famous)
         path = folder / "views" / f"{number:04d}.parquet"
         _write(path, {"who": who, "item": item})
-        os.utime(path, (number, number))  # Spark takes files in the order of their times, which would be one and the same
+        os.utime(path, (number, number))  # Spark orders files by their times, which would be equal
 
 
 def phase(number: int, size: Size) -> int:
-    """Which side is famous in a batch: 0 the viewers, 1 the items."""
+    """The side that is famous in a batch: 0 the viewers, 1 the items."""
     return number // size.batches % 2
 
 
@@ -103,20 +103,20 @@ def _write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
 # ------------------------------------------------------------------ contenders
 @dataclass(slots=True)
 class Sink:
-    """Takes the digest of each batch."""
+    """Collects the digest of each batch."""
 
     digests: list[Digest] = field(default_factory=list)
 
     def __call__(self, rows: DataFrame, number: int) -> None:
-        """Computes the rows of a batch."""
+        """Computes the rows of a batch and their digest."""
         found = rows.selectExpr(*CHECK).collect()[0]
         self.digests.append((found["n"], found["h"]))
 
 
 def _plain(tables: Tables, sink: Sink, counted: bool = False, size: Size | None = None) -> Batch:
-    """The job as it is written; with a ``size`` in the order that is the right one for each phase.
+    """The plain job; with a ``size``, in the best join order of each phase.
 
-    ``counted``: the views are kept and counted beforehand, without which the cost-based optimizer knows nothing of them.
+    ``counted``: the views are persisted and counted first, because the cost-based optimizer otherwise has no statistics for them.
     """
 
     def batch(views: DataFrame, number: int) -> None:
@@ -142,7 +142,7 @@ def _adaptive(tables: Tables, sink: Sink, plan: str) -> JoinRun:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A job, and how many of the settings of :data:`PLANNER`, adaptive execution first, it has on."""
+    """A job, and the number of settings of :data:`PLANNER`, adaptive execution first, that are on."""
 
     job: Callable[[Tables, Sink, Size], Batch]
     planner: int
@@ -156,12 +156,12 @@ CONTENDERS: Mapping[str, Contender] = {
     "AQE and CBO": Contender(lambda tables, sink, size: _plain(tables, sink, counted=True), len(PLANNER)),
     "hindsight": Contender(lambda tables, sink, size: _plain(tables, sink, size=size), 1),
 }
-"""``hindsight`` is the plain job with adaptive execution and, in each phase, the order that is the right one."""
+"""``hindsight`` is the plain job with adaptive execution and the best join order of each phase."""
 
 
 @dataclass(slots=True)
 class Turns:
-    """A job for ``foreachBatch`` in which the contenders take turns with every micro-batch, each time another one first."""
+    """A ``foreachBatch`` function in which the contenders alternate on every micro-batch, with a rotating start."""
 
     jobs: Mapping[str, Batch]
     batches: int
@@ -170,7 +170,7 @@ class Turns:
     progress: Console = field(default_factory=lambda: Console(stderr=True, highlight=False))
 
     def __call__(self, views: DataFrame, number: int) -> None:
-        """Each contender's time of a batch."""
+        """Runs and times each contender on a batch."""
         names = [*self.jobs]
         for name in names[number % len(names) :] + names[: number % len(names)]:
             on = PLANNER[: CONTENDERS[name].planner]
@@ -186,7 +186,7 @@ class Turns:
 
 
 def _take_turns(folder: Path, size: Size) -> None:
-    """All contenders in one JVM, which is this process's own; leaves what it took."""
+    """Runs all contenders in this process with its own JVM, and writes the result."""
     SETTINGS["spark.driver.memory"] = "4g"  # before the JVM starts
     spark = make_session(None, folder)
     tables = Tables(*(_table(spark, folder / "data", name) for name in ("follows", "offers")))
@@ -215,7 +215,7 @@ def _table(spark: SparkSession, data: Path, name: str) -> DataFrame:
 
 # ------------------------------------------------------------------ the study
 def study(quick: bool) -> dict[str, Any]:
-    """Milliseconds a batch of each contender, the answers compared."""
+    """Milliseconds per batch of each contender, after comparing the answers."""
     size = QUICK if quick else FULL
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
         folder = Path(scratch)

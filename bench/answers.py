@@ -1,4 +1,4 @@
-"""Answers as bags, so that contenders of different kinds can be compared: digests of files, and :class:`Bag`, by time."""
+"""Answers as bags, to compare contenders of different kinds: digests of files, and :class:`Bag`, by time."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from pathlib import Path
 from typing import TypeAlias
 
 Answer: TypeAlias = "tuple[int, Mapping[str, object]]"
-"""An answer's time, and the value of each variable that is bound: an IRI without brackets, the text of a literal."""
+"""The time of an answer, and the value of each bound variable: an IRI without brackets, the text of a literal."""
 
 _MODULUS = 1 << 128
 
 
 @dataclass(slots=True)
 class Bag:
-    """Answers, counted and digested by their time; so that of one who has not come to the end what is there can be compared."""
+    """Answers, counted and digested by time, so that the answers of an unfinished run can be compared up to a time."""
 
     counts: dict[int, int] = field(default_factory=dict)
     digests: dict[int, int] = field(default_factory=dict)
 
     def add(self, answers: Iterable[Answer]) -> None:
-        """Takes answers, in any order."""
+        """Adds answers, in any order."""
         for time, values in answers:
             self.counts[time] = self.counts.get(time, 0) + 1
             self.digests[time] = (self.digests.get(time, 0) + _number(_row(time, values))) % _MODULUS
 
     @property
     def total(self) -> int:
-        """How many answers there are."""
+        """The number of answers."""
         return sum(self.counts.values())
 
     def difference(self, other: Bag, upto: int | None = None) -> str | None:
-        """The first time, of those up to ``upto``, at which both differ, in words; None where they are the same."""
+        """Describes the first time up to ``upto`` at which both differ; None if they are equal."""
         for time in sorted(self.counts.keys() | other.counts.keys()):
             if upto is not None and time > upto:
                 return None
@@ -46,16 +46,16 @@ class Bag:
 
 
 def answers_of_lines(lines: Iterable[str]) -> Iterator[Answer]:
-    """The engine's lines of JSON as answers."""
+    """The engine's JSON lines as answers."""
     for row in map(json.loads, lines):
         yield row["time"], {name: term["value"] for name, term in row["bindings"].items()}
 
 
 def answers_of_folders(answers: Path, standing: bool) -> Iterator[Answer]:
-    """The answers in the JSON files of a rival's job, a folder a micro-batch; where they are all that stand at an instant, the new ones.
+    """The answers in the JSON files of a rival's job, one folder per micro-batch; with ``standing``, only the new ones.
 
-    A job over NOW puts out all answers of each instant at which elements are. What ISTREAM does not give, since the instant before it had
-    as many of these already, is a few rows in a million, and is taken away here and not by the jobs: they are not charged for it.
+    A job over NOW emits all answers of each instant with elements. ISTREAM omits the answers that the previous instant already
+    had, a few rows in a million; they are removed here, so that the jobs are not charged for it.
     """
     by_time: dict[int, Counter[tuple[tuple[str, object], ...]]] = defaultdict(Counter)
     for file in sorted(answers.glob("batch=*/*.json")):
@@ -69,19 +69,19 @@ def answers_of_folders(answers: Path, standing: bool) -> Iterator[Answer]:
 
 
 def digest_of_answers(path: Path) -> str:
-    """The digest of the engine's answers, as rivals write them: the time and the value of each variable."""
+    """The digest of the engine's answers in the form of rivals: the time and the value of each variable."""
     with path.open(encoding="utf-8") as lines:
         return _digest(_row(time, values) for time, values in answers_of_lines(lines))
 
 
 def digest_of_lines(path: Path) -> str:
-    """The digest of the engine's answers as they are written: for runs of the engine next to each other, and many answers."""
+    """The digest of the engine's answers as written, for comparing runs of the engine with many answers."""
     with path.open("rb") as lines:
         return _digest(lines)
 
 
 def digest_of_folders(answers: Path, standing: bool) -> tuple[int, str]:
-    """How many answers there are in the JSON files of a rival, see :func:`answers_of_folders`, and their digest."""
+    """The number of answers in the JSON files of a rival, see :func:`answers_of_folders`, and their digest."""
     bag = Bag()
     bag.add(answers_of_folders(answers, standing))
     return bag.total, f"{sum(bag.digests.values()) % _MODULUS:032x}"

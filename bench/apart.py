@@ -1,4 +1,4 @@
-"""Runs in processes of their own: pinned to some cores, and such as can be killed."""
+"""Runs in separate processes: pinned to some cores, and killable."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ SPAWN = multiprocessing.get_context("spawn")
 
 
 def empty_folder(path: Path) -> Path:
-    """A new folder in place of what was there."""
+    """A new, empty folder that replaces an existing one."""
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     return path
 
 
 def start(function: Callable[..., None], *arguments: Any, cores: int | None = None) -> BaseProcess:
-    """Begins a function of a module in a new process, which leads a group of its own; ``cores`` are all that it may use."""
-    process = SPAWN.Process(target=_run, args=(function, arguments, cores), daemon=True)  # ends with this one
+    """Starts a module's function in a new process, the leader of its own process group; ``cores`` limits its processors."""
+    process = SPAWN.Process(target=_run, args=(function, arguments, cores), daemon=True)  # ends with this process
     process.start()
     return process
 
 
 def wait(process: BaseProcess) -> None:
-    """Waits for the end; a failure there is one here."""
+    """Waits for the end; raises RunError if the process failed."""
     process.join()
     if process.exitcode:
         raise RunError(f"a run in a process of its own failed (exit code {process.exitcode})")
 
 
 def kill(process: BaseProcess) -> None:
-    """``kill -9`` of the process and of all that it has started: Spark's JVM, and so the JVM's Python workers."""
+    """``kill -9`` of the process and of all processes that it started: Spark's JVM and thus its Python workers."""
     assert process.pid is not None
     os.killpg(process.pid, signal.SIGKILL)
     process.join()

@@ -1,7 +1,7 @@
-"""How long plans really take, next to what they were estimated to cost: with the committed constants and with this machine's.
+"""Measured execution times compared with estimated costs, with the committed constants and with this machine's.
 
-The report's Q1 to Q4 and their primed forms run without Spark over the generated world, under several plan modes. Each block of joins of
-a batch is run again and timed, the least processor time of a few runs counting; its cost was estimated when the plans were chosen.
+The report's Q1 to Q4 and their primed forms run without Spark over the generated world, under several plan modes. Each block of
+joins of a batch is repeated and timed, with the least CPU time of a few runs; its cost was estimated when the plans were chosen.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ REPEATS = 3
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """The joins of one block in one batch: the seconds that they took, and their costs by the name of the constants.
+    """The joins of one block in one batch: their measured seconds, and their costs by the name of the constants.
 
-    ``estimated`` is from the estimated rows, as the plans were chosen; ``seen`` from the rows that the operators then gave.
+    ``estimated`` is from the estimated rows when the plans were chosen; ``seen`` from the operators' observed rows.
     """
 
     query: str
@@ -67,7 +67,7 @@ class Timed:
 
 
 class _TimingRunner(LocalRunner):
-    """Times the joins of each block before it does the batch."""
+    """Times the joins of each block before it runs the batch."""
 
     def __init__(self, query: str, mode: str, contenders: Mapping[str, Constants]) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class _TimingRunner(LocalRunner):
 
 
 def _costs(planner: BlockPlanner, observed: Observed, constants: Constants) -> tuple[float, float]:
-    """The cost of a block's plans under other constants, all delta sources together: with estimated rows, and with those seen."""
+    """The cost of a block's plans under other constants, summed over delta sources: with estimated and with observed rows."""
     memo, model = planner.optimizer.memo, SecondsCost(constants)
     own, memo.model = memo.model, model
     memo.recost_everything()
@@ -113,7 +113,7 @@ def _costs(planner: BlockPlanner, observed: Observed, constants: Constants) -> t
 def _priced(
     plan: Plan, after: Mapping[frozenset[str], float], optimizer: Optimizer, source: str, model: SecondsCost
 ) -> tuple[float, frozenset[str], float]:
-    """(cost, what it covers, rows) of a part of a plan whose operators gave these rows."""
+    """(cost, covered relations, rows) of a part of a plan, from the observed rows of its operators."""
     if isinstance(plan, Scan):
         covers = frozenset([plan.relation])
         rows = after[covers]
@@ -143,7 +143,7 @@ def _least_seconds(run: Callable[[], Observed]) -> tuple[float, Observed]:
 
 
 def timed(folder: Path, contenders: Mapping[str, Constants], authors: int, rate: int, seconds: int) -> Iterator[Timed]:
-    """Every block of every batch of the queries, over a world of so many authors and so many elements a second."""
+    """All blocks of all batches of the queries, over a world with this number of authors and of elements per second."""
     files = social(folder, authors=authors, elements=rate * seconds, rate=float(rate), phases=DRIFT, stream_format="parquet")
     failures = Failures(skip=False)
     sources = [StaticSource(files.static, None), StaticSource(files.places, PLACES_GRAPH)]
@@ -195,7 +195,7 @@ def study(folder: Path, quick: bool) -> dict[str, Any]:
 
 
 def _summary(found: Sequence[float]) -> dict[str, float]:
-    """``error`` is the median factor by which an estimate misses, either way."""
+    """The summary of ratios; ``error`` is the median factor of the estimation error in either direction."""
     ratios = np.array(found)
     off = np.maximum(ratios, 1 / ratios)
     return {

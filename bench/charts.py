@@ -1,4 +1,4 @@
-"""Pictures as plain SVG: grouped bars and lines on logarithmic scales. Colours are CSS classes, for light and for dark."""
+"""Charts as plain SVG: grouped bars and lines on logarithmic scales. Colours are CSS classes, for light and dark mode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLOURS = 10
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar: its height, how much of it is shaded from the bottom up, and what is said of it on hover and to screen readers."""
+    """A bar: its height, the height of its shaded lower part, and its label on hover and for screen readers."""
 
     value: float
     shaded: float | None
@@ -24,7 +24,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A logarithmic scale from values to places."""
+    """A logarithmic scale from values to positions."""
 
     low: float
     high: float
@@ -32,20 +32,20 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """The place of a value; what is less than the scale has lies at its foot."""
+        """The position of a value; values below the scale are at its start."""
         share = (math.log10(max(value, self.low)) - math.log10(self.low)) / (math.log10(self.high) - math.log10(self.low))
         return self.begin + share * (self.end - self.begin)
 
     @property
     def ticks(self) -> list[float]:
-        """The powers of ten, and where there are few the steps between."""
+        """The powers of ten, and steps between them if there are few."""
         first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
         steps = (1, 2, 5) if last - first < 3 else (1,)
         return [s * 10**e for e in range(first - 1, last + 1) for s in steps if self.low <= s * 10**e <= self.high * 1.0001]
 
 
 def _decades(values: Sequence[float]) -> tuple[float, float]:
-    """A range that holds the values, and is wider than nothing."""
+    """A non-empty range that contains the values."""
     low, high = min(values), max(values)
     if high / low < 3:
         return low / 2, high * 2
@@ -53,7 +53,7 @@ def _decades(values: Sequence[float]) -> tuple[float, float]:
 
 
 def bars(groups: Mapping[str, Mapping[str, Bar]], names: Sequence[str], unit: str, title: str) -> str:
-    """Groups of bars, one a name, on a logarithmic scale; no bar where a group lacks a name."""
+    """Groups of bars, one bar per name, on a logarithmic scale; no bar where a group lacks a name."""
     values = [v for group in groups.values() for bar in group.values() for v in (bar.value, bar.shaded or bar.value) if v > 0]
     if not values:
         return ""
@@ -81,7 +81,7 @@ def _bar(bar: Bar, x: float, width: float, scale: Scale, colour: int) -> str:
 
 
 def lines(series: Mapping[str, Mapping[float, float]], unit: str, title: str, below: str) -> str:
-    """Lines over two logarithmic scales."""
+    """Lines on two logarithmic scales."""
     points = [(x, y) for line in series.values() for x, y in line.items() if x > 0 and y > 0]
     if not points:
         return ""
@@ -109,7 +109,7 @@ def _tick(x: float, y: float, text: str) -> str:
 
 
 def short(value: float) -> str:
-    """A number on a scale, of few characters."""
+    """A short number for a scale."""
     for size, letter in ((1e9, "G"), (1e6, "M")):
         if value >= size:
             return f"{value / size:g}{letter}"

@@ -1,7 +1,7 @@
-"""What checksums cost of a batch, without Spark: ``python -m cqels_opt.bench.checksums [ELEMENTS [BATCHES]]``.
+"""Measures the share of checksums in a batch, without Spark: ``python -m cqels_opt.bench.checksums [ELEMENTS [BATCHES]]``.
 
-The clock of the process runs in each function of :mod:`cqels_opt.storage.checksum` that hashes, verifies, or looks whether a file has been
-verified; what is printed is their share of the CPU time of all batches, with answers and trace in files.
+It times each function of :mod:`cqels_opt.storage.checksum` that hashes, verifies, or checks whether a file has been verified, and
+prints their share of the CPU time of all batches, with answers and trace in files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cqels_opt.windows.replay import BatchSize
 
 
 class Stopwatch:
-    """The seconds in some functions, those inside each other once, and the bytes that were hashed."""
+    """The seconds in some functions, counting nested calls once, and the number of hashed bytes."""
 
     def __init__(self) -> None:
         self.seconds, self._depth = 0.0, 0

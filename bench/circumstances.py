@@ -1,4 +1,4 @@
-"""What figures hang on beside the code: the machine, and the versions of what runs."""
+"""The environment of a measurement: the machine, and the versions of the software."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGES = ("cqels-opt", "pyspark", "pyarrow", "numpy", "pandas", "duckdb", "pyo
 
 
 def circumstances(*packages: str) -> dict[str, Any]:
-    """The machine, and the versions of packages (without names: of all that contenders use), for the JSON of a study."""
+    """The machine, and the versions of packages (default: all that contenders use), for the JSON of a study."""
     return {"machine": machine(), "versions": versions(packages or PACKAGES)}
 
 
@@ -34,20 +34,20 @@ def machine() -> dict[str, Any]:
 
 
 def megabytes(what: str) -> float:
-    """Memory of this process by its name in Linux: ``VmHWM`` the greatest resident, ``RssAnon`` its own, ``RssFile`` mapped files."""
+    """Memory of this process (MB) by its name in Linux: ``VmHWM`` peak, ``RssAnon`` anonymous, ``RssFile`` mapped files."""
     with Path("/proc/self/status").open(encoding="ascii") as file:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith(f"{what}:"))
 
 
 def versions(packages: tuple[str, ...]) -> dict[str, str | None]:
-    """Versions by package; None for one that is not installed. With ``commit``, where the code lies in a git repository."""
+    """Versions by package; None if not installed. Includes ``commit`` if the code is in a git repository."""
     found: dict[str, str | None] = {}
     for name in packages:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
             found[name] = None
-    found["commit"] = _said("git", "-C", str(Path(__file__).resolve().parent), "describe", "--always", "--dirty")
+    found["commit"] = _output_of("git", "-C", str(Path(__file__).resolve().parent), "describe", "--always", "--dirty")
     return found
 
 
@@ -63,11 +63,11 @@ def _processor() -> str:
 def _java() -> int | None:
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else "java"
-    return major_version(_said(command, "-version") or "")
+    return major_version(_output_of(command, "-version") or "")
 
 
-def _said(command: str, *words: str) -> str | None:
-    """What a program prints; None where it is not there or fails."""
+def _output_of(command: str, *words: str) -> str | None:
+    """The output of a program; None if it does not exist or fails."""
     found = shutil.which(command)
     if found is None:
         return None

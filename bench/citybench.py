@@ -1,11 +1,11 @@
-"""CityBench (Ali, Gao, Mileo, ISWC 2015) from its folder: the observations of Aarhus as streams of graphs, and its sensors as static data.
+"""CityBench (Ali, Gao, Mileo, ISWC 2015): the observations of Aarhus as streams of graphs, its sensors as static data.
 
-The folder has ``streams/*.stream`` and ``static/SensorRepository.n3``, each perhaps as ``.gz``; it is no part of the project. A row
-becomes an observation for each property that its service observes, as the benchmark's own harness makes it::
+The benchmark's folder has ``streams/*.stream`` and ``static/SensorRepository.n3``, optionally with ``.gz``; it is not part of the
+project. A row becomes an observation for each property that its service observes, as in the benchmark's own harness::
 
     <obs> a ssn:Observation ; ssn:observedBy <service> ; ssn:observedProperty <property> ; sao:hasValue 52 .
 
-A row's observations are one element, at the row's time.
+The observations of a row are one element, at the row's time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DOUBLE = "http://www.w3.org/2001/XMLSchema#double"
 
 Row = Mapping[str, str]
 
-POLLUTANTS = ("ozone", "particullate_matter", "carbon_monoxide", "sulfure_dioxide", "nitrogen_dioxide")  # as the data spell them
+POLLUTANTS = ("ozone", "particullate_matter", "carbon_monoxide", "sulfure_dioxide", "nitrogen_dioxide")  # spelled as in the data
 
 VALUES: Mapping[str, Callable[[Row], float]] = {
     "AvgSpeed": lambda row: float(row["avgSpeed"]),
@@ -44,7 +44,7 @@ VALUES: Mapping[str, Callable[[Row], float]] = {
     "WindSpeed": lambda row: float(row["wspdm"]),
     "API": lambda row: max(float(row[name]) for name in POLLUTANTS),
 }
-"""What a property's value is in a row, by the class of the property; observations of others are left out."""
+"""The value of a property in a row, by the class of the property; other properties are omitted."""
 TIMES = ("TIMESTAMP", "timestamp", "updatetime")
 
 
@@ -57,9 +57,9 @@ def lift(
     since: str | None = None,
     rows: int | None = None,
 ) -> Data:
-    """Some of the streams, by their names, of the benchmark's folder ``source`` (default: the data set ``citybench``).
+    """The named streams from the benchmark's folder ``source`` (default: the data set ``citybench``).
 
-    ``since``, a date, leaves out what is before it; ``rows`` keeps only so many of each.
+    ``since``, a date, omits earlier rows; ``rows`` limits each stream.
     """
     place = request.folder / source if source is not None else real_data("citybench")
     begin = _time(since, "data.since") if since is not None else None
@@ -91,7 +91,7 @@ def _opened(path: Path) -> TextIO:
 
 
 def _static(repository: Path, to: Path) -> dict[str, dict[str, str]]:
-    """Writes the sensors as N-Triples; returns for each service its properties with their classes."""
+    """Writes the sensors as N-Triples; returns the properties of each service with their classes."""
     store = ox.Store()
     with _opened(repository) as file:
         store.load(file.read(), ox.RdfFormat.N3)
@@ -106,7 +106,7 @@ def _static(repository: Path, to: Path) -> dict[str, dict[str, str]]:
 
 
 def _stream(path: Path, name: str, properties: Mapping[str, str], to: Path, begin: int | None, rows: int | None) -> int:
-    """Writes a stream, in order of time; returns its number of elements."""
+    """Writes a stream in time order; returns its number of elements."""
     columns: dict[str, list[Any]] = {key: [] for key in "spotg"}
     number = 0
     for number, (t, row) in enumerate(sorted(_rows(path, begin, rows), key=lambda item: item[0]), 1):
@@ -132,7 +132,7 @@ def _stream(path: Path, name: str, properties: Mapping[str, str], to: Path, begi
 
 
 def _value(path: Path, number: int, row: Row, kind: str) -> float | None:
-    """What a row says of a property; None where it says nothing (an empty cell), or we do not know how it would."""
+    """The value of a property in a row; None for an empty cell or an unknown class."""
     if kind not in VALUES:
         return None
     try:
@@ -157,7 +157,7 @@ def _rows(path: Path, begin: int | None, most: int | None) -> Iterator[tuple[int
 
 
 def _time(text: str, place: str) -> int:
-    """Milliseconds of a time without a zone, which is UTC."""
+    """The milliseconds of a time without a zone, which is UTC."""
     try:
         return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
     except ValueError as error:

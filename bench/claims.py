@@ -1,4 +1,4 @@
-"""What the report's §6.2 states and the project's goals, next to what an evaluation measured."""
+"""The statements of the report's §6.2 and the project's goals, compared with the measurements of an evaluation."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ OVER_STATIC = 2.0
 GROWTH = 3.0
 """The goal for 5,000 instances: ratio to 10 instances."""
 SLACK = 0.9
-"""A ratio of the report holds from nine tenths of it on: it is read off a picture, rounded, from other machines and other data."""
+"""A ratio of the report counts as reproduced from 0.9 of it: it is read off a figure, rounded, from other machines and data."""
 
 JOINS = ("execute", "optimize")
-"""The phases that evaluate: without reading elements in, and without what is written for a restart."""
+"""The phases of evaluation, without ingest and commit."""
 
 _FLOOR = (
     "At these rates the joins are a small part of a batch: the engine also writes slots and a commit record, so that a kill loses nothing, "
@@ -43,7 +43,7 @@ _DECIDING = "At this batch size the optimizer saves only a few milliseconds of j
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement, what the report says (or the goal), what was measured, whether it holds, and why not."""
+    """A statement with the report's value (or the goal), the measured value, whether it holds, and otherwise the reason."""
 
     text: str
     published: str
@@ -53,7 +53,7 @@ class Claim:
 
 
 def claims(report: Mapping[str, Any]) -> list[Claim]:
-    """All that can be said from the sections that are there."""
+    """All claims for which the report has sections."""
     found: list[Claim] = []
     for section in report["sections"]:
         if section["scenario"] == FIGURE_5:
@@ -71,7 +71,7 @@ def claims(report: Mapping[str, Any]) -> list[Claim]:
 def over(
     section: Mapping[str, Any], query: str, one: str, other: str, phases: Sequence[str] = (), statistic: str = "median"
 ) -> float | None:
-    """How many times as long ``one`` takes as ``other``: the geometric mean over rates; with ``phases`` of these alone."""
+    """The ratio of the times of ``one`` and ``other``: the geometric mean over rates, optionally of some ``phases`` only."""
     return _mean(_ratios(section, query, one, other, phases, statistic))
 
 

@@ -1,8 +1,8 @@
-"""What a batch would take on a cluster: an estimate from one core's figures and the constants of the cost model, with its assumptions.
+"""Estimates the time of a batch on a cluster from single-core measurements and the constants of the cost model.
 
-Work a row is shared evenly by all cores (hash-partitioned shares, no skew). The driver's work a row is not shared: it merges the counts
-of all tasks. Each stage is a job's floor and one more message a task; what is shuffled crosses the network once, at the sum of all
-nodes' rates. Stores and slots are at hand on every node.
+Assumptions: work per row is balanced over all cores (hash-partitioned shares, no skew). The driver's work per row, merging the
+counts of all tasks, is not parallel. Each stage costs a job's overhead and one message per task; shuffled rows cross the network
+once, at the sum of all nodes' rates. Stores and slots are local on every node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Machines: their number, the cores of each, bytes a second of each one's network, and seconds that starting a task takes."""
+    """Machines: their number, cores, network bytes per second of each, and the seconds to start a task."""
 
     nodes: int = 50
     cores: int = 8
@@ -35,13 +35,13 @@ class Cluster:
 
 
 ROW_BYTES = 64
-"""A binding of four variables, with its interval and multiplicity."""
+"""A binding of four variables with its interval and multiplicity."""
 
 
 def fitted(elements: Sequence[int], seconds: Sequence[float], driver: Sequence[float]) -> Cost:
-    """The costs that explain batches of several sizes on one core, by least squares; ``driver`` is the part of ``seconds`` on the driver.
+    """The costs that fit batches of several sizes on one core, by least squares; ``driver`` is the driver's part of ``seconds``.
 
-    Of one size nothing can be told apart: then no cost is fixed.
+    With a single size the fixed cost cannot be determined and is 0.
     """
     n, s, d = (np.asarray(values, np.float64) for values in (elements, seconds, driver))
     own = float((d / n).mean())
@@ -52,9 +52,9 @@ def fitted(elements: Sequence[int], seconds: Sequence[float], driver: Sequence[f
 
 
 def seconds(cost: Cost, elements: int, cluster: Cluster, constants: Constants, shuffled: int = 0) -> float:
-    """Seconds of a batch on a cluster; ``shuffled`` rows go to where they are joined."""
+    """Seconds of a batch on a cluster; ``shuffled`` is the number of shuffled rows."""
     slots = cluster.nodes * cluster.cores
-    stages = 3 if shuffled else 2  # ingest and evaluate; and the answers behind a shuffle
+    stages = 3 if shuffled else 2  # ingest, evaluate, and with a shuffle the answers
     fixed = cost.fixed + stages * slots * cluster.task + (constants.stage if shuffled else 0.0)
     moved = shuffled * (constants.shuffle / slots + ROW_BYTES / (cluster.network * cluster.nodes))
     return fixed + elements * (cost.row / slots + cost.driver) + moved

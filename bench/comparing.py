@@ -1,4 +1,4 @@
-"""Runs a declared scenario: its data, its tasks, who is compared on them; and what came of it as JSON."""
+"""Runs a declared scenario (its data, tasks and contenders) and returns a JSON report."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Passes:
 
 
 def compare(scenario: Scenario, more: Sequence[Given] = (), quick: bool = False, spark: bool = True) -> dict[str, Any]:
-    """Runs everything, and gives the report. RunError where contenders do not agree; nothing is reported then.
+    """Runs the scenario and returns the report. RunError, and no report, if contenders disagree.
 
-    Without ``spark`` those that need it are left out.
+    Without ``spark``, contenders that need it are omitted.
     """
     contenders = [c for c in find(scenario.contenders, more) if spark or not c.spark]
     check_names(contenders)
@@ -52,13 +52,13 @@ def compare(scenario: Scenario, more: Sequence[Given] = (), quick: bool = False,
         worlds = _Worlds(scenario, Path(scratch))
         descriptions, found = {}, list[Passes]()
         for case in scenario.cases():
-            step(f"data {_said(case)}".strip())
+            step(f"data {_case_text(case)}".strip())
             data, tasks = worlds.tasks(case)
-            descriptions[_said(case)] = data.description
+            descriptions[_case_text(case)] = data.description
             for name, task in tasks.items():
                 runs = []
                 for turn in range(scenario.repetitions):
-                    step(f"{name} {_said(case)}, all that take turns")
+                    step(f"{name} {_case_text(case)}, all that take turns")
                     own = [contender for contender in contenders if not contender.apart]
                     runs.append(in_turns(own, task, Path(scratch) / "runs", scenario.limit, turn))
                 found += [Passes(case, name, task, same) for same in zip(*runs)]
@@ -68,13 +68,13 @@ def compare(scenario: Scenario, more: Sequence[Given] = (), quick: bool = False,
             todo = [(case, name, worlds.tasks(case)[1][name]) for name in scenario.queries for case in scenario.cases()]
             runs_apart = by_itself(contender, more, [task for *_, task in todo], Path(scratch) / "runs")
             found += [Passes(case, name, task, (run,)) for (case, name, task), run in zip(todo, runs_apart)]
-            _check(found)  # not at the end alone: the next ones may take long
+            _check(found)  # not only at the end, because the next runs may take long
         _check(found, ended=True)
         return _report(scenario, contenders, found, descriptions, quick)
 
 
 class _Worlds:
-    """The data and tasks of each case, made once; static data that are the same are loaded once."""
+    """The data and tasks of each case, created once; equal static data are loaded once."""
 
     def __init__(self, scenario: Scenario, folder: Path) -> None:
         self.scenario, self.folder = scenario, folder
@@ -82,8 +82,8 @@ class _Worlds:
         self._stores: dict[str, Path] = {}
 
     def tasks(self, case: Case) -> tuple[Data, dict[str, Task]]:
-        """The data of a case, and a task a query."""
-        key = _said(case)
+        """The data of a case, and its tasks by query."""
+        key = _case_text(case)
         if key not in self._made:
             place = self.folder / f"case-{len(self._made)}"
             stream = self.scenario.stream
@@ -97,7 +97,7 @@ class _Worlds:
         return self._made[key]
 
     def _static(self, data: Data) -> Path:
-        """The folder of what is made of the static data, with their store in it."""
+        """The folder for artifacts of the static data, including their store."""
         digest = hashlib.sha256()
         for name, path in [*(("", path) for path in data.static), *sorted(data.graphs.items())]:
             digest.update(name.encode())
@@ -137,15 +137,15 @@ class _Worlds:
         )
 
 
-def _said(case: Case) -> str:
-    """A case in words."""
+def _case_text(case: Case) -> str:
+    """A case as text."""
     parts = [f"at {case.rate:,g}/s"] if case.rate is not None else []
     return ", ".join([*parts, *(f"{key} {value}" for key, value in case.varied.items())])
 
 
 @contextmanager
 def _progress(scenario: Scenario, contenders: Sequence[Contender]) -> Iterator[Any]:
-    """Tells what is being done, to a terminal alone. Yields what is called with each step."""
+    """Reports progress, only to a terminal. Yields a function to call at each step."""
     cases, turns = len(list(scenario.cases())), scenario.repetitions * len(scenario.queries)
     apart = sum(contender.apart for contender in contenders)
     console = Console(stderr=True)
@@ -161,7 +161,7 @@ def _progress(scenario: Scenario, contenders: Sequence[Contender]) -> Iterator[A
 
 
 def _check(found: Sequence[Passes], ended: bool = False) -> None:
-    """RunError where contenders do not agree about a task; and at the end of it all where none has come to its end."""
+    """RunError if contenders disagree about a task or, at the end, if none has finished it."""
     for (query, case), passes in _by_task(found).items():
         runs = [run for one in passes for run in one.runs]
         if ended or any(run.answers and run.whole for run in runs):
@@ -171,11 +171,11 @@ def _check(found: Sequence[Passes], ended: bool = False) -> None:
 def _by_task(found: Sequence[Passes]) -> dict[tuple[str, str], list[Passes]]:
     by_task: dict[tuple[str, str], list[Passes]] = {}
     for one in found:
-        by_task.setdefault((one.query, _said(one.case)), []).append(one)
+        by_task.setdefault((one.query, _case_text(one.case)), []).append(one)
     return by_task
 
 
-# ------------------------------------------------------------------ what came of it
+# ------------------------------------------------------------------ results
 def _report(
     scenario: Scenario, contenders: Sequence[Contender], found: Sequence[Passes], descriptions: Mapping[str, str], quick: bool
 ) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def _report(
 
 
 def _result(one: Passes, scenario: Scenario, quick: bool) -> dict[str, Any] | None:
-    """The figures of a contender and a task; None where no batch counts."""
+    """The measurements of a contender on a task; None if no batch counts."""
     warm = scenario.stream.warm_up
     counted = [ms for run in one.runs for ms in run.milliseconds[warm:]]
     if not counted:
@@ -233,13 +233,13 @@ def _result(one: Passes, scenario: Scenario, quick: bool) -> dict[str, Any] | No
 
 
 def _duration(times: Sequence[Any], warm: int) -> float:
-    """Milliseconds of the stream that the counted batches hold."""
-    there = [t for t in times[max(0, warm - 1) :] if len(t)]
-    return float(there[-1].max() - there[0].max()) if len(there) > 1 else float("inf")
+    """Milliseconds of stream time that the counted batches cover."""
+    non_empty = [t for t in times[max(0, warm - 1) :] if len(t)]
+    return float(non_empty[-1].max() - non_empty[0].max()) if len(non_empty) > 1 else float("inf")
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """The median and how far the values spread, with their histogram."""
+    """The median and the spread of values, with their histogram."""
     ordered = sorted(values)
     quarters = quantiles(ordered, n=4, method="inclusive") if len(ordered) > 1 else [ordered[0]] * 3
     at95 = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]

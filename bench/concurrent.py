@@ -1,8 +1,9 @@
-"""Many queries at once: Q1' to Q4' of the CQELS report for 10 to 5,000 people (§6.2, Tables 2 and 3), and 100 different queries.
+"""Many concurrent queries: Q1' to Q4' of the CQELS report for 10 to 5,000 people (§6.2, Tables 2 and 3), and 100 different ones.
 
-Instances of a query differ in one person's name. By ``adaptive`` they are one plan with their constants in a relation, by ``sub-results``
-as well, but in the order written and with no optimizer (the report's "CQELS w/o opt."), and ``apart`` each has a plan and results of its
-own, over shared slots. Each run is in a process of its own, which says what memory it had at most. The quick form needs no Spark.
+Instances of a query differ in one person's name. With ``adaptive`` they share one plan with their constants in a relation;
+``sub-results`` likewise, but in the written order without optimizer (the report's "CQELS w/o opt."); with ``apart`` each instance
+has its own plan and results over shared slots. Each run is a separate process that reports its peak memory. The quick form needs
+no Spark.
 """
 
 from __future__ import annotations
@@ -50,16 +51,16 @@ SEED = 1
 ASKED = ("Q1'", "Q2'", "Q3'", "Q4'")
 INSTANCES = (10, 100, 1_000, 5_000)
 APART = 100
-"""So many queries at most are also run each with a plan of its own."""
+"""The maximum number of queries that are also run with separate plans."""
 DIFFERENT = 100
-SECOND = 1_000  # milliseconds: a batch
-WARM_UP = 3  # batches, the filling one among them
+SECOND = 1_000  # milliseconds per batch
+WARM_UP = 3  # batches, including the filling one
 CONTENDERS = ("adaptive", "sub-results", "apart")
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The size of the world: its people, the places they are at, elements a second of stream time, and batches that count."""
+    """The size of the world: people, places, elements per second of stream time, and counted batches."""
 
     authors: int
     places: int
@@ -73,7 +74,7 @@ FULL, QUICK = Scale(20_000, 500, 1_000, 10), Scale(6_000, 150, 200, 6)
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One run: milliseconds of its batches, what registering took, the greatest memory of its process, and its answers as a bag."""
+    """One run: milliseconds of its batches, registration time, peak memory of its process, and its answers as a bag."""
 
     query: str
     instances: int
@@ -89,14 +90,14 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What every run reads."""
+    """The inputs of every run."""
 
     store: Path
     replay: ReplayPlan
 
 
 def world(folder: Path, scale: Scale) -> World:
-    """The report's world, its stream cut into batches of a second; the first fills the windows."""
+    """The report's world, its stream cut into batches of a second; the first batch fills the windows."""
     running = scale.rate * (scale.counted + WARM_UP - 1)
     made = social(
         folder,
@@ -115,7 +116,7 @@ def world(folder: Path, scale: Scale) -> World:
 
 # ------------------------------------------------------------------ queries
 def instances(query: str, number: int, authors: int) -> list[Member]:
-    """A query of the report for so many people, drawn once for all numbers: those of fewer are among those of more."""
+    """A query of the report for ``number`` people from one random sequence, so that smaller sets are subsets of larger ones."""
     text = (QUERIES / f"{query[:2].lower()}-prime.rq").read_text(encoding="utf-8")
     people = random.Random(SEED).sample(range(authors), number)
     return [member_of(record_of(text.replace("$Author Name$", f"Author {i}"), f"of-{i}")) for i in people]
@@ -137,7 +138,7 @@ _WINDOWS = ("NOW", "RANGE 5 seconds", "RANGE 15 seconds", "RANGE 30 seconds")
 
 
 def different(number: int) -> list[Member]:
-    """Queries over one stream of which no two are alike: their windows, what they join, and whether they count differ."""
+    """Distinct queries over one stream: their windows, joins and aggregates differ."""
     found: list[Member] = []
     for ones, some, window, counting in product(((), ("?name",), ("?room",), ("?name", "?room")), _SOME, _WINDOWS, (False, True)):
         parts = [_ONE[variable] for variable in ones] + [_SOME[some]]
@@ -153,7 +154,7 @@ def different(number: int) -> list[Member]:
 
 # ------------------------------------------------------------------ a run
 def measured(found: World, query: str, members: Sequence[Member], contender: str, folder: Path, local: bool) -> Ran:
-    """The queries from the first batch to the last, in this process."""
+    """Runs the queries from the first batch to the last in this process."""
     with ExitStack() as ending:
         spark = None
         if not local:
@@ -165,7 +166,7 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
         sink = FileSink(folder / "answers.jsonl")
         folder.mkdir(parents=True, exist_ok=True)
         began = time.perf_counter()
-        again = [member_of(member.record) for member in members]  # registering includes reading the texts
+        again = [member_of(member.record) for member in members]  # registration includes parsing
         if contender == "apart":
             population, compiled = None, [programs.of(alone(member)) for member in again]
             pages = [programs.page(alone(member), folder / "state") for member in again]
@@ -194,7 +195,7 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
             jobs = max(jobs, runner.jobs)
         answers = driver.state.totals["answers"]
     counted = tuple(took[WARM_UP:])
-    memory = megabytes("VmHWM")  # ru_maxrss would begin with those of the process that started this one
+    memory = megabytes("VmHWM")  # ru_maxrss would include the parent process at fork
     digest = digest_of_lines(folder / "answers.jsonl")
     return Ran(query, len(members), contender, counted, registered, memory, len(compiled), jobs, answers, digest)
 
@@ -208,7 +209,7 @@ def _frontier(replay: ReplayPlan, streams: Sequence[str]) -> Frontier:
 
 
 def run_to_file(found: World, query: str, number: int, contender: str, scale: Scale, folder: Path, local: bool) -> None:
-    """A run in a process of its own, which writes what it found beside its folder."""
+    """A run in a separate process, which writes its result next to its folder."""
     members = different(number) if query == "different" else instances(query, number, scale.authors)
     if contender == "one by one":
         ran = _one_by_one(found, members, folder, local)
@@ -218,7 +219,7 @@ def run_to_file(found: World, query: str, number: int, contender: str, scale: Sc
 
 
 def _one_by_one(found: World, members: Sequence[Member], folder: Path, local: bool) -> Ran:
-    """Each query as a run of its own, one after the other: the milliseconds of a batch are those of all runs together."""
+    """Runs each query separately, one after the other: the milliseconds of a batch are the sum over all runs."""
     runs = [measured(found, "different", [member], "one by one", folder / member.id, local) for member in members]
     whole = folder / "answers.jsonl"
     with whole.open("wb") as out:
@@ -239,7 +240,7 @@ def _one_by_one(found: World, members: Sequence[Member], folder: Path, local: bo
 
 # ------------------------------------------------------------------ the study
 def study(quick: bool) -> dict[str, Any]:
-    """All queries with all numbers of instances by all contenders, and the different ones; ``quick`` some of it, in a small world."""
+    """All queries with all numbers of instances by all contenders, and the different ones; ``quick``: a small subset."""
     scale = QUICK if quick else FULL
     plan = [(q, n, "adaptive") for q in ASKED for n in INSTANCES]
     if quick:
@@ -282,7 +283,7 @@ def _as_json(run: Ran) -> dict[str, Any]:
 
 
 def _check(runs: Sequence[Ran]) -> None:
-    """No figure is reported before all contenders have answered the same."""
+    """RunError unless all contenders have equal answers; no measurements are reported before."""
     first: dict[tuple[str, int], Ran] = {}
     for run in runs:
         other = first.setdefault((run.query, run.instances), run)
@@ -293,7 +294,7 @@ def _check(runs: Sequence[Ran]) -> None:
 
 
 def ratios(runs: Sequence[Ran]) -> dict[str, dict[str, float]]:
-    """How much longer a batch takes with the most instances than with the fewest, by query and contender that has run both."""
+    """The ratio of batch times with the most and the fewest instances, by query and contender that ran both."""
     found: dict[str, dict[str, float]] = {}
     for query in ASKED:
         for contender in CONTENDERS:
@@ -304,7 +305,7 @@ def ratios(runs: Sequence[Ran]) -> dict[str, dict[str, float]]:
 
 
 def show(found: dict[str, Any]) -> None:
-    """A table: milliseconds a batch, and how many times those of ten instances, next to the report's."""
+    """Prints a table: milliseconds per batch, and the ratio to ten instances next to the report's."""
     size = found["world"]
     shown = table(
         "query",
@@ -345,7 +346,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def _published(query: str, contender: str, number: int) -> str:
-    """The report's own ratio: of CQELS, or of it without the optimizer."""
+    """The report's own ratio, for CQELS or for CQELS without the optimizer."""
     name = {"adaptive": "CQELS", "sub-results": "CQELS w/o opt."}.get(contender, "")
     took, least = (CONCURRENT.get(query, {}).get(count, {}).get(name) for count in (number, INSTANCES[0]))
     return f"{took / least:.1f}" if took and least else ""

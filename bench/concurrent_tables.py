@@ -1,4 +1,4 @@
-"""Concurrent queries beside what the report printed of them (Tables 2 and 3); as ratios to ten instances, since machines differ."""
+"""Concurrent queries compared with the report's Tables 2 and 3, as ratios to ten instances, because machines differ."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from cqels_opt.bench.published import CONCURRENT
 from cqels_opt.bench.tables import number
 
 LEAST = 10
-"""Instances that all others are compared with."""
+"""The baseline number of instances."""
 
 
 def beside(query: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]], dict[str, dict[float, float]]]:
-    """The heads and lines of a table, and the lines of a picture: what each number of instances costs, over what ten cost.
+    """The heads and lines of a table, and the lines of a chart: the cost of each number of instances relative to ten.
 
     ``rows`` are ``{"query": "Q1'", "instances": 10, "contender": "adaptive", "ms": 12.3, "memory_mb": 100}``.
     """
-    mine = [row for row in rows if row["query"] == query]
-    who = list(dict.fromkeys(row["contender"] for row in mine))
-    ours = {name: {row["instances"]: row for row in mine if row["contender"] == name} for name in who}
+    of_query = [row for row in rows if row["query"] == query]
+    contenders = list(dict.fromkeys(row["contender"] for row in of_query))
+    ours = {name: {row["instances"]: row for row in of_query if row["contender"] == name} for name in contenders}
     printed = CONCURRENT.get(query, {})
     systems = list(dict.fromkeys(name for row in printed.values() for name in row))
-    counts = sorted({row["instances"] for row in mine} | printed.keys())
+    counts = sorted({row["instances"] for row in of_query} | printed.keys())
     heads = ["instances"]
-    for name in who:
+    for name in contenders:
         heads += [f"{name} ms", f"{name} × 10", f"{name} MB"]
     heads += [text for name in systems for text in (f"{name} ms (printed)", f"{name} × 10 (printed)")]
     lines = []
     for count in counts:
         line = [f"{count:,}"]
-        for name in who:
+        for name in contenders:
             line += _ours(ours[name].get(count), ours[name].get(LEAST))
         for name in systems:
             line += _printed(printed.get(count, {}).get(name), printed.get(LEAST, {}).get(name))
@@ -41,7 +41,7 @@ def beside(query: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], li
 
 
 def growth(query: str, rows: Sequence[Mapping[str, Any]], contender: str = "adaptive") -> tuple[int, float] | None:
-    """The greatest number of instances, and what it costs over ten; None where there is no such pair."""
+    """The greatest number of instances and its cost relative to ten; None without such a pair."""
     found = {row["instances"]: row["ms"] for row in rows if row["query"] == query and row["contender"] == contender}
     most = max(found, default=0)
     return (most, found[most] / found[LEAST]) if LEAST in found and most > LEAST else None

@@ -1,11 +1,10 @@
-"""CSRBench (Dell'Aglio et al., ISWC 2013): its seven queries in three languages, checked at every t0, next to what real engines answered.
+"""CSRBench (Dell'Aglio et al., ISWC 2013): its seven queries in three languages, checked at every t0 and against real engines.
 
-A query's answer is correct if it is the one for *some* t0 (``papers/rsp-ql-2014.txt``, Definition 25): the engine, where it has windows
-with a t0, is run with each that the slide allows, in steps of the data's second, and judged by the independent evaluation. The first
-t0 is the window's length before the first element, so that the first windows are filled in part, as they are in the real engines.
-
-What the real engines answered is then held against our answers: at the instants that they gave, and for all instants moved by the same
-number of seconds, since their clocks did not start with the stream.
+An answer is correct if it is the answer for *some* t0 (``papers/rsp-ql-2014.txt``, Definition 25). The engine, where its windows
+have a t0, runs with each t0 that the slide allows, in steps of the data's second, and the independent evaluation verifies it. The
+first t0 is the window's length before the first element, so that the first windows are partially filled, as in the real engines.
+The answers of the real engines are then compared with ours: at their own instants, and with all instants shifted by the same
+number of seconds, because their clocks did not start with the stream.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ NUMBERS = range(1, 8)
 Language = Literal["rspql", "csparql", "cqels"]
 LANGUAGES: tuple[Language, ...] = ("rspql", "csparql", "cqels")
 POLICIES: dict[Language, str] = {"rspql": "wc", "csparql": "wc,nc", "cqels": "cc"}
-"""The report policies of the profiles, as the independent evaluation writes them."""
+"""The report policies of the profiles, in the notation of the independent evaluation."""
 ENGINES = "What the real engines answered: parts of their answers that are ours, at their instants and with all instants moved"
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One query with one t0 (milliseconds; None: its windows have none): its answers, and what the independent evaluation says."""
+    """One query with one t0 (milliseconds; None: its windows have none): its answers and their verdict."""
 
     language: Language
     number: int
@@ -71,13 +70,13 @@ def read_query(language: Language, number: int) -> Query:
 
 
 def origins(query: Query) -> list[int]:
-    """Every t0 that the slide of the query's window allows (``Z`` of the paper's oracle), or none where it has no t0."""
+    """Every t0 that the slide of the query's window allows (``Z`` of the paper's oracle); empty for windows without t0."""
     (window,) = query.windows
     return [k * SECOND - window.width for k in range(window.slide // SECOND)]
 
 
 def run(query: Query, t0: int | None, stream: list[Element], file: Path, folder: Path) -> Run:
-    """The engine's answers to a query, judged; its input drains."""
+    """The engine's answers to a query with their verdict; its input drains."""
     language: Any = query.dialect
     meant = query_semantics(query, t0=None if t0 is None else {"": t0})
     folder.mkdir()
@@ -118,7 +117,7 @@ def runs(
 
 
 def study(quick: bool) -> dict[str, Any]:
-    """All queries at all t0, each judged, and the recorded answers of the real engines held against ours."""
+    """All queries at all t0, each verified, and the recorded answers of the real engines compared with ours."""
     folder = real_data("csrbench")
     found = list(runs(elements(folder), quick=quick))
     wrong = [r for r in found if not r.verdict.equal]
@@ -128,9 +127,9 @@ def study(quick: bool) -> dict[str, Any]:
         {
             "query": number,
             "language": language,
-            "t0": len(mine := [r for r in found if (r.language, r.number) == (language, number)]),
-            "instants": sum(r.verdict.instants for r in mine),
-            "rows": sum(r.verdict.rows for r in mine),
+            "t0": len(matching := [r for r in found if (r.language, r.number) == (language, number)]),
+            "instants": sum(r.verdict.instants for r in matching),
+            "rows": sum(r.verdict.rows for r in matching),
         }
         for number in NUMBERS
         for language in LANGUAGES
@@ -139,22 +138,22 @@ def study(quick: bool) -> dict[str, Any]:
 
 
 def compared(folder: Path, found: list[Run], engines: tuple[str, ...] = ("csparql", "sparqlstream", "cqels")) -> list[Compared]:
-    """What each real engine answered, next to our answers at all t0."""
+    """The answers of each real engine compared with ours at all t0."""
     results = []
     for number in NUMBERS:
         (window,) = read_query("csparql", number).windows
         windows = _by_closing(r for r in found if (r.language, r.number) == ("csparql", number))
         for engine in engines:
             if engine == "cqels":
-                mine = next(r for r in found if (r.language, r.number) == ("cqels", number))
-                results.append(compare_cqels(number, recorded(folder, engine, number), mine.answers))
+                matching = next(r for r in found if (r.language, r.number) == ("cqels", number))
+                results.append(compare_cqels(number, recorded(folder, engine, number), matching.answers))
             else:
                 results.append(compare_windows(engine, number, recorded(folder, engine, number), windows, window.slide))
     return results
 
 
 def _by_closing(found: Iterable[Run]) -> dict[int, Answers]:
-    """The rows of the window that closes at each instant: whatever t0 it belongs to, its content is the same."""
+    """The rows of the window that closes at each instant; its content is the same for every t0."""
     windows: dict[int, Answers] = {}
     for one in found:
         for (time, op, row), count in one.answers.items():
@@ -163,7 +162,7 @@ def _by_closing(found: Iterable[Run]) -> dict[int, Answers]:
 
 
 def show(found: dict[str, Any]) -> None:
-    """Prints what was checked, and the table of the real engines."""
+    """Prints the verification, and the table of the real engines."""
     shown = table("query", "language", "t0s", "instants", "rows", title="Equal to the independent evaluation at every t0")
     for row in found["results"]:
         shown.add_row(*(str(row[name]) for name in ("query", "language", "t0", "instants", "rows")))

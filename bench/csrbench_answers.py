@@ -1,4 +1,4 @@
-"""What C-SPARQL, SPARQLstream and CQELS answered to CSRBench, as its oracle recorded it, next to our answers."""
+"""The answers of C-SPARQL, SPARQLstream and CQELS to CSRBench, as recorded by its oracle, compared with ours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Cells = frozenset[tuple[str, str]]
 Bag = Counter[Cells]
 SECOND = 1000
 MOVED = range(-3, 4)
-"""Seconds by which an engine's clock may be off."""
+"""The clock offsets in seconds to try."""
 _DIGITS = 6
 
 
@@ -33,15 +33,15 @@ NOTES = {
     ("cqels", 6): "the others pair observations that are 6 s to 31 s apart: one of its two windows loses nothing",
     ("cqels", 7): "each of the 957 temperatures comes once, whatever it is: nothing is compared",
 }
-"""What the figures do not tell of themselves; the tests check it."""
+"""Explanations of the differences; tests check them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One engine's recorded answer to one query: how many of its parts are ours, at their own instants and moved by some seconds.
+    """One engine's recorded answer to one query: the number of parts that equal ours, also with a clock offset.
 
-    ``missing`` and ``extra`` count rows over the whole run, at whatever instants: those that only we, and only the engine has.
-    ``correct``: there is a t0 with which our answer is the engine's, moved if need be (Definition 25).
+    ``missing`` and ``extra`` count the rows of the whole run, at any instant, that only we or only the engine has. ``correct``:
+    for some t0 our answer equals the engine's, possibly with an offset (Definition 25).
     """
 
     query: int
@@ -62,7 +62,7 @@ class Compared:
 
 
 def recorded(folder: Path, engine: str, number: int) -> list[tuple[int, Bag]]:
-    """The answers that an engine gave: (milliseconds, rows) in order."""
+    """The answers of an engine: (milliseconds, rows) in order."""
     found = json.loads((folder / "answers" / f"{engine}-answer-{number}.json").read_text(encoding="utf-8"))
     return [(r["timestamp"], Counter(_cells(b["binding"]) for b in r["results"]["bindings"])) for r in found["relations"]]
 
@@ -72,7 +72,7 @@ def _cells(binding: Mapping[str, Mapping[str, str]]) -> Cells:
 
 
 def _plain(text: str) -> str:
-    """A number to six digits: engines write ``90.`` and ``90.0``."""
+    """A number rounded to six digits: engines write ``90.`` and ``90.0``."""
     try:
         return f"{float(text):.{_DIGITS}f}"
     except ValueError:
@@ -80,7 +80,7 @@ def _plain(text: str) -> str:
 
 
 def ours(answers: Answers) -> Bag:
-    """Our rows, as the records write them."""
+    """Our rows in the form of the records."""
     found: Bag = Counter()
     for (_, _, row), count in answers.items():
         found[frozenset((name, _text(term)) for name, term in row)] += count
@@ -98,7 +98,7 @@ def _text(term: str) -> str:
 def compare_windows(
     engine: str, number: int, found: list[tuple[int, Bag]], windows: Mapping[int, Answers], slide: int
 ) -> Compared:
-    """The recorded windows of an engine that reports at closings, next to our windows by closing (of all t0)."""
+    """The recorded windows of an engine that reports at closings, compared with our windows by closing (of all t0)."""
     bags = {closing: ours(answers) for closing, answers in windows.items()}
 
     def equal(seconds: int) -> int:
@@ -106,8 +106,8 @@ def compare_windows(
 
     best = max(MOVED, key=lambda seconds: (equal(seconds), -abs(seconds)))
     moved = [(at + best * SECOND, bag) for at, bag in found]
-    theirs = Counter(row for _, bag in found for row in bag.elements())
-    mine = Counter(row for at, _ in moved for row in bags.get(at, Counter()).elements())
+    engine_rows = Counter(row for _, bag in found for row in bag.elements())
+    our_rows = Counter(row for at, _ in moved for row in bags.get(at, Counter()).elements())
     first, last = moved[0][0], moved[-1][0]
     # with the t0 of the first closing, every answer is ours, and none of ours is missing between
     reported = {at for at, _ in moved}
@@ -119,24 +119,24 @@ def compare_windows(
         number,
         engine,
         len(found),
-        theirs.total(),
+        engine_rows.total(),
         equal(0),
         best or None,
         equal(best),
-        (mine - theirs).total(),
-        (theirs - mine).total(),
+        (our_rows - engine_rows).total(),
+        (engine_rows - our_rows).total(),
         correct,
         _why(engine, number, reasons),
     )
 
 
-def _wrong(at: int, theirs: Bag, place: int, bags: Mapping[int, Bag]) -> str:
-    """What is wrong with an answer: it is another window's, or has too few or too many rows."""
+def _wrong(at: int, engine_rows: Bag, place: int, bags: Mapping[int, Bag]) -> str:
+    """Describes a wrong answer: it belongs to another window, or has missing or extra rows."""
     after = place + SECOND
-    if theirs and theirs == bags.get(after):
+    if engine_rows and engine_rows == bags.get(after):
         return f"at {at // SECOND} s it has the rows of {after // SECOND} s"
-    mine = bags.get(place, Counter())
-    lacks, has = (mine - theirs).total(), (theirs - mine).total()
+    our_rows = bags.get(place, Counter())
+    lacks, has = (our_rows - engine_rows).total(), (engine_rows - our_rows).total()
     return f"at {at // SECOND} s it " + " and ".join(
         f"{text} {n}" for text, n in (("lacks", lacks), ("has too many by", has)) if n
     )
@@ -148,15 +148,25 @@ def _why(engine: str, number: int, reasons: list[str]) -> str:
 
 # ------------------------------------------------------------------ content changes
 def compare_cqels(number: int, found: list[tuple[int, Bag]], answers: Answers) -> Compared:
-    """CQELS's insertions, whose instants are of a wall clock, next to ours: file k was fed k seconds after the start."""
-    theirs = Counter(((at // SECOND) * SECOND, row) for at, bag in found for row in bag.elements())
-    mine: Counter[tuple[int, Cells]] = Counter()
+    """CQELS's insertions, with wall-clock instants, compared with ours: file k was sent k seconds after the start."""
+    engine_rows = Counter(((at // SECOND) * SECOND, row) for at, bag in found for row in bag.elements())
+    our_rows: Counter[tuple[int, Cells]] = Counter()
     for (time, op, row), count in answers.items():
-        mine[time, next(iter(ours(Counter({(time, op, row): 1}))))] += count
-    missing, extra, same = (mine - theirs).total(), (theirs - mine).total(), (theirs & mine).total()
-    said = [f"{n} {text}" for n, text in ((missing, "of our rows are missing"), (extra, "rows are not ours")) if n]
-    reasons = [" and ".join(said)] if said else []
+        our_rows[time, next(iter(ours(Counter({(time, op, row): 1}))))] += count
+    missing, extra, same = (our_rows - engine_rows).total(), (engine_rows - our_rows).total(), (engine_rows & our_rows).total()
+    problems = [f"{n} {text}" for n, text in ((missing, "of our rows are missing"), (extra, "rows are not ours")) if n]
+    reasons = [" and ".join(problems)] if problems else []
     correct = not missing and not extra
     return Compared(
-        number, "cqels", len(found), theirs.total(), same, None, same, missing, extra, correct, _why("cqels", number, reasons)
+        number,
+        "cqels",
+        len(found),
+        engine_rows.total(),
+        same,
+        None,
+        same,
+        missing,
+        extra,
+        correct,
+        _why("cqels", number, reasons),
     )

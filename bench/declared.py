@@ -1,4 +1,4 @@
-"""A scenario as it is declared: data, queries, rates, contenders and what varies, in one TOML file (docs/benchmarking.md)."""
+"""A declared scenario: data, queries, rates, contenders and varied parameters, in one TOML file (docs/benchmarking.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TABLES = {
     "": ("title", "about", "seed", "contenders", "repetitions", "limit"),
     "stream": ("rates", "seconds", "window", "batch", "warm_up"),
 }
-"""The keys of a scenario, and of its table ``stream``; the other tables have keys of their own choice."""
+"""The keys of a scenario and of its table ``stream``; the keys of other tables are free."""
 FREE = ("data", "queries", "vary", "sql", "options", "quick")
 
 
@@ -28,10 +28,10 @@ SECOND = BatchSize(duration=1000)
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """How the stream comes.
+    """The stream of a scenario.
 
-    ``rates`` are elements a second (none: the data have times of their own), for ``seconds`` after what fills a window of ``window``
-    seconds in the first batch. The first ``warm_up`` batches do not count.
+    ``rates`` are in elements per second (None: the data have their own times), for ``seconds`` after a first batch that fills a
+    window of ``window`` seconds. The first ``warm_up`` batches do not count.
     """
 
     rates: tuple[float | None, ...] = (None,)
@@ -43,7 +43,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One point of what varies: the rate, and parameters of the data."""
+    """One combination of the varied parameters: the rate and parameters of the data."""
 
     rate: float | None
     varied: Mapping[str, Any]
@@ -56,7 +56,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A declared scenario. ``sql`` is the folder of the queries as SQL, ``options`` are those of contenders, by their full names."""
+    """A declared scenario. ``sql`` is the folder of the queries as SQL, ``options`` are those of contenders, by full name."""
 
     name: str
     title: str
@@ -74,19 +74,19 @@ class Scenario:
     folder: Path = Path()
 
     def cases(self) -> Iterator[Case]:
-        """Each rate with each combination of what varies."""
+        """Each rate with each combination of the varied parameters."""
         for rate in self.stream.rates:
             for values in product(*self.vary.values()):
                 yield Case(rate, dict(zip(self.vary, values)))
 
 
 def shipped() -> dict[str, Path]:
-    """The files of the scenarios that come with the project, by name."""
+    """The files of the scenarios in the package, by name."""
     return {file.stem: file for file in sorted(SHIPPED.glob("*.toml"))}
 
 
 def read(path: Path, quick: bool = False) -> Scenario:
-    """A scenario from its file; ``quick`` with what its table ``quick`` says instead. InputError names the file and the key."""
+    """A scenario from its file; ``quick`` applies its table ``quick``. InputError names the file and the key."""
     try:
         with path.open("rb") as file:
             found = tomllib.load(file)
@@ -100,13 +100,13 @@ def read(path: Path, quick: bool = False) -> Scenario:
 
 
 def _merged(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """A table with what another one says instead; tables in it likewise."""
+    """A table updated by another one, recursively."""
     both = {k: _merged(base[k], v) if isinstance(v, dict) and isinstance(base.get(k), dict) else v for k, v in other.items()}
     return {**base, **both}
 
 
 class _Reader:
-    """Typed reading of one file; each mistake says where it is."""
+    """Typed reading of one file; errors name the key."""
 
     def __init__(self, path: Path, found: Mapping[str, Any]) -> None:
         self.path, self.found = path, found
@@ -191,7 +191,7 @@ class _Reader:
         return found
 
     def place(self, key: str) -> Path:
-        """A path relative to the scenario's file; ``report:q1.rq`` is one of bench/report_queries, ``shipped:x`` lies in the package."""
+        """A path relative to the scenario's file; ``report:q1.rq`` is in bench/report_queries, ``shipped:x`` in the package."""
         text = str(self.value(key, str, "", "a path"))
         for prefix, folder in (("report:", QUERIES), ("shipped:", SHIPPED.parent)):
             if text.startswith(prefix):

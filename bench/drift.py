@@ -1,8 +1,8 @@
-"""Drift: the rows that all operators produce under adaptive plans, next to the best fixed plans of each phase, chosen with hindsight.
+"""Drift: the rows that all operators produce under adaptive plans, compared with the best fixed plans of each phase in hindsight.
 
-Hindsight is exact over all left-deep plans without cross products, and knows every bushy plan that the adaptive run took. The rows that an
-operator of a left-deep plan gives hang only on the set of relations joined so far, so a few fixed plans that pass through every set measure
-them all, batch by batch, and a shortest path through the sets is the best order of any phase.
+Hindsight is exact over all left-deep plans without cross products, and includes every bushy plan that the adaptive run used. The
+rows that an operator of a left-deep plan produces depend only on the set of relations joined so far. So a few fixed plans that
+together reach every set measure all sets, batch by batch, and a shortest path through the sets is the best order of any phase.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ SEED = 1
 MODES = ("adaptive", "static", "worst")
 
 Rows = NDArray[np.int64]
-"""Rows a batch."""
+"""Rows per batch."""
 
 Order = tuple[RelationSet, ...]
-"""A left-deep plan as the sets that it joins up to, the delta source alone first."""
+"""A left-deep plan as the sequence of joined sets, starting with the delta source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drifting:
-    """A workload of phases: how many elements, and how many of them a micro-batch."""
+    """A workload of phases: the number of elements in total and per micro-batch."""
 
     phases: Sequence[Phase]
     elements: int
@@ -57,7 +57,7 @@ class Drifting:
 
 # ------------------------------------------------------------------ every left-deep plan
 def connected_sets(graph: QueryGraph, source: str) -> list[RelationSet]:
-    """The connected sets that have the delta source, small ones first: what left-deep plans without cross products join up to."""
+    """The connected sets that contain the delta source, by size: the prefixes of left-deep plans without cross products."""
     start = 1 << graph.index[source]
     found, fresh = {start}, {start}
     while fresh:
@@ -67,7 +67,7 @@ def connected_sets(graph: QueryGraph, source: str) -> list[RelationSet]:
 
 
 def covering_orders(graph: QueryGraph, source: str) -> list[Order]:
-    """Left-deep orders that together pass through every connected set: each goes where most sets are that none has met."""
+    """Left-deep orders that together reach every connected set; each greedily covers the most new sets."""
     sets = connected_sets(graph, source)
     waiting, orders = set(sets), []
     while waiting:
@@ -106,7 +106,7 @@ def cheapest(sets: Mapping[RelationSet, float]) -> tuple[float, Order]:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The rows of every set of each delta source, a batch, and those of its bushy plans; and the runs that measured them."""
+    """The rows per batch of every set of each delta source and of its bushy plans, and the runs that measured them."""
 
     graphs: Mapping[str, QueryGraph]
     rows: Mapping[str, Mapping[RelationSet, Rows]]
@@ -114,7 +114,7 @@ class Measured:
     runs: Sequence[Ran]
 
     def hindsight(self, batches: slice) -> dict[str, str]:
-        """The fixed plans that give the fewest rows in some batches."""
+        """The fixed plans with the fewest rows in some batches."""
         plans = {}
         for source, sets in self.rows.items():
             least, order = cheapest({relations: float(rows[batches].sum()) for relations, rows in sets.items()})
@@ -123,7 +123,7 @@ class Measured:
         return plans
 
     def given(self, plans: Mapping[str, str], batches: slice) -> int:
-        """The rows that fixed plans give in some batches."""
+        """The rows of fixed plans in some batches."""
         return sum(int(self._given(source, text)[batches].sum()) for source, text in plans.items())
 
     def _given(self, source: str, text: str) -> Rows:
@@ -136,9 +136,9 @@ class Measured:
 
 
 def measure(query: Prepared, taken: Mapping[str, Sequence[str]]) -> Measured:
-    """Runs fixed plans that pass through every set, and those of the plans ``taken`` that are bushy.
+    """Runs fixed plans that reach every set, and the bushy plans in ``taken``.
 
-    A run serves all delta sources, as the plan of one moves no rows of another.
+    One run measures all delta sources, because the plan of one does not affect the rows of another.
     """
     blocks = QueryPlanner(query.program, PlannerOptions()).blocks.values()
     graphs = {source: block.optimizer.graph for block in blocks for source in block.sources}
@@ -172,34 +172,34 @@ def measure(query: Prepared, taken: Mapping[str, Sequence[str]]) -> Measured:
 
 
 def _is_bushy(plan: Plan | Split) -> TypeGuard[Plan]:
-    """Whether a plan is for all of a delta, and joins parts of which none is one relation."""
+    """Whether a plan is for the whole delta and has a join of two composite inputs."""
     return not isinstance(plan, Split) and any(isinstance(join, Join) for join in joins(plan))
 
 
 def _observed(records: Iterable[TraceRecord], source: str) -> Rows:
-    """What the operators of a delta source gave, a batch a line."""
+    """The rows of a delta source's operators, one line per batch."""
     deltas = [next(delta for delta in record.deltas if delta.source == source) for record in records]
     return np.array([[operator.observed or 0 for operator in delta.operators] for delta in deltas], np.int64)
 
 
 # ------------------------------------------------------------------ the study
 def study(quick: bool) -> dict[str, Any]:
-    """Queries that join two windows over streams whose crowd and places change."""
+    """Runs queries that join two windows over streams whose people and places change."""
     found = []
     for name, phases in (("drift", DRIFT), ("congress", CONGRESS)):
         work = Drifting(phases, 3_000 if quick else 12_000, 250 if quick else 500)
         with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
             folder = Path(scratch)
             store, stream = small_world(folder, SEED, 100 if quick else 200, work.elements, phases, quick)
-            for asked in ("Q2",) if quick else ("Q2", "Q3"):
-                text = (QUERIES / f"{asked.lower()}.rq").read_text(encoding="utf-8")
-                query = prepare(asked, text, store, {STREAM: stream}, folder / asked, BatchSize(count=work.batch))
-                found.append({"workload": name, "query": asked, **compared(query, work)})
+            for query_name in ("Q2",) if quick else ("Q2", "Q3"):
+                text = (QUERIES / f"{query_name.lower()}.rq").read_text(encoding="utf-8")
+                query = prepare(query_name, text, store, {STREAM: stream}, folder / query_name, BatchSize(count=work.batch))
+                found.append({"workload": name, "query": query_name, **compared(query, work)})
     return {"seed": SEED, "elements": work.elements, "batch": work.batch, "results": found}
 
 
 def compared(query: Prepared, work: Drifting) -> dict[str, Any]:
-    """The rows of each mode and of hindsight, by phase and in all; over one design of sub-results, so that all plans join the same."""
+    """The rows of each mode and of hindsight, by phase and in total; sub-results are fixed, so that all plans are comparable."""
     runs = [query.run(mode, PlannerOptions(mode, view_selection=False)) for mode in MODES]
     deltas = [delta for record in runs[0].records for delta in record.deltas]
     taken = {d.source: list(dict.fromkeys(other.plan for other in deltas if other.source == d.source)) for d in deltas}

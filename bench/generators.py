@@ -1,4 +1,4 @@
-"""What makes the data of a scenario: seeded generators at any scale, lifts of real sets, and a user's own files and functions.
+"""The data generators of scenarios: seeded worlds of any scale, converted real data sets, and a user's own files and functions.
 
 A generator is a function of a folder, a :class:`Request` and its parameters, the other keys of the scenario's table ``data``.
 """
@@ -59,7 +59,7 @@ def report_world(
 def meetings(
     folder: Path, request: Request, *, people: int = 10_000, rooms: int = 200, topics: int = 2_000, hubs: float = 0.05
 ) -> Data:
-    """Hubs and other people in rooms (:mod:`cqels_opt.bench.skew`): one delta wants two plans."""
+    """Hubs and other people in rooms (:mod:`cqels_opt.bench.skew`): one delta needs two plans."""
     from cqels_opt.bench.skew import meeting, write
 
     if request.rate is None:
@@ -77,7 +77,7 @@ def sensors(folder: Path, request: Request, **parameters: Any) -> Data:
 
 
 def tunnel(folder: Path, request: Request, *, sectors: int = 1_000, beyond: float = 0.05) -> Data:
-    """A tunnel's sensors, whose values are uncertain (:mod:`cqels_opt.bench.tunnel_data`): one observation a second and sensor."""
+    """A tunnel's sensors with uncertain values (:mod:`cqels_opt.bench.tunnel_data`): one observation per second and sensor."""
     from cqels_opt.bench.tunnel_data import Tunnel
 
     if request.rate is not None:
@@ -98,7 +98,7 @@ def flights(folder: Path, request: Request, *, days: int = 3) -> Data:
 
 
 def contacts(folder: Path, request: Request, *, event: str = "SFHH", elements: int | None = None) -> Data:
-    """Who met whom at a conference, with the authors and citations of the ACL Anthology (:mod:`cqels_opt.bench.shared_data`)."""
+    """Contacts at a conference, with the authors and citations of the ACL Anthology (:mod:`cqels_opt.bench.shared_data`)."""
     from cqels_opt.bench.real_data import real_data
     from cqels_opt.bench.shared_data import EVENTS, shared_world
 
@@ -125,16 +125,16 @@ def files(
     static: list[str] | None = None,
     graphs: Mapping[str, str] | None = None,
 ) -> Data:
-    """Files that are there: ``streams`` and ``graphs`` by IRI, ``static``; as ``cqels-opt run`` takes them."""
+    """Existing files: ``streams`` and ``graphs`` by IRI, ``static``; as for ``cqels-opt run``."""
 
-    def there(text: str) -> Path:
+    def existing(text: str) -> Path:
         path = request.folder / text
         if not path.is_file():
             raise InputError(f"data: there is no file {path}")
         return path
 
-    named = {iri: there(path) for iri, path in (graphs or {}).items()}
-    return Data({iri: there(p) for iri, p in streams.items()}, tuple(there(p) for p in static or []), named, "files")
+    named = {iri: existing(path) for iri, path in (graphs or {}).items()}
+    return Data({iri: existing(p) for iri, p in streams.items()}, tuple(existing(p) for p in static or []), named, "files")
 
 
 GENERATORS: dict[str, Generator] = {
@@ -147,11 +147,11 @@ GENERATORS: dict[str, Generator] = {
     "citybench": citybench,
     "files": files,
 }
-"""By name. Another one is a function here, or in a file of the user: ``generator = "mine.py:make"``."""
+"""By name. Add a function here, or use one in a file of the user: ``generator = "mine.py:make"``."""
 
 
 def generate(folder: Path, request: Request, parameters: Mapping[str, Any]) -> Data:
-    """The data that a scenario asks for; InputError where a parameter is wrong."""
+    """Generates the data of a scenario; InputError for a wrong parameter."""
     name = str(parameters["generator"])
     make = _own(request.folder, name) if ":" in name else GENERATORS.get(name)
     if make is None:

@@ -1,7 +1,7 @@
 """``cqels-opt bench``: runs scenarios and studies, prints tables, and writes JSON and a page.
 
-A *scenario* is declared in a TOML file, and compares contenders (:mod:`cqels_opt.bench.comparing`). A *study* brings its own
-measurements. Either way all answers are compared before anything is reported of their times.
+A *scenario* is declared in a TOML file and compares contenders (:mod:`cqels_opt.bench.comparing`). A *study* has its own
+measurements. In both, all answers are compared before any times are reported.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from cqels_opt.bench.comparing import compare
 from cqels_opt.bench.contenders import available
 from cqels_opt.bench.declared import read, shipped
 from cqels_opt.bench.html import page
-from cqels_opt.bench.kept import Kept
+from cqels_opt.bench.kept import StoredReports
 from cqels_opt.bench.study import Study
 from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError
@@ -101,7 +101,7 @@ STUDIES = {
 
 
 def bench(options: BenchOptions) -> None:
-    """Runs what is named; prints a table each, keeps them in ``--keep``, and writes ``--json`` and ``--html``."""
+    """Runs the named scenarios and studies; prints and stores (``--keep``) their reports, writes ``--json`` and ``--html``."""
     if options.list:
         for name, title in _titles().items():
             print(f"{name}: {title}")
@@ -114,13 +114,13 @@ def bench(options: BenchOptions) -> None:
         raise InputError(f"--page: only {EVALUATION} has a page; others have --html")
     for name in names:
         _check(name)
-    told = Console(stderr=True)
+    progress = Console(stderr=True)
     of = {
         "quick": options.quick,
         "spark": options.spark,
         "contenders": [str(one.resolve() if isinstance(one, Path) else one) for one in options.contenders],
     }
-    kept = Kept(options.keep, of, told.print)
+    kept = StoredReports(options.keep, of, progress.print)
     reports = [_reported(name, options, kept) for name in names]
     if options.json:
         text = json.dumps(reports[0] if len(reports) == 1 else reports, indent=1)
@@ -130,7 +130,7 @@ def bench(options: BenchOptions) -> None:
 
 
 def _titles() -> dict[str, str]:
-    """What can be named, with its title."""
+    """The titles of all scenarios and studies, by name."""
     return {
         EVALUATION: evaluation.TITLE,
         **{name: read(path).title for name, path in shipped().items()},
@@ -140,7 +140,7 @@ def _titles() -> dict[str, str]:
 
 
 def _check(name: str) -> None:
-    """InputError for what cannot be run, before anything is."""
+    """InputError for an unknown name, before anything runs."""
     known = (EVALUATION, JOIN_ORDERS, *STUDIES, *shipped())
     if name in known:
         return
@@ -150,8 +150,8 @@ def _check(name: str) -> None:
     raise InputError(f"there is no scenario {name!r}{nearest(name, known)}; there are {', '.join(known)}, or a file my.toml")
 
 
-def _reported(name: str, options: BenchOptions, kept: Kept) -> dict[str, Any]:
-    """Runs one, shows its table, and gives its report."""
+def _reported(name: str, options: BenchOptions, kept: StoredReports) -> dict[str, Any]:
+    """Runs one scenario or study, prints its table, and returns its report."""
 
     def section(name: str) -> dict[str, Any]:
         return kept.once(name, lambda: _run(name, options))
@@ -172,7 +172,7 @@ def _run(name: str, options: BenchOptions) -> dict[str, Any]:
 
 
 def studied(name: str, study: Study, options: BenchOptions) -> dict[str, Any]:
-    """A study with the circumstances of its figures."""
+    """Runs a study and adds the environment of its measurements."""
     quick = options.quick or (study.spark and not options.spark)
     found = study.study(quick)
     study.show(found)

@@ -1,4 +1,4 @@
-"""Reports as one page that needs nothing else: tables, pictures as SVG, and the data as a JSON block. Light and dark, printable."""
+"""Reports as one self-contained page: tables, SVG charts, and the data as a JSON block. Light and dark mode, printable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STYLE = Path(__file__).with_name("page.css")
 
 
 def page(reports: Sequence[Mapping[str, Any]]) -> str:
-    """The page of some reports, one after the other."""
+    """The page of several reports in sequence."""
     title = " · ".join(str(report.get("title", report["scenario"])) for report in reports)
     body = "".join(_report(report) for report in reports)
     data = json.dumps(list(reports), ensure_ascii=False).replace("<", "\\u003c")
@@ -38,7 +38,7 @@ def _report(report: Mapping[str, Any]) -> str:
 
 
 def _section(report: Mapping[str, Any], titled: bool = True) -> str:
-    """A scenario with its pictures; of a study what it found as it is."""
+    """A scenario with its charts; the result of a study as tables."""
     title = f"<h2>{escape(str(report['title']))}</h2>" if titled else ""
     if "concurrent" in report:
         return title + _concurrent(report["concurrent"])
@@ -50,21 +50,23 @@ def _section(report: Mapping[str, Any], titled: bool = True) -> str:
         }
         return f"{title}<details><summary>what was found, as JSON</summary><pre>{escape(json.dumps(found, indent=1))}</pre></details>"
     about = f"<p>{escape(report['about'])}</p>" if report["about"] else ""
-    who = names(report)
-    figures = "".join(_figure(report, query, who) for query in dict.fromkeys(r["parameters"]["query"] for r in report["results"]))
+    contenders = names(report)
+    figures = "".join(
+        _figure(report, query, contenders) for query in dict.fromkeys(r["parameters"]["query"] for r in report["results"])
+    )
     shaded = "<p>The scales are logarithmic. The shaded foot of a bar is the optimizer's time: statistics, costs and choice.</p>"
-    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(report['contenders'][name])}</dd>" for name in who)
-    pictures = f'{charts.legend(who)}<div class="figures">{figures}</div>{shaded}'
-    return f"{title}{about}{pictures}{_table(report, who)}<dl>{listed}</dl>{_failed(report)}"
+    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(report['contenders'][name])}</dd>" for name in contenders)
+    pictures = f'{charts.legend(contenders)}<div class="figures">{figures}</div>{shaded}'
+    return f"{title}{about}{pictures}{_table(report, contenders)}<dl>{listed}</dl>{_failed(report)}"
 
 
-def _figure(report: Mapping[str, Any], query: str, who: Sequence[str]) -> str:
+def _figure(report: Mapping[str, Any], query: str, contenders: Sequence[str]) -> str:
     groups: dict[str, dict[str, charts.Bar]] = {}
-    for line, mine in by_line(report).items():
+    for line, results in by_line(report).items():
         if dict(line)["query"] == query:
             label = ", ".join(f"{value:,g}/s" if key == "rate" else f"{key} {value}" for key, value in line if key != "query")
-            groups[label or query] = {name: _bar(query, label, result) for name, result in mine.items()}
-    chart = charts.bars(groups, who, "ms a batch", f"{query}: median milliseconds a batch")
+            groups[label or query] = {name: _bar(query, label, result) for name, result in results.items()}
+    chart = charts.bars(groups, contenders, "ms a batch", f"{query}: median milliseconds a batch")
     return f"<figure>{chart}<figcaption>{escape(query)}</figcaption></figure>"
 
 
@@ -75,17 +77,21 @@ def _bar(query: str, label: str, result: Mapping[str, Any]) -> charts.Bar:
     return charts.Bar(ms["median"], None if not part else part * ms["median"], said)
 
 
-def _table(report: Mapping[str, Any], who: Sequence[str]) -> str:
+def _table(report: Mapping[str, Any], contenders: Sequence[str]) -> str:
     lines = by_line(report)
     heads = list(dict.fromkeys(key for line in lines for key, _ in line))
     rows = []
-    for line, mine in lines.items():
-        base = mine.get(who[0])
+    for line, results in lines.items():
+        base = results.get(contenders[0])
         where = [_text(dict(line).get(head)) for head in heads]
         rows.append(
-            [*where, *(cell(mine.get(name), base) for name in who), f"{(base or next(iter(mine.values())))['answers'] or 0:,}"]
+            [
+                *where,
+                *(cell(results.get(name), base) for name in contenders),
+                f"{(base or next(iter(results.values())))['answers'] or 0:,}",
+            ]
         )
-    return table([*heads, *who, "answers"], rows, len(heads))
+    return table([*heads, *contenders, "answers"], rows, len(heads))
 
 
 def _text(value: object) -> str:
@@ -93,7 +99,7 @@ def _text(value: object) -> str:
 
 
 def table(heads: Iterable[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
-    """A table; after the first ``words`` columns they are numbers."""
+    """A table; columns after the first ``words`` are numbers."""
     top = "".join(f'<th scope="col"{" class=n" * (i >= words)}>{escape(head)}</th>' for i, head in enumerate(heads))
     lines = ("".join(f"<td{' class=n' if i >= words else ''}>{escape(text)}</td>" for i, text in enumerate(row)) for row in rows)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
@@ -115,9 +121,9 @@ def _concurrent(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _drift(report: Mapping[str, Any]) -> str:
-    """Rows under drift, a group of bars for each query and workload."""
+    """Rows under drift, one group of bars per query and workload."""
     text, heads, lines = rows_of(report)
-    who = list(report["results"][0]["rows"])
+    contenders = list(report["results"][0]["rows"])
     groups = {
         f"{one['query']}, {one['workload']}": {
             name: charts.Bar(rows, None, f"{one['query']}, {one['workload']}, {name}: {rows:,} rows")
@@ -125,8 +131,8 @@ def _drift(report: Mapping[str, Any]) -> str:
         }
         for one in report["results"]
     }
-    chart = charts.bars(groups, who, "rows", "Rows that all operators make")
-    return f'<p>{escape(text)}</p>{charts.legend(who)}<div class="figures"><figure>{chart}</figure></div>{table(heads, lines, 2)}'
+    chart = charts.bars(groups, contenders, "rows", "Rows that all operators make")
+    return f'<p>{escape(text)}</p>{charts.legend(contenders)}<div class="figures"><figure>{chart}</figure></div>{table(heads, lines, 2)}'
 
 
 def _failed(report: Mapping[str, Any]) -> str:

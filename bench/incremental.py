@@ -1,4 +1,4 @@
-"""Operators above the joins while the window grows and what comes in stays: incrementally, and from all rows in every batch."""
+"""Operators above the joins while the window grows at a constant input rate: incremental, and recomputed from all rows per batch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from cqels_opt.windows.replay import BatchSize
 SEED = 1
 EX = "http://example.org/"
 STREAM = f"{EX}S"
-SECOND = 1_000  # milliseconds, and a batch
+SECOND = 1_000  # milliseconds per batch
 PLACES = 100
 MEASURED = 5  # batches at the end, when the window is full
 QUERIES = {
@@ -46,13 +46,13 @@ WAYS = ("incrementally", "from all rows")
 
 @contextmanager
 def from_all_rows() -> Iterator[None]:
-    """Everything above the joins is evaluated anew in each step."""
+    """Recomputes everything above the joins in each step."""
     with patch.object(stage, "changing", evaluate), patch.object(Pushdown, "additive", ()):
         yield
 
 
 def write(folder: Path, seconds: int, rate: int) -> Path:
-    """A stream of people at places and, one element in five, with a value; ten instants a second."""
+    """A stream of people at places and, for one element in five, a value; ten instants per second."""
     random, size = np.random.default_rng(SEED), seconds * rate
     person, place, value = (random.integers(0, most, size) for most in (40 * rate, PLACES, 9))
     valued = random.random(size) < 0.2
@@ -70,14 +70,14 @@ def write(folder: Path, seconds: int, rate: int) -> Path:
 
 
 def text(name: str, seconds: int) -> str:
-    """A query over windows of so many seconds."""
+    """A query over windows of ``seconds`` seconds."""
     select, body, modifiers = QUERIES[name]
     windows = " ".join(f"FROM NAMED <{STREAM}> [RANGE {seconds} s] AS ?{w}" for w in "wr" if f"GRAPH ?{w} " in body)
     return f"PREFIX : <{EX}> SELECT {select} {windows} WHERE {{ {body} }} {modifiers}"
 
 
 def study(quick: bool) -> dict[str, Any]:
-    """Milliseconds of the joins and what is above them, and rows read, a batch, for windows of growing size."""
+    """Milliseconds of the joins and the operators above them, and rows read, per batch, for windows of increasing size."""
     rate, sizes = (200, (3, 9)) if quick else (5_000, (10, 30))
     found = []
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
@@ -101,7 +101,7 @@ def _both(query: Prepared) -> list[Ran]:
 
 
 def _batch(run: Ran) -> dict[str, float]:
-    """Medians of the last full batches (the last of all has what was left)."""
+    """The medians of the last full batches (the very last one is partial)."""
     records = run.records[-MEASURED - 1 : -1]
     return {
         "rows": statistics.median(record.recomputed or 0 for record in records),

@@ -1,8 +1,8 @@
-"""Join orders next to DuckDB's: the same random relations, the rows that both orders really make.
+"""Join orders compared with DuckDB's: the true numbers of rows of both orders over the same random relations.
 
-C_out of an order is the sum of the rows of all its joins (Leis et al. 2015, *How good are query optimizers, really?*). Both optimizers see
-what they usually see: ours exact sizes of relations and of joins of two, DuckDB its own statistics. The relations are skewed, and columns
-of one may depend on each other, so that sets of three and more are estimated by both.
+C_out of an order is the sum of the rows of all its joins (Leis et al. 2015, *How good are query optimizers, really?*). Both
+optimizers use their usual statistics: ours exact sizes of relations and of binary joins, DuckDB its own. The relations are
+skewed, and columns of one may be correlated, so that both estimate joins of three and more relations.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ Tables = list[dict[str, NDArray[np.int64]]]
 
 @dataclass(frozen=True, slots=True)
 class RowsCost:
-    """C_out: a join costs the rows that it makes."""
+    """C_out: the cost of a join is its number of output rows."""
 
     name: str = "rows"
     unit: str = "rows"
     static_is_free: bool = False
 
     def operators(self, shape: JoinShape) -> tuple[JoinOperator, ...]:
-        """One for each kind of join: which one does not matter."""
+        """One operator per kind of join, because C_out does not depend on it."""
         return (JoinOperator.HASH,) if shape.connected else (JoinOperator.LOOP,)
 
     def scan(self, rows: Rows, filtered: Rows) -> Rows:
-        """Nothing."""
+        """Zero."""
         return np.zeros_like(rows)
 
     def join(self, operator: JoinOperator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
-        """What it makes."""
+        """The output rows."""
         return produced
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """True C_out of three orders of the same relations: the best one without cross products, ours, DuckDB's."""
+    """True C_out of three orders of the same relations: the optimum without cross products, ours, DuckDB's."""
 
     relations: int
     optimum: float
@@ -61,20 +61,20 @@ class Compared:
 
 
 def random_tables(rng: np.random.Generator, most: int) -> Tables:
-    """Three to ``most`` connected relations. A value comes up to some four times in a column, a few much more often."""
+    """Three to ``most`` connected relations. Most values occur about four times in a column, a few much more often."""
     count = int(rng.integers(3, most + 1))
     variables: list[list[str]] = [["x0"]]
     fresh = 1
     for i in range(1, count):
         shared = variables[int(rng.integers(i))]
-        mine = {shared[int(rng.integers(len(shared)))]}
+        chosen = {shared[int(rng.integers(len(shared)))]}
         if rng.random() < 0.3:  # a cycle
             other = variables[int(rng.integers(i))]
-            mine.add(other[int(rng.integers(len(other)))])
+            chosen.add(other[int(rng.integers(len(other)))])
         for _ in range(int(rng.integers(0, 3))):
-            mine.add(f"x{fresh}")
+            chosen.add(f"x{fresh}")
             fresh += 1
-        variables.append(sorted(mine))
+        variables.append(sorted(chosen))
     domain = {f"x{i}": int(10 ** rng.uniform(1.5, 3)) for i in range(fresh)}
     return [_columns(rng, names, domain) for names in variables]
 
@@ -83,7 +83,7 @@ def _columns(rng: np.random.Generator, names: list[str], domain: Mapping[str, in
     rows = max(5, int(min(domain[name] for name in names) * 10 ** rng.uniform(-1, 0.6)))
     columns: dict[str, NDArray[np.int64]] = {}
     for name in names:
-        if columns and rng.random() < 0.4:  # depends on the column before it
+        if columns and rng.random() < 0.4:  # depends on the previous column
             before = next(reversed(columns.values()))
             columns[name] = (before * 7 + rng.integers(0, 2, rows)) % domain[name]
         else:
@@ -92,7 +92,7 @@ def _columns(rng: np.random.Generator, names: list[str], domain: Mapping[str, in
 
 
 def statistics(tables: Tables, graph: QueryGraph) -> KnownStatistics:
-    """What our optimizer is told: sizes, and those of joins of two on a variable."""
+    """The statistics for our optimizer: sizes of relations and of binary joins on a variable."""
     names = [relation.name for relation in graph.relations]
     joins = {}
     for edge in graph.edges:
@@ -106,7 +106,7 @@ def statistics(tables: Tables, graph: QueryGraph) -> KnownStatistics:
 
 
 class Database:
-    """The relations in DuckDB: the rows of every set of them, and the order that it would take."""
+    """The relations in DuckDB: the number of rows of every set of them, and DuckDB's join order."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -120,7 +120,7 @@ class Database:
         self._rows: dict[RelationSet, float] = {}
 
     def rows(self, relations: RelationSet) -> float:
-        """How many rows a set of relations joins to."""
+        """The number of rows of the join of a set of relations."""
         if relations not in self._rows:
             found = self._connection.execute(self._query(relations)).fetchone()
             assert found is not None
@@ -139,7 +139,7 @@ class Database:
         return f"SELECT count(*) FROM {', '.join(f'r{i}' for i in members(relations))}{where}"
 
     def order(self) -> list[RelationSet]:
-        """The sets that DuckDB's plan joins up to, one a join."""
+        """The joined sets of DuckDB's plan, one per join."""
         found = self._connection.execute("EXPLAIN (FORMAT JSON) " + self._query((1 << len(self.tables)) - 1)).fetchone()
         assert found is not None
         joined: list[RelationSet] = []
@@ -159,7 +159,7 @@ class Database:
 
 
 def compared(seed: int, most: int = 7) -> Compared:
-    """One random set of relations."""
+    """The comparison for one random set of relations."""
     tables = random_tables(np.random.default_rng(seed), most)
     graph = QueryGraph([RelationNode(f"r{i}", frozenset(columns), i == 0) for i, columns in enumerate(tables)])
     optimizer = Optimizer(graph, ["r0"], RowsCost())
@@ -180,7 +180,7 @@ def _optimum(graph: QueryGraph, database: Database) -> float:
 
 
 def study(count: int) -> dict[str, Any]:
-    """``count`` random sets of relations that join to something: C_out over the optimum, ours and DuckDB's."""
+    """``count`` random sets of relations with a non-empty join: C_out over the optimum, ours and DuckDB's."""
     found = list(_worthwhile(count))
     return {
         "graphs": count,

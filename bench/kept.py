@@ -1,4 +1,4 @@
-"""``cqels-opt bench --keep DIR``: a report is kept when it is done, so that an hour that breaks off goes on from the last one."""
+"""``cqels-opt bench --keep DIR``: stores each finished report, so that an interrupted run resumes after the last one."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ Report = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A folder of reports, each of the options and of the commit that made it; with no folder nothing is kept."""
+class StoredReports:
+    """A folder of reports, each with the options and the commit that produced it; without a folder nothing is stored."""
 
     folder: Path | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    tell: Callable[[str], None] = lambda text: None
+    notify: Callable[[str], None] = lambda text: None
 
     def once(self, name: str, make: Callable[[], Report]) -> Report:
-        """The report that is kept under a name, or what ``make`` gives, kept from then on."""
+        """The report stored under a name, or else the result of ``make``, which is then stored."""
         if self.folder is None:
             return make()
         path, of = self.folder / f"{Path(name).stem}.json", {**self.options, "scenario": name, **versions(("cqels-opt",))}
-        there = self._read(path, of)
-        if there is not None:
-            return there
+        stored = self._read(path, of)
+        if stored is not None:
+            return stored
         report = make()
         self.folder.mkdir(parents=True, exist_ok=True)
         taken = datetime.now(UTC).isoformat(timespec="minutes")
@@ -38,17 +38,17 @@ class Kept:
         return report
 
     def _read(self, path: Path, of: Mapping[str, Any]) -> Report | None:
-        """What a file keeps, unless it is of other options or of another commit, or the code has changed since its commit."""
+        """The stored report, unless it has other options or another commit, or the code has uncommitted changes."""
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except ValueError:
-            self.tell(f"{path}: no JSON; run again")
+            self.notify(f"{path}: no JSON; run again")
             return None
         if found["of"] != of or (of["commit"] or "").endswith("-dirty"):
-            self.tell(f"{path}: of other options or of other code; run again")
+            self.notify(f"{path}: of other options or of other code; run again")
             return None
-        self.tell(f"{path}: kept from {found['taken']}")
+        self.notify(f"{path}: kept from {found['taken']}")
         report: Report = found["report"]
         return report

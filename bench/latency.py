@@ -1,4 +1,4 @@
-"""Latencies as HdrHistograms: exact to three digits from a microsecond to hours, and mergeable by whoever reads the JSON."""
+"""Latencies as HdrHistograms: three significant digits from a microsecond to hours, and mergeable by readers of the JSON."""
 
 from __future__ import annotations
 
@@ -31,20 +31,25 @@ def histogram(milliseconds: Iterable[float] | Milliseconds) -> Any:
 
 
 def as_json(milliseconds: Iterable[float] | Milliseconds) -> dict[str, Any]:
-    """Percentiles in milliseconds, how many values there are, and the histogram itself in HdrHistogram's own encoding."""
+    """Percentiles in milliseconds, the number of values, and the histogram in HdrHistogram's encoding."""
     found = histogram(milliseconds)
     if not found.get_total_count():
         return {"count": 0}
-    said = {f"p{p:g}": found.get_value_at_percentile(p) / 1000 for p in PERCENTILES}
-    return {**said, "max": found.get_max_value() / 1000, "count": found.get_total_count(), "hdr": found.encode().decode("ascii")}
+    percentiles = {f"p{p:g}": found.get_value_at_percentile(p) / 1000 for p in PERCENTILES}
+    return {
+        **percentiles,
+        "max": found.get_max_value() / 1000,
+        "count": found.get_total_count(),
+        "hdr": found.encode().decode("ascii"),
+    }
 
 
 def open_loop(service: Sequence[float], times: Sequence[NDArray[np.int64]]) -> list[Milliseconds]:
-    """Milliseconds from each element's own time to the end of its micro-batch, if elements came in real time.
+    """Milliseconds from each element's own time to the end of its micro-batch, if elements arrived in real time.
 
-    ``service`` has the milliseconds that each micro-batch takes, ``times`` the times of its elements. A batch begins when its last
-    element has come and the batch before it is done (Lindley's recursion), so that whoever is too slow piles up delay: nothing is omitted
-    in coordination with the reader (Tene 2013). Time before the first batch's end does not count.
+    ``service`` has the processing time of each micro-batch in milliseconds, ``times`` the times of its elements. A batch begins
+    when its last element has arrived and the previous batch is done (Lindley's recursion), so that a slow contender accumulates
+    delay and there is no coordinated omission (Tene 2013). Time before the first batch's end does not count.
     """
     done, found = float("-inf"), []
     for took, t in zip(service, times):

@@ -1,4 +1,4 @@
-"""A user's own Python file as a module: a contender, or a generator of data."""
+"""Loads a user's Python file as a module: a contender, or a data generator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cqels_opt.errors import InputError
 
 
 def module_of(path: Path) -> ModuleType:
-    """The module of a file, loaded once; InputError where it is not there or does not run."""
+    """The module of a file, loaded once; InputError if it does not exist or fails."""
     path = path.resolve()
     name = f"cqels_opt_bench_user.{path.stem}_{abs(hash(str(path))):x}"
     if name in sys.modules:

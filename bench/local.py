@@ -1,7 +1,7 @@
 """Runs of the engine without Spark, for studies that count rows instead of time.
 
-The files are loaded, compiled and cut as a replay does it; each chunk is a micro-batch of the driver with the local runner. All runs of one
-query must give one bag of answers, whatever their plans: :func:`check_same`.
+The files are loaded, compiled and cut as for a replay; each chunk is a micro-batch of the driver with the local runner. All runs
+of one query must give one bag of answers, whatever their plans: :func:`check_same`.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ ADAPTIVE = PlannerOptions()
 
 
 def load(folder: Path, sources: Sequence[StaticSource]) -> Path:
-    """A store of static files, made in this process."""
+    """A store of static files, created in this process."""
     quads = (quad for block in read_all(sources, Failures(skip=False)) for quad in zip(block.s, block.p, block.o, block.g))
     build_store(folder, quads, durable=False)
     return folder
 
 
 def small_world(folder: Path, seed: int, places: int, elements: int, phases: Sequence[Phase], quick: bool) -> tuple[Path, Path]:
-    """The report's world at a size that is counted in seconds: its store, and its stream."""
+    """The report's world at a size that runs in seconds: its store, and its stream."""
     world = social(
         folder,
         seed=seed,
@@ -69,7 +69,7 @@ def small_world(folder: Path, seed: int, places: int, elements: int, phases: Seq
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One run: its trace records, a batch each, and its answers, counted and as the digest of a bag."""
+    """One run: its trace records, one per batch, and its answers, counted and as the digest of a bag."""
 
     name: str
     records: tuple[TraceRecord, ...]
@@ -87,7 +87,7 @@ class Prepared:
     folder: Path
 
     def run(self, name: str, mode: PlannerOptions, answers: Path | None = None) -> Ran:
-        """The query from its first batch to its last; its answers are left in a file where one is named."""
+        """Runs the query from its first batch to its last; writes its answers to a file if one is given."""
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             sink = LocalSink()
             driver = self.driver(Path(scratch) / "state", sink, mode=mode)
@@ -99,8 +99,8 @@ class Prepared:
     def driver(
         self, state: Path, sink: Sink, trace: TraceLog | None = None, mode: PlannerOptions = ADAPTIVE, drain: bool = False
     ) -> Driver:
-        """A driver over a folder for its state; with ``drain`` its windows empty at the end."""
-        jobs = BackgroundJobs(state / "subresults", at_once)  # within the batch, so that rows do not depend on the clock
+        """A driver with a folder for its state; with ``drain`` its windows empty at the end."""
+        jobs = BackgroundJobs(state / "subresults", at_once)  # synchronous, so that row counts are deterministic
         options, pages, frontier = DriverOptions(drain=drain, plan=mode), self._pages(), self._frontier()
         return Driver(
             state,
@@ -142,7 +142,7 @@ def prepare(
 ) -> Prepared:
     """Compiles a query, its BINDs ``lazy`` or not, and cuts the files of its streams into batches.
 
-    In a folder of ``replays`` they lie for other queries too: what reads the same streams, in the same order, is cut once.
+    With a folder of ``replays``, queries that read the same streams in the same order share the chunks.
     """
     program = compiled(name, text, store, folder, lazy)
     sources = [ReplaySource(stream, (streams[stream.strip("<>")],)) for stream in program.streams]
@@ -151,7 +151,7 @@ def prepare(
 
 
 def digest_of(names: Sequence[str]) -> str:
-    """A name for a sequence of names that a folder can have."""
+    """A name for a sequence of names that is valid as a folder name."""
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
@@ -159,7 +159,7 @@ _PROGRAMS: LRUCache[tuple[str, str, Path, Path, bool], CompiledProgram] = LRUCac
 
 
 def compiled(name: str, text: str, store: Path, folder: Path, lazy: bool = True) -> CompiledProgram:
-    """A query compiled over a store, into a folder of its own; once a process, as long as the folder is there."""
+    """A query compiled over a store into its own folder; cached per process while the folder exists."""
 
     def make() -> CompiledProgram:
         query = parse(text)
@@ -175,7 +175,7 @@ def compiled(name: str, text: str, store: Path, folder: Path, lazy: bool = True)
 
 
 def write_elements(file: Path, elements: Iterable[Element]) -> None:
-    """A stream as NDJSON; the triples of an element are rows of one graph."""
+    """Writes a stream as NDJSON; the triples of an element are rows of one graph."""
     with file.open("w", encoding="utf-8") as out:
         for number, element in enumerate(elements):
             graph = element.graph or f"<urn:element:{number}>"
@@ -184,7 +184,7 @@ def write_elements(file: Path, elements: Iterable[Element]) -> None:
 
 
 def check_same(runs: Sequence[Ran]) -> None:
-    """No figure is reported before all runs have answered the same."""
+    """RunError unless all runs have equal answers; no measurements are reported before."""
     for other in runs[1:]:
         if other.digest != runs[0].digest:
             raise RunError(
@@ -193,10 +193,10 @@ def check_same(runs: Sequence[Ran]) -> None:
 
 
 def joins_of(delta: Delta) -> list[OperatorRecord]:
-    """The operators of a delta source but for the scans of the delta (of a split one, of its parts), which every plan has."""
+    """The operators of a delta source without the scans of the delta (for a split delta, of its parts), which every plan has."""
     return [operator for operator in delta.operators if (operator.op, operator.relation) != ("scan", delta.source)]
 
 
 def rows_produced(records: Iterable[TraceRecord]) -> int:
-    """The rows that the operators gave in some batches, without the scans of deltas."""
+    """The output rows of the operators in some batches, without the scans of deltas."""
     return sum(operator.observed or 0 for record in records for delta in record.deltas for operator in joins_of(delta))

@@ -1,9 +1,10 @@
-"""A window that grows: time, memory and disk of a batch, and how long a restart takes, as an hour of elements comes in.
+"""A growing window: time, memory and disk per batch, and the time of a restart, while an hour of elements arrives.
 
-Who stands where somebody has been within the hour that they know: a delta of a second is probed into the whole window. The window is filled
-in large batches, for the state does not depend on how elements were cut: the same segments, but for where one ends. At each size the
-driver and its worker are killed (SIGKILL) and started again, the first batch is timed with the restart, and then batches of a second are.
-Driver and worker are processes of their own, as on Spark; stages are handed from one to the other without it.
+The query joins who is where with earlier visits of acquaintances within an hour: a delta of a second probes the whole window. The
+window is filled in large batches, because the state does not depend on how elements were batched: the segments are the same
+except for their boundaries. At each size the driver and its worker are killed (SIGKILL) and restarted; the first batch is timed
+with the restart, then batches of a second are timed. Driver and worker are separate processes, as on Spark; stages are passed
+between them without Spark.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.frontier import Frontier
 
 SEED = 1
-RATE = 5_000  # elements a second
+RATE = 5_000  # elements per second
 SIZES = (1_000_000, 5_000_000, 18_000_000)
 FILL = 200_000
 TIMED = 20
@@ -62,7 +63,7 @@ WHERE { GRAPH ?now { ?a :at ?x } GRAPH ?hour { ?b :at ?x } ?a :knows ?b }
 
 
 def elements(first: int, count: int) -> pa.Table:
-    """Elements ``first`` … of the stream, which are the same however they are asked for."""
+    """``count`` elements from number ``first`` of the stream; deterministic for every partition into calls."""
     number = np.arange(first, first + count, dtype=np.uint64)
     person, place = (_hashed(number, salt) % size for salt, size in ((1, PEOPLE), (2, PLACES)))
     columns: dict[str, Any] = {
@@ -98,7 +99,7 @@ def _named(terms: Sequence[str], which: NDArray[np.int64]) -> pa.StringArray:
 
 # ------------------------------------------------------------------ two processes
 class WorkerRunner:
-    """Runs stages in a process of its own, as an executor's Python does."""
+    """Runs stages in a separate process, like an executor's Python."""
 
     parallelism = 1
     jobs = 0
@@ -106,12 +107,12 @@ class WorkerRunner:
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._line, far = context.Pipe()
-        self._busy = threading.Lock()  # the driver's thread that merges asks as well
+        self._busy = threading.Lock()  # the driver's merge thread also calls the worker
         self.process = context.Process(target=_serve, args=(far,), daemon=True)
         self.process.start()
 
     def begin(self, batch: int) -> None:
-        """Nothing to note."""
+        """Does nothing."""
 
     def ingest(self, rows: pa.Table, task: IngestTask) -> list[IngestReport]:
         """The first stage."""
@@ -124,12 +125,12 @@ class WorkerRunner:
         return found
 
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
-        """Between two stages: there is one worker."""
+        """Merges between two stages: there is only one worker."""
         found: list[SlotFile] = self.ask("merge", tasks)
         return found
 
     def ask(self, what: str, *arguments: Any) -> Any:
-        """Has the worker do something, and waits."""
+        """Sends a call to the worker, and waits for the result."""
         with self._busy:
             self._line.send((what, arguments))
             return self._line.recv()
@@ -143,13 +144,13 @@ def _serve(line: Any) -> None:
 
 
 def usage() -> dict[str, float]:
-    """Resident megabytes of this process, its own and pages of mapped files (which processes share); and its seconds of CPU so far."""
+    """Resident megabytes of this process, private and of mapped files (which processes share), and its CPU seconds so far."""
     return {"cpu": time.process_time(), "own": megabytes("RssAnon"), "mapped": megabytes("RssFile")}
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """What one pair of processes does: restarts over the state that is there, times batches, fills the window, and is killed."""
+class WorkerPair:
+    """One pair of processes: restarts over the existing state, times batches, fills the window, and is killed."""
 
     folder: Path
     program: CompiledProgram
@@ -158,7 +159,7 @@ class Life:
     timed: int
 
     def run(self, answer: Any) -> None:
-        """Tells what it found, and dies without a chance to tidy up."""
+        """Reports its measurements, and is killed without cleanup."""
         began = time.perf_counter()
         runner = WorkerRunner()
         runner.ask("usage")
@@ -166,7 +167,7 @@ class Life:
         began, before_restore = time.perf_counter(), _cpu(runner)
         stream = self.program.streams[0]
         frontier = Frontier((stream,))
-        driver = Driver(self.folder, [self.program], runner, _Nowhere(), frontier, DriverOptions(), merging=in_thread)
+        driver = Driver(self.folder, [self.program], runner, _DiscardingSink(), frontier, DriverOptions(), merging=in_thread)
         found["restore"], before_first = time.perf_counter() - began, _cpu(runner) - before_restore
         seconds, cpu, phases = [], [], []
         at, number = self.begin, driver.state.batch + 1
@@ -194,16 +195,16 @@ class Life:
 
 
 def _cpu(runner: WorkerRunner) -> float:
-    """Seconds of CPU of both processes so far: what a batch costs whatever else the machine does."""
+    """CPU seconds of both processes so far: the cost of a batch independent of other load."""
     spent: float = time.process_time() + runner.ask("usage")["cpu"]
     return spent
 
 
-class _Nowhere(LocalSink):
-    """Counts answers and forgets them."""
+class _DiscardingSink(LocalSink):
+    """Counts answers and discards them."""
 
     def put(self, batch: int, chunks: Any, folder: Path) -> dict[str, int]:
-        """Nothing is kept."""
+        """Stores nothing."""
         return {}
 
 
@@ -220,7 +221,7 @@ def _state(driver: Driver, folder: Path) -> dict[str, Any]:
 
 
 def study(quick: bool) -> dict[str, Any]:
-    """A row for each size of the window. ``quick`` is a tenth of it all."""
+    """One row per size of the window. ``quick`` is a tenth of everything."""
     scale = 10 if quick else 1
     sizes = [size // scale for size in SIZES]
     with tempfile.TemporaryDirectory(prefix="cqels-opt-long-window-") as scratch:
@@ -228,12 +229,12 @@ def study(quick: bool) -> dict[str, Any]:
         program, progress = _compiled(folder), Console(stderr=True)
         found, at = [], 0
         for size in (*sizes, 0):
-            told = _live(Life(folder / "state", program, at, size, TIMED))
+            life = _run_pair(WorkerPair(folder / "state", program, at, size, TIMED))
             if at:
-                found.append(told)
-                took = 1000 * statistics.median(told["batches"])
-                progress.print(f"{told['rows']:,} rows: {took:,.0f} ms a batch, restart {told['restore'] + told['first']:.1f} s")
-            at = told["at"]
+                found.append(life)
+                took = 1000 * statistics.median(life["batches"])
+                progress.print(f"{life['rows']:,} rows: {took:,.0f} ms a batch, restart {life['restore'] + life['first']:.1f} s")
+            at = life["at"]
     return {"seed": SEED, "rate": RATE, "fill": FILL, "sizes": sizes, "results": found}
 
 
@@ -248,15 +249,15 @@ def _compiled(folder: Path) -> CompiledProgram:
     return Compiler(query, str(folder / "store"), folder / "static", meant.report).compile("q", meant.operator)
 
 
-def _live(life: Life) -> dict[str, Any]:
+def _run_pair(pair: WorkerPair) -> dict[str, Any]:
     context = multiprocessing.get_context("spawn")
     answer, far = context.Pipe(duplex=False)
-    process = context.Process(target=life.run, args=(far,))
+    process = context.Process(target=pair.run, args=(far,))
     process.start()
     far.close()
-    told: dict[str, Any] = answer.recv()
+    measured: dict[str, Any] = answer.recv()
     process.join()
-    return told
+    return measured
 
 
 def show(found: Mapping[str, Any]) -> None:

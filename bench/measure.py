@@ -1,4 +1,4 @@
-"""Contenders take turns over one task, batch by batch; their answers are compared before anything is reported of their times."""
+"""Contenders alternate on one task, batch by batch; their answers are compared before any times are reported."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from cqels_opt.errors import InputError, RunError
 
 @dataclass(slots=True)
 class Ran:
-    """What a contender did with a task: milliseconds and phases of each batch, its answers, and the seconds of all of it.
+    """The result of a contender on a task: milliseconds and phases of each batch, its answers, and the total seconds.
 
-    ``why`` says why it did not come to the end; then ``upto`` is the time up to which its answers are whole (None: it has none).
+    ``why`` is the reason if it did not finish; then ``upto`` is the time up to which its answers are complete (None: it has
+    none).
     """
 
     contender: str
@@ -39,11 +40,11 @@ class Ran:
 
     @property
     def whole(self) -> bool:
-        """Whether it came to the end."""
+        """Whether it finished."""
         return self.why is None
 
     def take(self, done: Done, took: float) -> None:
-        """A batch, and the milliseconds that the harness's clock says."""
+        """Adds a batch with the milliseconds of the harness's clock."""
         self.milliseconds.append(took if done.milliseconds is None else done.milliseconds)
         self.phases.append(dict(done.phases))
         self.bag.add(done.answers)
@@ -55,7 +56,7 @@ def spans(task: Task) -> list[NDArray[np.int64]]:
 
 
 def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: float, turn: int = 0) -> list[Ran]:
-    """One pass over the task. Before each batch another contender is first; who takes longer than ``limit`` seconds in all is stopped."""
+    """One pass over the task, with a rotating start per batch; a contender that exceeds ``limit`` seconds in total is stopped."""
     runs = {c.name: Ran(c.name, answers=c.answers) for c in contenders}
     live = {c.name: c.run(task, empty_folder(folder / c.name)) for c in contenders}
     greatest = [int(t.max()) if len(t) else None for t in spans(task)]
@@ -73,7 +74,7 @@ def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: f
                 continue
             except StopIteration:
                 raise RunError(f"{name} ended after {number} of {len(greatest)} micro-batches") from None
-            except Exception as error:  # noqa: BLE001 - a rival that fails is reported as such, and the others go on
+            except Exception as error:  # noqa: BLE001 - a failing rival is reported, the others continue
                 run.why = f"failed: {type(error).__name__}: {error}"
                 del live[name]
                 continue
@@ -97,7 +98,7 @@ def _before(greatest: Sequence[int | None]) -> int | None:
 
 
 def _next(run: Iterator[Done | None]) -> tuple[Done, float]:
-    """What comes of the next batch, and the milliseconds since the contender was last ready."""
+    """The result of the next batch, and the milliseconds since the contender was ready."""
     began = time.perf_counter()
     while (found := next(run)) is None:
         began = time.perf_counter()
@@ -105,24 +106,24 @@ def _next(run: Iterator[Done | None]) -> tuple[Done, float]:
 
 
 def by_itself(contender: Contender, more: Sequence[Given], tasks: Sequence[Task], folder: Path) -> list[Ran]:
-    """A contender that has a process of its own, over several tasks. Where it ends, another one goes on with the next task."""
+    """A contender in a separate process, over several tasks. If the process ends, another one continues with the next task."""
     place = empty_folder(folder / contender.name)
     found: list[Ran] = []
     while len(found) < len(tasks):
         failure = None
         try:
             apart.wait(apart.start(_drain, contender.name, list(more), list(tasks), place, len(found)))
-        except RunError as error:  # its JVM may have no room for what it makes
+        except RunError as error:  # its JVM may run out of memory
             failure = Ran(contender.name, why=str(error), answers=contender.answers)
         while (kept := place / f"{len(found)}.pickle").exists():
             found.append(pickle.loads(kept.read_bytes()))
         if failure is not None and len(found) < len(tasks):
-            found.append(failure)  # of the task that was under way; another process does the others
+            found.append(failure)  # for the current task; another process runs the others
     return found
 
 
 def _drain(name: str, more: list[Given], tasks: list[Task], folder: Path, first: int) -> None:
-    """Runs one contender in this process from a task on, and leaves what it did."""
+    """Runs one contender in this process from a task onwards, and writes its results."""
     (contender,) = (c for c in find((name,), more) if c.name == name)
     for number, task in list(enumerate(tasks))[first:]:
         (run,) = in_turns([contender], task, folder / f"run-{number}", math.inf)
@@ -131,7 +132,7 @@ def _drain(name: str, more: list[Given], tasks: list[Task], folder: Path, first:
 
 
 def check(query: str, runs: Sequence[Ran]) -> None:
-    """RunError where contenders give other answers than the first that came to the end; of others what they have is compared."""
+    """RunError if answers differ from those of the first contender that finished; unfinished ones are compared in part."""
     answering = [run for run in runs if run.answers and (run.whole or run.upto is not None)]
     base = next((run for run in answering if run.whole), None)
     if base is None:
@@ -142,6 +143,6 @@ def check(query: str, runs: Sequence[Ran]) -> None:
 
 
 def check_names(contenders: Sequence[Contender]) -> None:
-    """A run compares somebody who answers."""
+    """InputError unless a contender produces answers."""
     if not any(contender.answers for contender in contenders):
         raise InputError("a scenario needs a contender that answers")

@@ -1,7 +1,7 @@
-"""A stream in real time: pieces of a replay come into a folder when their last element is due, whatever the reader does meanwhile.
+"""A stream in real time: pieces of a replay appear in a folder when their last element is due, independent of the reader.
 
-An element's latency is counted from its intended time, also where the reader is behind: waiting does not hide (Tene, "How NOT to
-Measure Latency", 2013: coordinated omission).
+An element's latency is measured from its intended time, even if the reader is behind, which avoids coordinated omission (Tene,
+"How NOT to Measure Latency", 2013).
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ Seconds = NDArray[np.float64]
 
 @dataclass(slots=True)
 class Commits:
-    """Up to which time of the stream the answers were in the sink, and when: seconds of the wall clock."""
+    """The stream times up to which answers were in the sink, and when (wall-clock seconds)."""
 
     upto: list[int] = field(default_factory=list)
     at: list[float] = field(default_factory=list)
 
     def note(self, upto: int) -> None:
-        """Now, everything up to a time of the stream is done."""
+        """Records that everything up to a stream time is done now."""
         self.add(upto, time.time())
 
     def add(self, upto: int, at: float) -> None:
-        """Everything up to a time of the stream was done at a moment."""
+        """Records that everything up to a stream time was done at a wall-clock time."""
         if not self.upto or upto > self.upto[-1]:
             self.upto.append(upto)
             self.at.append(at)
 
     def latencies(self, t: Times, origin: float, first: int) -> Seconds:
-        """Seconds from the intended moment of each element (``origin`` for time ``first``) to its commit; infinite where there is none."""
+        """Seconds from the intended time of each element (``origin`` for time ``first``) to its commit; infinite without one."""
         at = np.array([*self.at, np.inf])
         return at[np.searchsorted(np.array(self.upto, np.int64), t)] - (origin + (t - first) / 1000)
 
 
 class Pace:
-    """Brings the pieces of a replay into ``folder``: those before ``first`` at once, the others from :meth:`begin` on."""
+    """Moves the pieces of a replay into ``folder``: those before ``first`` at once, the others after :meth:`begin`."""
 
     def __init__(self, plan: ReplayPlan, folder: Path, first: int) -> None:
         self.plan, self.folder, self.first = plan, folder, first
@@ -59,7 +59,7 @@ class Pace:
         folder.mkdir(parents=True)
 
     def fill(self) -> None:
-        """What is there before the clock begins."""
+        """Releases the pieces before the clock begins."""
         for number, (least, _) in enumerate(self.times):
             if least < self.first:
                 self._release(number)
@@ -76,7 +76,7 @@ class Pace:
             self._thread.join()
 
     def greatest(self, files: Sequence[str]) -> int:
-        """The greatest time in some of the pieces, by their files' names."""
+        """The greatest time in the pieces with these file names."""
         by_name = {chunk.file: span for chunk, span in zip(self.plan.chunks, self.times)}
         return max(by_name[name][1] for name in files)
 
@@ -98,11 +98,11 @@ def _span(path: Path) -> tuple[int, int]:
 
 
 def files_by_batch(checkpoint: Path) -> dict[int, list[str]]:
-    """The names of the files that each micro-batch of a streaming query with one file source has read, from Spark's log of them."""
+    """The file names that each micro-batch of a streaming query with one file source has read, from Spark's source log."""
     found: dict[int, set[str]] = {}
     for log in (checkpoint / "sources" / "0").iterdir():
         if not log.name.startswith(".") and log.name.partition(".")[0].isdigit():
-            for line in log.read_text(encoding="utf-8").splitlines()[1:]:  # the first is the version
+            for line in log.read_text(encoding="utf-8").splitlines()[1:]:  # the first line is the version
                 entry = json.loads(line)
                 found.setdefault(int(entry["batchId"]), set()).add(entry["path"].rsplit("/", 1)[1])
     return {batch: sorted(files) for batch, files in sorted(found.items())}

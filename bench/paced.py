@@ -1,8 +1,8 @@
-"""``cqels-opt bench paced``: the report's queries while elements come in real time: latencies, and milliseconds a micro-batch.
+"""``cqels-opt bench paced``: the report's queries in real time: latencies, and milliseconds per micro-batch.
 
-A micro-batch begins when the one before it is done, and takes what has come by then. An element is done when the answers that it
-brings are in the sink: for the engine when the frontier has passed it and the batch is committed, for a Spark job when its answers
-are written, for ``noop`` when the trigger ends.
+A micro-batch begins when the previous one is done, and takes the elements that have arrived by then. An element is done when its
+answers are in the sink: for the engine when the frontier has passed it and the batch is committed, for a Spark job when its
+answers are written, for ``noop`` when the trigger ends.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
 RATES = (1_000, 5_000)
 CONTENDERS = ("adaptive", "tuned", "noop")
-PIECE = 100  # milliseconds of the stream: a file
-FIRST = START + SECOND  # what is before fills the window, see ReportWorld
+PIECE = 100  # milliseconds of the stream per file
+FIRST = START + SECOND  # earlier elements fill the window, see ReportWorld
 PERCENTILES = (50, 90, 99, 100)
-PATIENCE = 2  # times the length of the stream: how long the rest may take after its last element,
-AT_LEAST = 120  # but no fewer seconds than these
+TIME_LIMIT = 2  # maximum time after the last element, as a multiple of the stream's length
+AT_LEAST = 120  # but at least this many seconds
 AT_ONCE = "0 seconds"
 
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """Seconds of the stream that are not counted, and that are."""
+    """Uncounted and counted seconds of the stream."""
 
     warm: int
     counted: int
@@ -61,18 +61,18 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """A run: latencies in milliseconds by percentile, milliseconds and elements a counted micro-batch, elements never done."""
+    """A run: latencies in milliseconds by percentile, milliseconds and elements per counted micro-batch, unfinished elements."""
 
     query: str
     rate: int
     contender: str
     latencies: dict[int, float]
-    histogram: str  # of the latencies, as HdrHistogram encodes it
+    histogram: str  # of the latencies, in HdrHistogram's encoding
     batches: int
     milliseconds: float
     elements: float
     behind: int
-    delay: float  # of the pace itself, at most
+    delay: float  # maximum delay of the pace itself
     answers: int | None
     digest: str | None
 
@@ -106,14 +106,14 @@ class Course:
         self.commits = Commits()
 
     def run(self, query: StreamingQuery, seconds: int) -> None:
-        """Lets the stream go, and waits until all of it is done, or the patience is at an end."""
+        """Releases the stream, and waits until all of it is done or the time limit is reached."""
         self.pace.fill()
         query.processAllAvailable()
         self.pace.begin()
         self.pace.join()
         rest = threading.Thread(target=query.processAllAvailable, daemon=True)
         rest.start()
-        rest.join(max(AT_LEAST, PATIENCE * seconds))
+        rest.join(max(AT_LEAST, TIME_LIMIT * seconds))
         query.stop()
         if query.exception() is not None:
             raise RunError(f"the paced run failed: {query.exception()}")
@@ -138,7 +138,7 @@ def study(quick: bool) -> dict[str, Any]:
 def paced(
     spark: SparkSession, folder: Path, scenario: ReportWorld, queries: Sequence[str], length: Length, quick: bool = False
 ) -> list[Paced]:
-    """Queries of a scenario at its rate, by each contender."""
+    """Runs the queries of a scenario at its rate, with each contender."""
     progress = Console(stderr=True)
     world = replace(scenario, counted=length.warm + length.counted - WARM_UP + 1).prepare(spark, folder / "world", quick)
     results = []
@@ -189,7 +189,7 @@ def _times(course: Course) -> Times:
 
 
 def _batches(course: Course, query: StreamingQuery, since: int) -> list[tuple[float, int]]:
-    """Milliseconds and elements of the micro-batches that hold nothing before a time."""
+    """Milliseconds and elements of the micro-batches that contain no element before a time."""
     took = {p["batchId"]: float(p["durationMs"]["triggerExecution"]) for p in query.recentProgress}
     pieces = {chunk.file: (span[0], chunk.elements) for chunk, span in zip(course.plan.chunks, course.pace.times)}
     found = []
@@ -245,7 +245,7 @@ def _noop(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outc
 
 # ------------------------------------------------------------------ the table
 def show(found: Mapping[str, Any]) -> None:
-    """A table: a line a query, rate and contender."""
+    """Prints a table with one line per query, rate and contender."""
     heads = [f"p{p}" if p < 100 else "greatest" for p in PERCENTILES]
     shown = table(
         title="Milliseconds from the intended time of an element to its answers in the sink; and a micro-batch (medians)"

@@ -1,8 +1,9 @@
-"""A library of any size as N-Triples: papers with authors, titles, years and references, written as fast as a disk takes them.
+"""A library of any size as N-Triples: papers with authors, titles, years and references, generated at disk speed.
 
-Seeded, vectorised, and made a block of papers at a time, so that memory does not depend on the size. Ten triples a paper and one for every
-fourth: three authors in both directions (six triples of one predicate, as in the CQELS report's DBLP), a class, a title, a year (a
-small number, which is its own id), a reference to another paper; and the name of a person. Who writes is skewed.
+Seeded, vectorised, and generated in blocks of papers, so that memory does not depend on the size. Each paper has ten triples, and
+every fourth one more: three authors in both directions (six triples of one predicate, as in the CQELS report's DBLP), a class, a
+title, a year (a small number with an inline id), a reference to another paper; and the name of a person. The distribution of
+authors is skewed.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ PAPER, PERSON = "http://dblp.l3s.de/paper/", "http://dblp.l3s.de/person/"
 
 AUTHORS = 3
 PER_PERSON = 4
-"""Papers a person."""
+"""Papers per person."""
 BLOCK = 100_000
-"""Papers that are made at a time."""
+"""Papers per generated block."""
 
 _INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 
 
 def papers_for(triples: int) -> int:
-    """How many papers have about so many triples."""
+    """The number of papers with about this number of triples."""
     return max(PER_PERSON, round(triples / (2 * AUTHORS + 4 + 1 / PER_PERSON)))
 
 
 def write_papers(file: Path, papers: int, seed: int = 1, skew: float = 2.0) -> int:
-    """Writes the triples of so many papers, and says how many they are (the same triple may be there twice)."""
+    """Writes the triples of ``papers`` papers, and returns their number (including duplicates)."""
     persons, triples = max(1, papers // PER_PERSON), 0
     with file.open("wb") as out:
         for start in range(0, papers, BLOCK):
             count = min(BLOCK, papers - start)
             random = np.random.default_rng([seed, start])
             paper = _texts(np.arange(start, start + count))
-            # the lower a number, the more it writes
+            # lower numbers write more
             authors = [_texts((persons * random.random(count) ** skew).astype(np.int64)) for _ in range(AUTHORS)]
             cited = _texts(random.integers(0, papers, count))
             lines: list[Any] = [f"<{PAPER}", paper, f"> <{TYPE}> <http://swrc.ontoware.org/ontology#Article> .\n"]
@@ -66,7 +67,7 @@ def _texts(numbers: np.ndarray[Any, Any]) -> Any:
 
 
 def _bytes(parts: list[Any]) -> memoryview:
-    """The rows of columns and constants, each row joined, one after the other."""
+    """The concatenated rows of columns and constants."""
     columns: list[Any] = [pa.scalar(part, pa.string()) if isinstance(part, str) else part for part in parts]
     joined: Any = pc.binary_join_element_wise(*columns, pa.scalar("", pa.string()))
     return memoryview(joined.buffers()[2])

@@ -1,8 +1,8 @@
-"""``cqels-opt bench physical-joins``: each physical operator forced, for small and large deltas and indexes, and the optimizer's choice.
+"""``cqels-opt bench physical-joins``: each physical operator forced, for small and large inputs, and the optimizer's choice.
 
-Who is where, now, with names of people and places: two joins, one into an index of the size that is varied. The seconds are those of the
-second stage through Spark (``execute`` of the trace), the least of the batches that count. Beside it what the cost model chooses
-where one machine cannot show it: more task slots, and indexes that an executor has no room for.
+The query joins the current locations with names of people and places: two joins, one into an index of the varied size. The
+seconds are those of the second stage through Spark (``execute`` of the trace), the minimum of the counted batches. The study also
+shows the cost model's choices that one machine cannot measure: more task slots, and indexes that exceed an executor's memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.trace.records import TraceRecord
 
 SEED = 5
-BATCHES = 4  # the first does not count: files are mapped, Spark's tables are written
+BATCHES = 4  # the first does not count: it maps files and writes Spark's tables
 FORCED = tuple(way for way in JOINS if way not in ("auto", "spark"))
 QUERY = """PREFIX loc: <http://deri.org/ns/loc#>
 PREFIX foaf: <http://xmlns.com/foaf/0.1/>
@@ -47,7 +47,7 @@ WHERE {
 
 
 def study(quick: bool) -> dict[str, Any]:
-    """The seconds of each way for each size, and the choices of the model."""
+    """The seconds of each method for each size, and the choices of the model."""
     deltas, indexes = ((100, 10_000), (10_000,)) if quick else ((100, 10_000, 1_000_000), (10_000, 1_000_000))
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
         folder = Path(scratch)
@@ -71,7 +71,7 @@ def _measured(spark: SparkSession, folder: Path, index: int, deltas: tuple[int, 
         stream = _first(files.stream, BATCHES * delta, world / f"stream-{delta}.parquet")
         found, digests = dict[str, float](), dict[str, str]()
         used: list[str] = []
-        for way in (FORCED[0], "auto", *FORCED):  # the first run of all warms the JVM and its workers; it is done again
+        for way in (FORCED[0], "auto", *FORCED):  # the very first run warms up the JVM and its workers, and is repeated
             run = empty_folder(folder / "run")
             options = RunOptions(
                 query=folder / "query.rq",
@@ -110,7 +110,7 @@ def _first(stream: Path, elements: int, to: Path) -> Path:
 
 
 def _chosen() -> Iterator[dict[str, Any]]:
-    """What the model chooses for a bushy part that is built, and for an index that is too large, by the number of slots and rows."""
+    """The model's choices for a bushy part that is built, and for an index that is too large, by the number of slots and rows."""
     bushy, chain = parse_plan("delta » a[?x] » (b » c[?z])[?y]"), parse_plan("delta » a[?x] » b[?y]")
     for slots in (2, 16, 100):
         for rows in (1e4, 1e6, 1e8):

@@ -1,7 +1,7 @@
-"""``cqels-opt bench profile``: where the milliseconds of a micro-batch go, from Spark's progress reports and our own trace.
+"""``cqels-opt bench profile``: the milliseconds of a micro-batch by phase, from Spark's progress reports and our own trace.
 
-Spark's phases are those of its trigger; ``addBatch`` is the call of our function. Our phases are those of the trace record. What is
-left of ``addBatch`` is the way between Spark's JVM and Python, and our commit record.
+Spark's phases are those of its trigger; ``addBatch`` is the call of our function. Our phases are those of the trace record. The
+rest of ``addBatch`` is the transfer between Spark's JVM and Python, and our commit record.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _phases(spark: SparkSession, text: Path, world: World, folder: Path) -> dict
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """A column a query; our phases are parts of ``addBatch``."""
+    """Prints one column per query; our phases are parts of ``addBatch``."""
     results = found["results"]
     shown = table("phase", title="Milliseconds of a micro-batch (medians)")
     for r in results:

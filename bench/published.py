@@ -1,10 +1,10 @@
-"""What the CQELS report prints (§6.2): Tables 2 and 3, and the ratios that its text states; the data of its Figure 5 are not in it."""
+"""The published figures of the CQELS report (§6.2): Tables 2 and 3, and the ratios stated in its text; Figure 5 has no data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Milliseconds by the number of query instances; None where System X had no more memory.
+# Milliseconds by the number of query instances; None where System X ran out of memory.
 Q1_PRIME: Mapping[int, Mapping[str, float | None]] = {
     10: {"System X": 4.8, "CQELS": 1.2},
     100: {"System X": 12.3, "CQELS": 1.9},

@@ -1,8 +1,9 @@
-"""How far estimates miss: the q-errors of the chosen plans' operators under each kind of estimate, side by side.
+"""Compares the q-errors of the chosen plans' operators under each kind of estimate.
 
-An operator counts once a batch, with the rows that were estimated when the plan was chosen and those that it gave. The scan of a delta is
-left out, as its rows are counted beforehand. Operators that were estimated to give at most one row and gave at most one have a q-error of
-one by definition; ``with rows`` leaves those out as well. The first batches are shown by themselves: no feedback has been learnt there.
+An operator counts once per batch, with its estimated rows when the plan was chosen and its observed rows. The scan of a delta is
+omitted, because its rows are counted beforehand. Operators with at most one estimated and at most one observed row have a q-error
+of one by definition; ``with rows`` omits those as well. The first batches are also shown separately, because they have no
+feedback.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ KINDS: Mapping[str, Estimates] = {
     "all": "all",
 }
 AUTHOR = "Author 3"
-"""Of whom Q1' to Q4' ask: one of those who write most."""
+"""The person in Q1' to Q4': one of the most prolific authors."""
 FIRST = 2
-"""So many batches are the first ones."""
+"""The number of batches that count as first ones."""
 
 
 def study(quick: bool) -> dict[str, Any]:
@@ -47,19 +48,20 @@ def study(quick: bool) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
             folder = Path(scratch)
             store, stream = small_world(folder, SEED, 30 if quick else 100, elements, phases, quick)
-            for asked in ASKED:
-                text = (QUERIES / f"{asked}.rq").read_text(encoding="utf-8").replace("$Author Name$", AUTHOR)
-                query = prepare(asked, text, store, {STREAM: stream}, folder / asked, BatchSize(count=batch))
+            for query_name in ASKED:
+                text = (QUERIES / f"{query_name}.rq").read_text(encoding="utf-8").replace("$Author Name$", AUTHOR)
+                query = prepare(query_name, text, store, {STREAM: stream}, folder / query_name, BatchSize(count=batch))
                 runs = [query.run(name, PlannerOptions(estimates=kind, sampling_seconds=0.0)) for name, kind in KINDS.items()]
                 check_same(runs)
                 results += [
-                    {"workload": workload, "query": asked, "estimates": run.name, "errors": errors(run.records)} for run in runs
+                    {"workload": workload, "query": query_name, "estimates": run.name, "errors": errors(run.records)}
+                    for run in runs
                 ]
     return {"seed": SEED, "elements": elements, "batch": batch, "summary": _summary(results), "results": _by_query(results)}
 
 
 def errors(records: Iterable[TraceRecord]) -> list[tuple[int, float, bool]]:
-    """Of every operator but the scans of deltas: its batch, its q-error, and whether there were rows, estimated or observed."""
+    """For every operator except the scans of deltas: its batch, its q-error, and whether it had more than one row."""
     return [
         (number, operator.q_error, max(operator.estimated or 0.0, operator.observed or 0) > 1)
         for number, record in enumerate(records)
@@ -70,7 +72,7 @@ def errors(records: Iterable[TraceRecord]) -> list[tuple[int, float, bool]]:
 
 
 def summarised(found: Sequence[float]) -> dict[str, float]:
-    """How many there are, their median, their 95th percentile, and the greatest."""
+    """Their number, median, 95th percentile and maximum."""
     if not found:
         return {"operators": 0}
     return {
@@ -86,8 +88,8 @@ def _summary(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     summary = []
     for workload in (*WORKLOADS, "both"):
         for kind in KINDS:
-            mine = [r["errors"] for r in results if r["estimates"] == kind and workload in (r["workload"], "both")]
-            together = [error for found in mine for error in found]
+            selected = [r["errors"] for r in results if r["estimates"] == kind and workload in (r["workload"], "both")]
+            together = [error for found in selected for error in found]
             parts = {
                 "all": [q for _, q, _ in together],
                 "with rows": [q for _, q, rows in together if rows],
@@ -102,7 +104,7 @@ def _by_query(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """A study as tables: over all queries, then query by query."""
+    """Prints tables over all queries, then query by query."""
     screen = console()
     title = f"q-errors of the chosen plans' operators: median, 95th percentile, greatest ({found['elements']:,} elements a run)"
     parts = ("all", "with rows", "first batches, with rows")
@@ -112,9 +114,11 @@ def show(found: Mapping[str, Any]) -> None:
     screen.print(table)
     table = Table("stream", "query", *KINDS, title="The same by query, operators with rows")
     for workload in WORKLOADS:
-        for asked in ASKED:
-            mine = {r["estimates"]: r["errors"] for r in found["results"] if (r["workload"], r["query"]) == (workload, asked)}
-            table.add_row(workload, asked, *(_cell(mine[kind]) for kind in KINDS))
+        for query_name in ASKED:
+            selected = {
+                r["estimates"]: r["errors"] for r in found["results"] if (r["workload"], r["query"]) == (workload, query_name)
+            }
+            table.add_row(workload, query_name, *(_cell(selected[kind]) for kind in KINDS))
     screen.print(table)
 
 

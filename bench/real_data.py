@@ -1,4 +1,4 @@
-"""Where the real data sets lie that studies read: beside the project, or where ``CQELS_OPT_DATA`` says. They are no part of the project."""
+"""The location of the real data sets of studies: next to the project, or ``CQELS_OPT_DATA``. They are not part of the project."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VARIABLE = "CQELS_OPT_DATA"
 
 
 def real_data(part: str) -> Path:
-    """The folder of one data set, such as ``w3c``; InputError where it is not there."""
+    """The folder of one data set, such as ``w3c``; InputError if it does not exist."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     folder = Path(os.environ.get(VARIABLE, beside)) / part
     if not folder.is_dir():

@@ -1,7 +1,7 @@
-"""``cqels-opt bench recovery``: how long a run takes from its start after ``kill -9`` to the first batch that it commits.
+"""``cqels-opt bench recovery``: the time from the start of a run after ``kill -9`` to its first committed batch.
 
-The query is Q2 with windows of growing length. There are the more places the longer the window is, so that a batch has the same
-number of answers, and what grows is the window's content.
+The query is Q2 with windows of increasing length. The number of places increases with the length, so that the number of answers
+per batch is constant and only the window's content grows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cqels_opt.trace.records import TraceRecord
 WINDOWS = (30, 300, 900)  # seconds
 RATE = 5_000
 BATCH = 20  # seconds of the stream
-AFTER = 3  # batches after the window is full; the run is killed as soon as the last of them is committed
+AFTER = 3  # batches after the window is full; the run is killed when the last of them is committed
 WRITTEN = "RANGE 30 seconds"
 
 
@@ -46,12 +46,12 @@ class Plan:
 
     @property
     def batches(self) -> int:
-        """Micro-batches of the stream."""
+        """The number of micro-batches of the stream."""
         return -(-self.window // BATCH) + AFTER + 2
 
     @property
     def marks(self) -> Path:
-        """Where a run notes when it has done what."""
+        """The file in which a run records its progress."""
         return self.folder / "marks.jsonl"
 
 
@@ -69,7 +69,7 @@ def study(quick: bool) -> dict[str, Any]:
 
 
 def make(plan: Plan) -> None:
-    """The world and the query."""
+    """Creates the world and the query."""
     files = social(
         plan.folder,
         authors=plan.authors,
@@ -94,7 +94,7 @@ def make(plan: Plan) -> None:
 
 
 def run(plan: Plan, began: float) -> None:
-    """The query from where it was to its end; notes when the session is there, and when each batch is committed."""
+    """Runs the query from its last commit to its end; records when the session is ready and when each batch is committed."""
 
     def mark(what: str, batch: int | None = None) -> None:
         with plan.marks.open("a", encoding="utf-8") as file:
@@ -119,7 +119,7 @@ def run(plan: Plan, began: float) -> None:
 
 
 def _killed(plan: Plan) -> dict[str, Any]:
-    last = plan.batches - AFTER  # of numbers from 0; two more batches follow
+    last = plan.batches - AFTER  # numbered from 0; two more batches follow
     process = apart.start(run, plan, time.time())
     while not any(m["what"] == "batch" and m["batch"] >= last for m in _marks(plan)):
         if not process.is_alive():
@@ -155,7 +155,7 @@ def _marks(plan: Plan) -> list[dict[str, Any]]:
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """A line a window."""
+    """Prints one line per window."""
     shown = table(title="Seconds from the start after kill -9 to the first committed batch")
     for head in (
         "window (s)",
@@ -169,6 +169,6 @@ def show(found: Mapping[str, Any]) -> None:
         shown.add_column(head, justify="right")
     for r in found["results"]:
         took = (r["process"], r["first batch"], r["process"] + r["first batch"], r["usual batch"])
-        said = (f"{r['parameters']['window']:,}", f"{r['parameters']['rows']:,}")
-        shown.add_row(*said, *(f"{s:,.1f}" for s in took), f"{r['state bytes'] / 1e6:,.0f}")
+        cells = (f"{r['parameters']['window']:,}", f"{r['parameters']['rows']:,}")
+        shown.add_row(*cells, *(f"{s:,.1f}" for s in took), f"{r['state bytes'] / 1e6:,.0f}")
     console().print(shown)

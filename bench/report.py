@@ -1,4 +1,4 @@
-"""The report's world on Spark, as the studies of latency, throughput and profiles use it."""
+"""The report's world on Spark, for the studies of latency, throughput and profiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cqels_opt.windows.replay import BatchSize
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Data that lie ready: streams, their folder, a loaded store, the size of a batch, and how many batches are warm-up."""
+    """Prepared data: streams, their folder, a loaded store, the batch size, and the number of warm-up batches."""
 
     streams: tuple[tuple[str, Path], ...]
     folder: Path
@@ -30,8 +30,8 @@ class World:
 class ReportWorld:
     """The report's world at a scale.
 
-    The first batch brings as many elements as the largest window, of ``window`` seconds, holds at ``rate`` elements a second, all in one
-    second, so that the window is full from then on; each batch after it brings one second of the stream at its rate.
+    The first batch has as many elements as the largest window, of ``window`` seconds, holds at ``rate`` elements per second, all
+    within one second, so that the window is full afterwards; each later batch has one second of the stream at its rate.
     """
 
     queries: Mapping[str, Path]
@@ -45,11 +45,11 @@ class ReportWorld:
     window: int = 30
 
     def batch(self, quick: bool) -> int:
-        """Elements a batch: one second of the stream."""
+        """Elements per batch: one second of the stream."""
         return self.rate // 10 if quick else self.rate
 
     def prepare(self, spark: SparkSession, folder: Path, quick: bool) -> World:
-        """Makes and loads the data; ``quick`` is a tenth of everything."""
+        """Generates and loads the data; ``quick`` is a tenth of everything."""
         part = 10 if quick else 1
         rate = self.batch(quick)
         filling, running = rate * self.window, rate * (self.counted + WARM_UP - 1)

@@ -1,4 +1,4 @@
-"""Where the tables of studies are printed."""
+"""The console for the tables of studies."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 WIDE = 140
-"""Columns of a table in a file or a pipe, which have no width of their own."""
+"""The width of a table in a file or a pipe."""
 
 
 def console() -> Console:
-    """Standard output, as wide as the terminal that it is."""
+    """Standard output with the terminal's width."""
     return Console(width=None if sys.stdout.isatty() else WIDE)
 
 
 def table(*heads: str, **options: Any) -> Table:
-    """A table of rich; in a file or a pipe it is written as Markdown, ready for a page of the docs."""
+    """A table of rich; in a file or a pipe it is Markdown, for a page of the documentation."""
     return Table(*heads, box=box.HEAVY_HEAD if sys.stdout.isatty() else box.MARKDOWN, **options)

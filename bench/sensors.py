@@ -1,7 +1,7 @@
-"""Weather stations on a map: who is near whom, in which region, and from which reading on it is an alarm; a stream says what they read.
+"""Weather stations on a map: neighbours, regions and alarm thresholds as static data; a stream of readings.
 
-Seeded and vectorised. Some stations report far more often than others (``skew``), and a front moves over the map while the stream goes on:
-readings are high along it, so that which of them exceed their alarm changes from place to place.
+Seeded and vectorised. Some stations report far more often than others (``skew``), and a front moves over the map during the
+stream: readings are high along it, so that the stations that exceed their threshold change from place to place.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _STATION, _REGION = "http://example.org/station/", "http://example.org/region/"
 _INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 _LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 FRONT = 0.15
-"""The breadth of the front, of a map of breadth 1."""
+"""The width of the front, on a map of width 1."""
 
 
 def sensors(
     folder: Path, request: Request, *, stations: int = 5_000, regions: int = 50, near: int = 8, skew: float = 1.5, alarm: int = 30
 ) -> Data:
-    """Writes ``static.nt`` and ``readings.parquet``. Each station is ``near`` so many others; its alarm is about ``alarm`` degrees."""
+    """Writes ``static.nt`` and ``readings.parquet``. Each station has ``near`` neighbours and an alarm at about ``alarm``."""
     if request.rate is None:
         raise InputError("the generator sensors needs stream.rates")
     if not 1 <= near < stations:
@@ -49,7 +49,7 @@ def sensors(
             file.writelines(f"<{_STATION}{a}> <{NS}near> <{_STATION}{b}> .\n" for a, b in pairs)
     count = request.elements
     who = (stations * random.random(count) ** skew).astype(np.int64)
-    ahead = np.arange(count) / max(1, count)  # where the front is
+    ahead = np.arange(count) / max(1, count)  # the position of the front
     heat = 15 * np.exp(-(((x[who] - ahead) / FRONT) ** 2))
     degrees = np.rint(18 + heat + random.normal(0, 3, count)).astype(np.int64)
     stream = folder / "readings.parquet"

@@ -1,4 +1,4 @@
-"""Query graphs of the textbook shapes: what join-ordering papers measure with."""
+"""Query graphs of the shapes that join-ordering papers measure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cqels_opt.plans import QueryGraph, RelationNode
 
 
 def relation(name: str, variables: str, dynamic: bool = False) -> RelationNode:
-    """A relation of these variables, with spaces between them."""
+    """A relation with these variables, separated by spaces."""
     return RelationNode(name, frozenset(variables.split()), dynamic)
 
 

@@ -1,8 +1,8 @@
-"""The report's world from real data: the ACL Anthology Network's papers, and who met whom at three conferences (SocioPatterns).
+"""The report's world from real data: the ACL Anthology Network's papers, and contacts at three conferences (SocioPatterns).
 
-The data sets lie beside the project (their README tells where they come from) and are no part of it: their folder is passed in.
-Authors and citations become the static data. Contacts become whereabouts: all who are connected by the contacts of one tick of
-20 seconds are in one place. Each participant is given the identity of one of the most prolific authors.
+The data sets are next to the project (their README names the sources) and not part of it: their folder is a parameter. Authors
+and citations become the static data. Contacts become locations: all people connected by contacts within one tick of 20 seconds
+are in one place. Each participant gets the identity of one of the most prolific authors.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ ISSUED = "http://purl.org/dc/terms/issued"
 _AUTHOR, _PAPER, _PLACE = "http://example.org/aan/author/", "http://example.org/aan/paper/", "http://example.org/place/"
 
 _CONTACTS = {"SFHH": "SFHH_tij.dat.gz", "ICCSS17": "tij_ICCSS17.dat.gz", "WS16": "tij_WS16.dat.gz"}
-# The clock of SFHH counts from a midnight that is not stated: that before its first day, 4 June 2009, is assumed.
+# SFHH's clock counts from an unstated midnight; we assume that before its first day, 4 June 2009.
 _ORIGIN = {"SFHH": int(datetime(2009, 6, 4, tzinfo=UTC).timestamp()), "ICCSS17": 0, "WS16": 0}
 _RECORD = re.compile(r"^(id|author|title|venue|year) = \{(.*)\}$")
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A record of the metadata; ``authors`` are names as the network normalises them."""
+    """A record of the metadata; ``authors`` are names as normalised by the network."""
 
     id: str
     authors: tuple[str, ...]
@@ -67,8 +67,8 @@ class SharedFiles:
 def read_papers(data: Path) -> list[Paper]:
     """The papers of ``aan/acl-metadata.txt.gz``.
 
-    The file is mostly ASCII, with bytes of Windows-1252 and of damaged UTF-8 among it. Names hold HTML entities, whose semicolon
-    is also the separator of names, so they are resolved before the names are split.
+    The file is mostly ASCII, with some bytes of Windows-1252 and of damaged UTF-8. Names contain HTML entities, whose semicolon
+    is also the separator of names, so entities are resolved before names are split.
     """
     papers = []
     record: dict[str, str] = {}
@@ -85,7 +85,7 @@ def read_papers(data: Path) -> list[Paper]:
 
 
 def read_citations(data: Path, known: set[str]) -> list[tuple[str, str]]:
-    """(citing, cited) of ``aan/acl-citations.txt.gz`` where both papers are known; the rest come from another release."""
+    """(citing, cited) of ``aan/acl-citations.txt.gz`` if both papers are known; the others are from another release."""
     with gzip.open(data / "aan" / "acl-citations.txt.gz", "rt", encoding="ascii") as file:
         pairs = (line.strip().split(" , ") for line in file)
         return [(citing, cited) for citing, cited in pairs if citing in known and cited in known]
@@ -99,10 +99,10 @@ def read_contacts(data: Path, event: Event) -> tuple[Ints, Ints, Ints]:
 
 
 def whereabouts(times: Ints, one: Ints, other: Ints) -> tuple[Ints, Ints, Ints]:
-    """(time, person, place) of everybody in contact, by time, place and person.
+    """(time, person, place) of everybody in contact, sorted by time, place and person.
 
-    A place is a connected component of a tick. It keeps the number that most of its people had in the tick before, if no greater
-    component of its tick has it; a new one takes the lowest free number.
+    A place is a connected component of a tick. It keeps the number that most of its people had in the previous tick, unless a
+    larger component of its tick has it; a new one takes the lowest free number.
     """
     people = int(max(one.max(), other.max())) + 1
     ticks, tick = np.unique(times, return_inverse=True)
@@ -116,7 +116,7 @@ def whereabouts(times: Ints, one: Ints, other: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _lasting(ticks: Ints, at: Ints, person: Ints, component: Ints) -> Ints:
-    """A number for each row's component that lasts from tick to tick; rows are in order of ``at``."""
+    """A number for each row's component that is stable between ticks; rows are sorted by ``at``."""
     place = np.empty(len(at), np.int64)
     before: dict[int, int] = {}
     edges = np.searchsorted(at, np.arange(len(ticks) + 1))
@@ -148,9 +148,9 @@ def shared_world(
     seed: int = 1,
     stream_format: Literal["ndjson", "parquet"] = "ndjson",
 ) -> SharedFiles:
-    """Writes ``static.nt``, ``places.nt`` and the stream into ``folder``; ``elements`` keeps only the first so many.
+    """Writes ``static.nt``, ``places.nt`` and the stream into ``folder``; ``elements`` limits the stream to its first elements.
 
-    The participants are, in an order drawn with ``seed``, the authors of most papers.
+    The participants are the authors with the most papers, in an order drawn with ``seed``.
     """
     papers = read_papers(data)
     citations = read_citations(data, {paper.id for paper in papers})
@@ -178,7 +178,7 @@ def _places(rooms: int) -> Sequence[str]:
 
 
 def _bibliography(papers: list[Paper], citations: list[tuple[str, str]], number: dict[str, int]) -> Iterator[str]:
-    """The lines of the static data; ``dc:creator`` goes both ways (SEMANTICS §6)."""
+    """The lines of the static data; ``dc:creator`` is in both directions (SEMANTICS §6)."""
     for name, i in number.items():
         yield f'<{_AUTHOR}{i}> <{NAME}> "{escape(name)}" .\n'
     for paper in papers:

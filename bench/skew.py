@@ -1,9 +1,10 @@
-"""Skew inside one delta: whom a room's programme concerns, where for some of the people the room should be asked first.
+"""Skew within one delta: a triangle query in which the best first join differs between the rows of each delta.
 
-People come into rooms; a person works on topics, and a room treats topics. Of the triangle (person, room, topic) either side can be joined
-first, and the other then checks (Ngo, Ré, Rudra 2013, *Skew strikes back*: a triangle wants heavy and light values treated apart). Most
-people work on a few topics and are in halls that treat many; a few *hubs* work on hundreds, and meet in small rooms. So one order is best
-for most rows of every delta and ruinous for the others. What splitting can save is known by brute force from the generated data.
+People enter rooms; a person works on topics, and a room treats topics. In the triangle (person, room, topic) either side can be
+joined first, and the other then checks (Ngo, Ré, Rudra 2013, *Skew strikes back*: a triangle needs heavy and light values
+processed separately). Most people work on a few topics and are in halls that treat many; a few *hubs* work on hundreds, and meet
+in small rooms. So one order is best for most rows of every delta and very expensive for the others. Brute force over the
+generated data gives the possible savings of splitting.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ MODES: Mapping[str, PlannerOptions] = {
     "person first": PlannerOptions("fixed", parse_plans("now: now » worksOn[?person] » treats[?room ?topic]")),
     "room first": PlannerOptions("fixed", parse_plans("now: now » treats[?room] » worksOn[?person ?topic]")),
 }
-"""The contenders; the plans that are kept are all that there are."""
+"""The contenders by plan mode."""
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Who comes where. ``topics`` has the (person, topic) pairs, ``programme`` the (room, topic) pairs, each once."""
+    """The generated visits. ``topics`` has the distinct (person, topic) pairs, ``programme`` the distinct (room, topic) pairs."""
 
     people: int
     rooms: int
@@ -71,7 +72,9 @@ class Meeting:
 def meeting(
     seed: int, *, people: int, rooms: int, topics: int, elements: int, hubs: float = 0.05, strays: float = 0.1
 ) -> Meeting:
-    """A share ``hubs`` of the people works on a fifth of all topics, the others on four; half of the rooms are halls that treat a
+    """Generates people, rooms, topics and visits.
+
+    A share ``hubs`` of the people works on a fifth of all topics, the others on four; half of the rooms are halls that treat a
     fiftieth of them, the others four. A share ``strays`` of the elements is a hub in a hall, or another person in a small room.
     """
     random = np.random.default_rng(seed)
@@ -86,7 +89,7 @@ def meeting(
 
 
 def _pairs(random: np.random.Generator, expected: NDArray[np.float64], topics: int) -> tuple[Ints, Ints]:
-    """Distinct (who, topic) pairs, so many of each as a Poisson variable says, at least one."""
+    """Distinct (owner, topic) pairs; their number per owner is Poisson distributed, at least one."""
     owner = np.repeat(np.arange(len(expected)), np.maximum(1, random.poisson(expected)))
     distinct = np.unique(owner * topics + random.integers(0, topics, len(owner)))
     return distinct // topics, distinct % topics
@@ -94,19 +97,19 @@ def _pairs(random: np.random.Generator, expected: NDArray[np.float64], topics: i
 
 @dataclass(frozen=True, slots=True)
 class Hops:
-    """By brute force, for each element: the rows of either first hop, and the answers."""
+    """For each element, by brute force: the rows of either first hop, and the answers."""
 
     by_person: Ints
     by_room: Ints
     answers: Ints
 
     def rows(self, chosen: NDArray[np.bool_]) -> int:
-        """What all operators give where the elements ``chosen`` ask the person first and the others the room."""
+        """The rows of all operators if the elements ``chosen`` join the person first and the others the room."""
         return int(np.where(chosen, self.by_person, self.by_room).sum() + self.answers.sum())
 
 
 def hops(world: Meeting) -> Hops:
-    """Counted from the generated pairs, without the engine."""
+    """Computed from the generated pairs, without the engine."""
     of_person, of_room = _sets(world.topics, world.people), _sets(world.programme, world.rooms)
     both = list(zip(world.person.tolist(), world.room.tolist()))
     return Hops(
@@ -124,7 +127,7 @@ def _sets(pairs: tuple[Ints, Ints], owners: int) -> list[set[int]]:
 
 
 def write(world: Meeting, folder: Path, rate: float) -> tuple[Path, Path, Path]:
-    """The static file, that of the graph of places, and the stream."""
+    """Writes the static file, the file of the graph of places, and the stream."""
     static, places, stream = folder / "static.nt", folder / "places.nt", folder / "stream.parquet"
     for file, subject, predicate, pairs in (
         (static, _PERSON, WORKS_ON, world.topics),
@@ -139,7 +142,7 @@ def write(world: Meeting, folder: Path, rate: float) -> tuple[Path, Path, Path]:
 
 
 def study(quick: bool) -> dict[str, Any]:
-    """The rows of each contender, and of splits that brute force finds: by class of elements, and element by element."""
+    """The rows of each contender, and of the best splits by brute force: by class of elements, and element by element."""
     elements, batch = (8_000, 4_000) if quick else (40_000, 4_000)
     world = meeting(SEED, people=PEOPLE, rooms=ROOMS, topics=TOPICS, elements=elements)
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
@@ -173,7 +176,7 @@ def study(quick: bool) -> dict[str, Any]:
 
 
 def _by_class(world: Meeting, counted: Hops) -> NDArray[np.bool_]:
-    """The elements that ask the person first, where each class (hub or not, hall or not) has the plan that is better for it."""
+    """The elements that join the person first, if each class (hub or not, hall or not) uses its better plan."""
     chosen = np.zeros(len(world.person), bool)
     for hub in (True, False):
         for hall in (True, False):

@@ -1,8 +1,8 @@
-"""Thousands of small batches: does anything grow? Memory and objects of the driver, its containers and caches, files on disk.
+"""A leak test over thousands of small batches: memory and objects of the driver, its containers and caches, files on disk.
 
-The stream repeats itself, so the windows hold the same for ever, and whatever is more in the second half than in the first is a leak. First
-without Spark, all in this process; then through Spark, where the memory is that of three processes: the driver's Python, its JVM after a
-collection of garbage, and the workers.
+The stream is periodic, so the content of windows is constant, and any growth from the first half to the second is a leak. It runs
+without Spark in this process, then through Spark, where the memory is that of three processes: the driver's Python, its JVM after
+a garbage collection, and the workers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from cqels_opt.windows.replay import BatchSize
 
 EX = "http://example.org/"
 STREAM = f"{EX}stream"
-PEOPLE, PLACES, EVERY = 40, 8, 100  # and an element each 100 ms
+PEOPLE, PLACES, EVERY = 40, 8, 100  # one element per 100 ms
 BATCH = 10
 SAMPLES = 20
 
@@ -63,7 +63,7 @@ class World:
 
 
 def write(folder: Path, batches: int) -> World:
-    """People in turn at places in turn: after ``PEOPLE * PLACES`` elements all begins again, some milliseconds later."""
+    """People in turn at places in turn, with a period of ``PEOPLE * PLACES`` elements."""
     folder.mkdir(parents=True, exist_ok=True)
     world = World(folder / "static.nt", folder / "stream.ndjson", folder / "q.rq")
     names = [f'<{EX}x{i}> <{EX}name> "Room {i}" .\n' for i in range(PLACES)]
@@ -78,9 +78,9 @@ def write(folder: Path, batches: int) -> World:
     return world
 
 
-# ------------------------------------------------------------------ what is counted
+# ------------------------------------------------------------------ measurements
 def containers(driver: Driver) -> Sample:
-    """What the driver and, where it runs tasks itself, their caches hold; and the files of its folder."""
+    """The sizes of the driver's containers and, if it runs tasks itself, of their caches; and the files of its folder."""
     folder = driver.folder
     return {
         "files of the state": sum(1 for path in folder.rglob("*") if path.is_file()),
@@ -97,7 +97,7 @@ def containers(driver: Driver) -> Sample:
 
 
 def resident(process: int) -> int:
-    """The memory of a process in bytes that is its own or shared and in use; 0 where it is gone."""
+    """The resident memory of a process in bytes; 0 if it has ended."""
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     except OSError:
@@ -106,13 +106,13 @@ def resident(process: int) -> int:
 
 
 def descendants(process: int) -> Iterator[int]:
-    """The processes below one."""
+    """The descendants of a process."""
     below: dict[int, list[int]] = {}
     for path in Path("/proc").iterdir():
         try:
             if path.name.isdecimal():
                 below.setdefault(int((path / "stat").read_text().rsplit(")", 1)[1].split()[1]), []).append(int(path.name))
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it has ended in the meantime
             continue
     waiting = [process]
     while waiting:
@@ -123,7 +123,7 @@ def descendants(process: int) -> Iterator[int]:
 
 # ------------------------------------------------------------------ the runs
 def alone(folder: Path, batches: int, samples: int = SAMPLES) -> list[Sample]:
-    """Without Spark: a sample now and then, the first one after the windows are full."""
+    """Runs without Spark; takes samples, the first one after the windows are full."""
     world = write(folder / "world", batches)
     store = load(folder / "store", [StaticSource(world.static)])
     query = prepare("soak", QUERY, store, {STREAM: world.stream}, folder / "query", BatchSize(count=BATCH))
@@ -139,7 +139,7 @@ def alone(folder: Path, batches: int, samples: int = SAMPLES) -> list[Sample]:
 
 
 def on_spark(spark: SparkSession, folder: Path, batches: int, samples: int = SAMPLES) -> list[Sample]:
-    """Through Spark: the memory of its processes, and the files of the checkpoint."""
+    """Runs through Spark: the memory of its processes, and the files of the checkpoint."""
     world = write(folder / "world", batches)
     found: list[Sample] = []
     jvm: Any = spark._jvm
@@ -153,7 +153,7 @@ def on_spark(spark: SparkSession, folder: Path, batches: int, samples: int = SAM
             runtime = jvm.java.lang.Runtime.getRuntime()
             workers = [process for process in descendants(own) if process != java]
             files = [path for path in (folder / "state").rglob("*") if path.is_file()]
-            replayed = sum("replay" in path.parts for path in files)  # the chunks, which were there before
+            replayed = sum("replay" in path.parts for path in files)  # the chunks, which existed before
             sizes = {
                 "resident": resident(own),
                 "objects": len(gc.get_objects()),
@@ -180,7 +180,7 @@ def on_spark(spark: SparkSession, folder: Path, batches: int, samples: int = SAM
 
 
 def study(quick: bool) -> dict[str, Any]:
-    """Both runs: samples, and by how much the second half is above the first."""
+    """Both runs: samples, and the growth from the first half to the second."""
     with tempfile.TemporaryDirectory(prefix="cqels-opt-soak-") as scratch:
         folder = Path(scratch)
         found = {"without Spark": alone(folder / "alone", 400 if quick else 10_000)}
@@ -193,14 +193,14 @@ def study(quick: bool) -> dict[str, Any]:
 
 
 def growth(samples: Sequence[Sample]) -> dict[str, float]:
-    """The greatest value of the second half over that of the first, without its first quarter, in which windows and caches fill."""
+    """The maximum of the second half over that of the first, without its first quarter, in which windows and caches fill."""
     first, second = samples[len(samples) // 8 : len(samples) // 2], samples[len(samples) // 2 :]
     names = [name for name in samples[0] if name != "batch"]
     return {name: max(s[name] for s in second) / max(1, *(s[name] for s in first)) for name in names}
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """A table a run."""
+    """Prints one table per run."""
     for name, samples in found["samples"].items():
         table = Table(title=f"{samples[-1]['batch']:,} batches of {found['batch']} elements, {name}")
         places = [samples[len(samples) // 8], samples[len(samples) // 2], samples[-1]]

@@ -1,8 +1,8 @@
-"""The CQELS report's world at any scale: people who write papers together meet in places, and a stream says who is where.
+"""The CQELS report's world at any scale: co-authors meet in places, and a stream reports who is where.
 
-Seeded and vectorised. The static data carry ``dc:creator`` in both directions (SEMANTICS §6). Phases let the best join order
-flip: while people without papers crowd in few places, who is a co-author of whom decides early; when busy authors spread over
-many places, who is in the same place does.
+Seeded and vectorised. The static data have ``dc:creator`` in both directions (SEMANTICS §6). Phases change the best join order:
+while people without papers crowd in few places, the co-author relation is the selective one; when prolific authors spread over
+many places, co-location is.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A part of the stream: its share of the elements, who is seen, and which share of the places they are in.
+    """A part of the stream: its share of the elements, the people in it, and the share of the places that they are in.
 
-    ``idle`` are the people without papers, ``busy`` the tenth of the authors that write most.
+    ``idle`` are the people without papers, ``busy`` the most prolific tenth of the authors.
     """
 
     share: float
@@ -47,13 +47,12 @@ class Phase:
 STEADY = (Phase(1.0),)
 DRIFT = (Phase(0.5, "idle", 0.02), Phase(0.5, "busy", 1.0))
 CONGRESS = (Phase(0.25, "anyone", 0.02), Phase(0.25, "busy", 1.0), Phase(0.25, "idle", 0.02), Phase(0.25, "busy", 1.0))
-"""The opening, where everybody is in a few halls; sessions, where those who write are spread over all rooms; a reception of the others
-in the halls; sessions again."""
+"""The opening (everybody in a few halls), sessions (authors in all rooms), a reception (the others in the halls), sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class SocialFiles:
-    """The files of a world, and what came out of its random numbers; ``coauthor_pairs`` counts each pair of two people once."""
+    """The files of a world and its generated sizes; ``coauthor_pairs`` counts each pair of two people once."""
 
     static: Path
     places: Path
@@ -83,9 +82,9 @@ def social(
 ) -> SocialFiles:
     """Writes ``static.nt``, ``places.nt`` (graph ``PLACES_GRAPH``) and ``stream.ndjson`` or ``stream.parquet`` into ``folder``.
 
-    ``papers`` (default: one an author) have as many authors as give about ``coauthor_pairs`` (default: ten an author); a share
-    ``idle`` of the people writes none, and the others write the more the lower their number (the more so the greater ``skew``).
-    A paper cites ``references`` earlier ones on average. ``rate`` is in elements a second of stream time.
+    ``papers`` (default: one per author) have as many authors as yield about ``coauthor_pairs`` (default: ten per author). A share
+    ``idle`` of the people writes none; among the others, lower numbers write more (increasingly with ``skew``). A paper cites
+    ``references`` earlier ones on average. ``rate`` is in elements per second of stream time.
     """
     random = np.random.default_rng(seed)
     papers = papers or authors
@@ -113,9 +112,9 @@ def social(
 
 
 def fill_first(stream: Path, filling: int, rate: float) -> None:
-    """Moves the first elements of a Parquet stream into its first second, and lets the others follow at the stream's rate.
+    """Moves the first elements of a Parquet stream into its first second; the others follow at the stream's rate.
 
-    So a window is full from the first batch on.
+    So a window is full from the first batch onwards.
     """
     table = pa_parquet.read_table(stream)
     number = np.arange(table.num_rows)
@@ -125,7 +124,7 @@ def fill_first(stream: Path, filling: int, rate: float) -> None:
 
 
 def write_locations(file: Path, people: Sequence[str], person: Ints, places: Sequence[str], place: Ints, times: Ints) -> None:
-    """Writes a stream of who is where: ``person`` and ``place`` are places in the lists of terms; the extension is the format."""
+    """Writes a stream of locations; ``person`` and ``place`` are indexes into the lists of terms; the extension is the format."""
     if file.suffix == ".parquet":
         columns: dict[str, Any] = {
             "s": _chosen(people, person),
@@ -148,7 +147,7 @@ def _chosen(terms: Sequence[str], places: Ints) -> Any:
 def _authorships(random: np.random.Generator, writers: int, papers: int, target: int, skew: float) -> tuple[Ints, Ints, int]:
     """Papers and their authors, and the number of co-author pairs, which is about ``target``.
 
-    A paper has 1 + Poisson(m) authors, so (m² + 2m) / 2 pairs on average; repeated pairs are made up for by a greater m.
+    A paper has 1 + Poisson(m) authors, so (m² + 2m) / 2 pairs on average; a greater m compensates for repeated pairs.
     """
     aim = float(target)
     paper, author, pairs = _teams(random, writers, papers, aim, skew)
@@ -170,7 +169,7 @@ def _teams(random: np.random.Generator, writers: int, papers: int, aim: float, s
 
 
 def coauthors(paper: Ints, author: Ints) -> tuple[Ints, Ints]:
-    """The distinct pairs of two people with a paper in common, the lower number first; ``paper`` is sorted."""
+    """The distinct pairs of two people with a common paper, the lower number first; ``paper`` is sorted."""
     _, first, sizes = np.unique(paper, return_index=True, return_counts=True)
     count = int(author.max()) + 1 if len(author) else 0
     found = []
@@ -183,7 +182,7 @@ def coauthors(paper: Ints, author: Ints) -> tuple[Ints, Ints]:
 
 
 def _citations(random: np.random.Generator, papers: int, references: float) -> tuple[Ints, Ints]:
-    """Each paper cites earlier ones, the older the more often."""
+    """Each paper cites earlier ones, older ones more often."""
     citing = np.repeat(np.arange(1, papers), random.poisson(references, max(0, papers - 1)))
     cited = (citing * random.random(len(citing)) ** 1.5).astype(np.int64)
     distinct = np.unique(citing * papers + cited)
@@ -193,7 +192,7 @@ def _citations(random: np.random.Generator, papers: int, references: float) -> t
 def _whereabouts(
     random: np.random.Generator, authors: int, writers: int, places: int, elements: int, phases: Sequence[Phase]
 ) -> tuple[Ints, Ints]:
-    """For each element a person and a place; the phases follow each other in the order given."""
+    """For each element a person and a place; the phases follow each other in the given order."""
     crowds = {"anyone": (0, authors), "idle": (min(writers, authors - 1), authors), "busy": (0, max(1, writers // 10))}
     ends = np.round(np.cumsum([phase.share for phase in phases]) / sum(phase.share for phase in phases) * elements)
     person, place = np.empty(elements, np.int64), np.empty(elements, np.int64)

@@ -1,8 +1,8 @@
-"""RDF-star next to reification (``rsp-ql-star-2019`` §8): bytes of an element, milliseconds of a query, and the e-health query.
+"""RDF-star compared with reification (``rsp-ql-star-2019`` §8): bytes per element, milliseconds per query, the e-health query.
 
-The elements are like the paper's: n triples, each with one annotation, of which one is the confidence that the query asks for. The paper's
-Figure 1 is the bytes of an element by n, its Figure 2 the time by n: RDF-star, reification as written, reification with an optimizer. All
-contenders give the same answers, which are the independent evaluation's, or no time is reported.
+The elements are like the paper's: n triples, each with one annotation, one of which is the confidence that the query reads. The
+paper's Figure 1 is the bytes of an element by n, its Figure 2 the time by n: RDF-star, reification as written, reification with
+an optimizer. All contenders must give the same answers as the independent evaluation, or no time is reported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cqels_opt.windows.replay import BatchSize
 
 QUERIES: Final = Path(__file__).parent / "star_queries"
 SEED: Final = 1
-SECOND: Final = 1_000  # milliseconds, and a batch
+SECOND: Final = 1_000  # milliseconds per batch
 FULL: Final = 11  # batches until the window of ten seconds is full
 STREAM: Final = "http://base/s"
 HEAD: Final = (
@@ -60,12 +60,12 @@ def rdf_star(triples: list[Annotated]) -> str:
 
 
 def annotation(triples: list[Annotated]) -> str:
-    """``s p o {| p2 o2 |}``, which asserts the triple as well (RDF 1.2)."""
+    """``s p o {| p2 o2 |}``, which also asserts the triple (RDF 1.2)."""
     return " ".join(f"{s} {p} {o} {{| {q} {v} |}} ." for s, p, o, q, v in triples)
 
 
 def reification(triples: list[Annotated]) -> str:
-    """Four triples for each that is annotated."""
+    """Four triples per annotated triple."""
     return " ".join(
         f"{s} {p} {o} . [] a rdf:Statement ; rdf:subject {s} ; rdf:predicate {p} ; rdf:object {o} ; {q} {v} ."
         for s, p, o, q, v in triples
@@ -86,7 +86,7 @@ def document(form: str, number: int, triples: list[Annotated], t: int) -> str:
 
 
 def sizes(most: int) -> Iterator[dict[str, Any]]:
-    """Bytes of an element with its prefixes, plain and compressed, for up to so many annotated triples (Figure 1)."""
+    """Bytes of an element with its prefixes, plain and compressed, for up to ``most`` annotated triples (Figure 1)."""
     for n in range(1, most + 1):
         texts = {form: (HEAD + document(form, 0, annotated(0, n, 0.8444), 0)).encode() for form in FORMS}
         yield {
@@ -117,7 +117,7 @@ CONTENDERS: Final = (
 
 
 def times(folder: Path, store: Path, counts: tuple[int, ...], seconds: int, rate: int) -> Iterator[dict[str, Any]]:
-    """Milliseconds a batch of a second once the window is full, by annotated triples an element (Figure 2)."""
+    """Milliseconds per batch of a second once the window is full, by annotated triples per element (Figure 2)."""
     for n in counts:
         ready: dict[str, Prepared] = {}
         for form in ("RDF-star", "reification"):
@@ -130,7 +130,7 @@ def times(folder: Path, store: Path, counts: tuple[int, ...], seconds: int, rate
 
 
 def _median(run: Ran) -> dict[str, float]:
-    """Of the batches with a full window; the last of all has what was left."""
+    """The medians of the batches with a full window; the very last batch is partial."""
     records = run.records[FULL:-1] or run.records[1:-1]
     return {
         "batch": statistics.median(sum((r.ms.ingest, r.ms.statistics, r.ms.optimize, r.ms.execute)) for r in records),
@@ -141,9 +141,10 @@ def _median(run: Ran) -> dict[str, float]:
 
 # ------------------------------------------------------------------ the e-health query
 def ehealth(folder: Path, minutes: int, checked: int) -> list[dict[str, Any]]:
-    """The paper's query over the recorded streams of its use case, some instants of the first minute held against the independent one.
+    """The paper's query over the recorded streams of its use case; some instants of the first minute are verified.
 
-    That one joins before it filters: each of three sensors with each, 200,000 rows a minute of them, and that for each place and activity.
+    The independent evaluation joins before it filters: the product of three sensors, 200,000 rows per minute, for each place and
+    activity.
     """
     data = real_data("rspqlstar") / "use-case"
     store = load(folder / "ehealth", [StaticSource(data / "base-data.ttl")])
@@ -185,7 +186,7 @@ def ehealth(folder: Path, minutes: int, checked: int) -> list[dict[str, Any]]:
 
 
 def _recorded(folder: Path, data: Path, name: str, form: str, minutes: int) -> Path:
-    """The first minutes of a recorded stream; activity and location are annotated in neither form."""
+    """The first minutes of a recorded stream; activity and location are not annotated in either form."""
     encoded = f"-{form.replace('-', '')}" if name in EHEALTH[:3] else ""
     lines = minutes * (60 if encoded else 6)
     path = folder / f"{name}-{form}.trigs"
@@ -196,7 +197,7 @@ def _recorded(folder: Path, data: Path, name: str, form: str, minutes: int) -> P
 
 # ------------------------------------------------------------------ the study
 def study(quick: bool) -> dict[str, Any]:
-    """Bytes, times, and the e-health query where its data are there."""
+    """Bytes, times, and the e-health query if its data exist."""
     counts, seconds, rate = ((1, 5), 16, 20) if quick else ((1, 2, 4, 6, 8, 10), 24, 400)
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
         folder = Path(scratch)

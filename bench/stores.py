@@ -1,11 +1,11 @@
-"""Static stores as they grow: load rate, size against the source, time to open, memory of a task, and what a probe costs.
+"""Static stores of increasing size: load rate, size relative to the source, opening time, task memory, and probe cost.
 
-The data are those of :mod:`cqels_opt.bench.papers`. A store is loaded through Spark on all cores of this machine. Probes are batches of
-uniform random papers against the index of ``dc:creator`` on its subject, warm, and cold: opened anew, with none of its pages in the
-operating system's cache. Times of opening and of warm probes are the least of several rounds.
+The data are those of :mod:`cqels_opt.bench.papers`. A store is loaded through Spark on all cores of this machine. Probes are
+batches of uniformly random papers against the index of ``dc:creator`` on its subject: warm, and cold, that is, reopened with none
+of its pages in the operating system's cache. Times of opening and of warm probes are the minimum of several rounds.
 
-A probe is a binary search in the sorted keys, so its cost grows as their logarithm while the keys fit the processor's caches, and with the
-latency of memory beyond.
+A probe is a binary search in the sorted keys, so its cost grows logarithmically while the keys fit the processor's caches, and
+with the latency of memory beyond.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from cqels_opt.spark.session import make_session
 SEED = 1
 SIZES = (1_000_000, 10_000_000, 30_000_000)
 PROBES = 10_000
-"""Keys of a batch of probes."""
+"""Keys per batch of probes."""
 ROUNDS = 15
 _SAMPLED_EVERY = 0.5
-"""Seconds between two looks at the memory of this process's descendants."""
+"""Seconds between samples of the memory of this process's descendants."""
 
 
 def study(quick: bool) -> dict[str, Any]:
-    """All sizes, the first one only where ``quick``."""
+    """All sizes; with ``quick`` only the first one."""
     results = []
     for triples in SIZES[:1] if quick else SIZES:
         with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
@@ -52,12 +52,12 @@ def study(quick: bool) -> dict[str, Any]:
 
 
 def measured(folder: Path, triples: int) -> dict[str, Any]:
-    """Loads so many triples, and looks at the store."""
+    """Loads about ``triples`` triples, and measures the store."""
     source = folder / "papers.nt"
     write_papers(source, papers_for(triples), SEED)
     spark = make_session(None, folder)
     try:
-        spark.range(1).collect()  # the first job of a session starts what all others use
+        spark.range(1).collect()  # the first job of a session starts shared services
         with _memory() as peak:
             began = time.perf_counter()
             report = load(spark, [StaticSource(source)], folder / "store")
@@ -70,23 +70,23 @@ def measured(folder: Path, triples: int) -> dict[str, Any]:
         "seconds": seconds,
         "triples_per_second": report.read / seconds,
         "task_bytes": peak(),
-        **looked_at(folder / "store", papers_for(triples)),
+        **measured_store(folder / "store", papers_for(triples)),
     }
 
 
-def looked_at(place: Path, papers: int) -> dict[str, Any]:
-    """A store that is there: its size, the time to open it, and its probes."""
+def measured_store(place: Path, papers: int) -> dict[str, Any]:
+    """An existing store: its size, the time to open it, and its probes."""
     opened = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
         store = open_store(place)
         opened.append(time.perf_counter() - began)
-    cold = _cold(place, papers)
+    cold = _cold_seconds(place, papers)
     relation = store.partition(DEFAULT_GRAPH, encode_one(f"<{CREATOR}>", store.scheme))
     index = relation.index(("s",))
     batches = [_keys(store, papers, number) for number in range(ROUNDS)]
     for batch in batches:
-        index.fanout(batch)  # the pages are there from now on
+        index.fanout(batch)  # loads the pages
     warm, matches = [], 0
     for batch in batches:
         began = time.perf_counter()
@@ -108,8 +108,8 @@ def _keys(store: Store, papers: int, number: int) -> np.ndarray[Any, np.dtype[np
     return encode(pa.array([f"<{PAPER}{paper}>" for paper in chosen.tolist()]), store.scheme)
 
 
-def _cold(place: Path, papers: int) -> float:
-    """The time of one batch over a store of which nothing is in memory."""
+def _cold_seconds(place: Path, papers: int) -> float:
+    """The time of one batch on a store without cached pages."""
     for file in place.rglob("*.npy"):
         with file.open("rb") as opened:
             os.fsync(opened.fileno())
@@ -124,7 +124,7 @@ def _cold(place: Path, papers: int) -> float:
 
 @contextmanager
 def _memory() -> Iterator[Callable[[], int]]:
-    """The greatest memory of its own that a Python worker below this process had meanwhile; what files map does not count."""
+    """The peak private memory of a Python worker below this process, without mapped files."""
     done, peak = threading.Event(), 0
 
     def watch() -> None:

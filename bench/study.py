@@ -1,4 +1,4 @@
-"""What brings its own measurements, and its own way to show them."""
+"""The interface of studies, which measure and display by themselves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A study: its title, what measures (``quick`` at a small size), what shows the result, and whether its full size needs ``spark``."""
+    """A study: its title, its measurement (``quick``: small), its display, and whether its full size needs ``spark``."""
 
     title: str
     study: Callable[[bool], dict[str, Any]]

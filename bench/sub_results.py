@@ -1,8 +1,8 @@
-"""A stream that grows until a static join pays for being made beforehand: who in the club is followed by those who come in.
+"""A growing stream for which materializing a static join pays off: members of a club that the arriving people follow.
 
-Everybody follows many people, and few of them are in the club. Compiled by sizes alone both relations stay apart: their join drops no
-variable and has more rows than the club. While a trickle of people comes in that is right. For a crowd, either everybody
-followed is looked up in the club, or the join is built again with every batch; made once, it is one probe (CQELS report, §4.2).
+Everybody follows many people, and few of them are in the club. Compiled by sizes alone both relations stay separate: their join
+drops no variable and has more rows than the club. While few people arrive that is right. For a crowd, either all followed people
+are looked up in the club, or the join is built in every batch; materialized once, it is one probe (CQELS report, §4.2).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SEED = 1
 FOLLOWS, MEMBER = "http://example.org/follows", "http://example.org/memberOf"
 CLUB = "http://example.org/club"
 _PERSON, _PLACE = "http://example.org/person/", "http://example.org/place/"
-SECOND = 1_000  # milliseconds, and a batch
+SECOND = 1_000  # milliseconds per batch
 
 QUERY = f"""
 PREFIX loc: <http://deri.org/ns/loc#>
@@ -45,14 +45,14 @@ WHERE {{
 
 MODES = ("adaptive", "as compiled")
 SLOWER = 20
-"""Small data are joined on a machine so many times as slow, or nothing would pay for writing a file."""
+"""The simulated slowdown of the machine for small data, on which writing a file would otherwise never pay off."""
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Who follows whom, who is in the club, and who comes in when: first a ``trickle`` of batches, then ``crowd`` of them."""
+    """Who follows whom, the club's members, and the arrivals: first a ``trickle`` of batches, then ``crowd`` batches."""
 
     people: int
     follows: tuple[Ints, Ints]
@@ -64,7 +64,7 @@ class Crowd:
 
 
 def crowd(seed: int, *, people: int, friends: int, share: float, trickle: tuple[int, int], crowd: tuple[int, int]) -> Crowd:
-    """``friends`` a person, a ``share`` of the people in the club; ``trickle`` and ``crowd`` are batches, and elements a batch."""
+    """``friends`` per person, a ``share`` of the people in the club; ``trickle`` and ``crowd``: (batches, elements per batch)."""
     random = np.random.default_rng(seed)
     owner = np.repeat(np.arange(people), friends)
     distinct = np.unique(owner * people + random.integers(0, people, len(owner)))
@@ -76,7 +76,7 @@ def crowd(seed: int, *, people: int, friends: int, share: float, trickle: tuple[
 
 
 def write(world: Crowd, folder: Path) -> tuple[Path, Path]:
-    """The static file and the stream."""
+    """Writes the static file and the stream."""
     static, stream = folder / "static.nt", folder / "stream.parquet"
     pairs = zip(*(side.tolist() for side in world.follows))
     lines = [f"<{_PERSON}{a}> <{FOLLOWS}> <{_PERSON}{b}> .\n" for a, b in pairs]
@@ -88,12 +88,12 @@ def write(world: Crowd, folder: Path) -> tuple[Path, Path]:
 
 
 def made_rows(world: Crowd) -> int:
-    """The rows of the sub-result, by brute force: whom anybody follows in the club."""
+    """The number of rows of the sub-result, by brute force: pairs whose followed person is in the club."""
     return int(np.isin(world.follows[1], world.members).sum())
 
 
 def study(quick: bool) -> dict[str, Any]:
-    """What both modes produce and are estimated to cost, before and after the change; and what was known of the sub-result before."""
+    """The rows and estimated costs of both modes before and after the change, and the prior statistics of the sub-result."""
     people, friends, share = (5_000, 20, 0.02) if quick else (20_000, 30, 0.02)
     world = crowd(SEED, people=people, friends=friends, share=share, trickle=(20, 20), crowd=(90 if quick else 120, 2_000))
     slow = {f.name: (SLOWER if quick else 1) * getattr(Constants(), f.name) for f in fields(Constants)}
@@ -127,7 +127,7 @@ def _phases(world: Crowd, changed: list[int]) -> list[tuple[str, range]]:
 
 
 def _phase(name: str, runs: list[Ran], span: range) -> dict[str, Any]:
-    """Rows and estimated seconds a batch; the plan of the last batch."""
+    """Rows and estimated seconds per batch; the plan of the last batch."""
     found: dict[str, Any] = {"phase": name, "batches": len(span)}
     for run in runs:
         records = [record for record in run.records if record.batch in span]

@@ -1,4 +1,4 @@
-"""The report of a scenario as tables in the terminal; into a file or a pipe as Markdown."""
+"""The report of a scenario as tables: in the terminal, or as Markdown in a file or a pipe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cqels_opt.bench.screen import console, table
 
 Report: TypeAlias = "Mapping[str, Any]"
 Line: TypeAlias = "tuple[tuple[str, Any], ...]"
-"""The parameters of a line of a table: query, rate and what varies, by name."""
+"""The parameters of a line of a table (query, rate and varied parameters), by name."""
 
 
 def line_of(result: Mapping[str, Any]) -> Line:
@@ -28,12 +28,12 @@ def by_line(report: Report) -> dict[Line, dict[str, Mapping[str, Any]]]:
 
 def names(report: Report) -> list[str]:
     """The contenders of a report that have results, in its order."""
-    there = {result["contender"] for result in report["results"]}
-    return [name for name in report["contenders"] if name in there]
+    present = {result["contender"] for result in report["results"]}
+    return [name for name in report["contenders"] if name in present]
 
 
 def cell(result: Mapping[str, Any] | None, base: Mapping[str, Any] | None) -> str:
-    """Milliseconds, and how many times those of the base."""
+    """Milliseconds, and the ratio to the base."""
     if result is None:
         return "–"
     ms = result["milliseconds"]["median"]
@@ -41,19 +41,19 @@ def cell(result: Mapping[str, Any] | None, base: Mapping[str, Any] | None) -> st
 
 
 def number(ms: float) -> str:
-    """A number with as many digits as one looks at."""
+    """A number with a readable number of digits."""
     return f"{ms:,.0f}" if ms >= 100 else f"{ms:,.1f}" if ms >= 1 else f"{ms:,.2f}"
 
 
 def share(result: Mapping[str, Any]) -> float | None:
-    """The optimizer's share of a result's time; None where there is no optimizer."""
+    """The optimizer's share of a result's time; None without an optimizer."""
     phases = result.get("phases", {})
     total = sum(phases.values())
     return phases["optimize"] / total if total and "optimize" in phases else None
 
 
 def show(report: Report) -> None:
-    """Medians and ratios, spread, latencies, and what failed."""
+    """Prints medians and ratios, spread, latencies, and failures."""
     columns = names(report)
     described = "; ".join(dict.fromkeys(str(text) for key, text in report["data"].items() if key != "generator" and text))
     heads = list(dict.fromkeys(key for line in by_line(report) for key, _ in line))

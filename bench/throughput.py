@@ -1,8 +1,8 @@
-"""``cqels-opt bench throughput``: Q1 and Q2 in large micro-batches as fast as they go, on one core and on two.
+"""``cqels-opt bench throughput``: Q1 and Q2 in large micro-batches at full speed, on one core and on two.
 
-The stream's own rate and the windows stay as they are (5,000 elements/s of stream time, 30 seconds); a batch takes a longer stretch of
-it. Each run is a process of its own, pinned to its cores with all that it starts (``sched_setaffinity``), with as many task slots.
-From the runs on one core follows an estimate for a cluster (:mod:`cqels_opt.bench.cluster`).
+The stream's rate and the windows are unchanged (5,000 elements/s of stream time, 30 seconds); a batch covers more stream time.
+Each run is a separate process, pinned to its cores with all its descendants (``sched_setaffinity``), with as many task slots. An
+estimate for a cluster is derived from the single-core runs (:mod:`cqels_opt.bench.cluster`).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from cqels_opt.trace.records import read_trace
 
 SIZES = {"Q1": (100_000, 500_000, 1_000_000), "Q2": (100_000, 500_000)}
 CORES = (1, 2)
-LARGE = (1_000_000, 10_000_000, 50_000_000)  # elements a batch of a cluster
-BATCHES = 4  # the first fills the window, and starts Python; it does not count
+LARGE = (1_000_000, 10_000_000, 50_000_000)  # elements per batch of a cluster
+BATCHES = 4  # the first, which fills the window and starts Python, does not count
 ROW_GROUP = 1 << 16
 
 
 def study(quick: bool) -> dict[str, Any]:
-    """Elements a second by query, size of batches and cores; ``quick`` is the smallest size at a tenth of everything."""
+    """Elements per second by query, batch size and cores; ``quick`` is the smallest size at a tenth of everything."""
     progress, results = Console(stderr=True), []
     part = 10 if quick else 1
     sizes = {query: tuple(size // part for size in (given[:1] if quick else given)) for query, given in SIZES.items()}
@@ -56,10 +56,12 @@ def study(quick: bool) -> dict[str, Any]:
 
 
 def _estimated(query: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Elements a second on a cluster, by size of batches, from the runs on one core."""
-    mine = [r for r in results if r["parameters"]["query"] == query and r["parameters"]["cores"] == CORES[0]]
+    """Elements per second on a cluster, by batch size, from the single-core runs."""
+    single_core = [r for r in results if r["parameters"]["query"] == query and r["parameters"]["cores"] == CORES[0]]
     runs = [
-        (r["parameters"]["elements a batch"], a / 1000, b / 1000) for r in mine for a, b in zip(r["milliseconds"], r["driver ms"])
+        (r["parameters"]["elements a batch"], a / 1000, b / 1000)
+        for r in single_core
+        for a, b in zip(r["milliseconds"], r["driver ms"])
     ]
     cost = cluster.fitted(*zip(*runs))
     constants, many = calibration_store.known().constants, Cluster()
@@ -68,7 +70,7 @@ def _estimated(query: str, results: Sequence[Mapping[str, Any]]) -> dict[str, An
 
 
 def make(folder: Path, elements: int, quick: bool) -> None:
-    """The report's world with so many elements after those that fill the window."""
+    """The report's world with ``elements`` elements after those that fill the window."""
     spark = make_session("local[2]", folder)
     try:
         scenario = REPORT
@@ -79,7 +81,7 @@ def make(folder: Path, elements: int, quick: bool) -> None:
 
 
 def run(folder: Path, query: str, size: int, cores: int) -> None:
-    """One run; leaves what it found in ``found.json``."""
+    """One run; writes its result to ``found.json``."""
     place, stream = empty_folder(folder / "run"), folder / "run" / "stream.parquet"
     parquet.write_table(
         parquet.read_table(folder / "world" / "stream.parquet").slice(0, BATCHES * size), stream, row_group_size=ROW_GROUP
@@ -111,7 +113,7 @@ def run(folder: Path, query: str, size: int, cores: int) -> None:
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """A line a query and size: elements a second on each number of cores."""
+    """Prints one line per query and size: elements per second on each number of cores."""
     heads = [f"{cores} core{'s' * (cores > 1)}" for cores in CORES]
     shown = table(
         "query", "elements a batch", *heads, "gain", title="Elements a second of whole micro-batches, without the first"

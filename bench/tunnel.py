@@ -1,9 +1,10 @@
-"""The tunnel-ventilation benchmark of Keskisärkkä et al. 2021 (§5) and its follow-up, without Spark: filters early, late, and by cost.
+"""The tunnel-ventilation benchmark of Keskisärkkä et al. 2021 (§5) and its follow-up, without Spark.
 
-Each run is the whole engine in one process; the time of a batch is that of its plans (optimize and execute). Next to times stand counts,
-which no other load moves: evaluations of uncertainty functions, and rows that joins gave. Answers of all contenders must be the same
-bag, and a small tunnel's are checked against the independent evaluation. ``H3`` and ``H4`` order joins by the paper's heuristics H1 and
-H2 and so repeat its experiment; ``early`` and ``late`` differ from ``cost`` in nothing but where filters stand.
+Filters run early, late, and by cost. Each run is the whole engine in one process; the time of a batch is that of its plans
+(optimize and execute). Besides times it reports counts, which other load does not affect: evaluations of uncertainty functions,
+and output rows of joins. Answers of all contenders must be the same bag, and those of a small tunnel are verified by the
+independent evaluation. ``H3`` and ``H4`` order joins by the paper's heuristics H1 and H2 and so repeat its experiment; ``early``
+and ``late`` differ from ``cost`` only in the placement of filters.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from cqels_opt.windows.replay import BatchSize
 
 Typical: TypeAlias = Callable[[Sequence[float]], float]
 EVALUATION = 4_000  # milliseconds: COMPUTED EVERY
-FULL = slice(3, None)  # batches whose windows are full
+FULL = slice(3, None)  # batches with full windows
 ALL_BUT_FIRST = slice(1, None)
 COST = PlannerOptions()
 CONTENDERS: Mapping[str, PlannerOptions] = {
@@ -43,12 +44,12 @@ CONTENDERS: Mapping[str, PlannerOptions] = {
 }
 PLACED = ("early", "late", "cost")
 ROUNDS = 3
-LARGEST = 50  # sectors of Q2 and Q5 where everything is joined first: four windows of ten seconds, 10,000 rows a sector
+LARGEST = 50  # sectors of Q2 and Q5 if all joins come first: four windows of ten seconds, 10,000 rows per sector
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run: milliseconds of a batch and answers; evaluations of functions, and what became of look-ups; rows that joins gave."""
+    """One run: milliseconds per batch, answers, function evaluations, cache lookups and hits, and output rows of joins."""
 
     contender: str
     milliseconds: float
@@ -60,7 +61,7 @@ class Measured:
 
 
 def study(quick: bool) -> dict[str, Any]:
-    """All of it: thresholds, lazy variables and the cache, the follow-up, and what was verified."""
+    """The whole study: thresholds, lazy variables and the cache, the follow-up, and the verification."""
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
         folder = Path(scratch)
         verified = checked(folder / "checked")
@@ -86,7 +87,7 @@ def study(quick: bool) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Files of a world, and where its runs leave theirs."""
+    """The files of a world, and the folder of its runs."""
 
     folder: Path
     static: Path
@@ -109,8 +110,11 @@ def measured(
     typical: Typical = median,
     rounds: int = 1,
 ) -> list[Measured]:
-    """The contenders in turns; RunError where answers differ. ``typical`` makes one figure of the milliseconds of the batches that are
-    ``counted``; of several ``rounds`` each contender's fastest is told, for what else a machine does only adds to it."""
+    """Runs the contenders alternately; RunError if answers differ.
+
+    ``typical`` aggregates the milliseconds of the ``counted`` batches; of several ``rounds`` each contender's fastest counts,
+    because other load only adds time.
+    """
     runs: dict[str, list[Ran]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, mode in contenders.items():
@@ -136,7 +140,7 @@ def _measured(run: Ran, counted: slice = FULL, typical: Typical = median) -> Mea
 
 
 def joined(record: TraceRecord) -> int:
-    """The rows that joins gave, after the filters that stand right behind them: whether as operators or not."""
+    """The output rows of joins after the filters that directly follow them, whether these are operators or not."""
     rows = 0
     for delta in record.deltas:
         operators = joins_of(delta)
@@ -187,7 +191,7 @@ def follow_up(world: World, selectivities: Sequence[float]) -> list[dict[str, An
 
 
 def drift(world: World) -> list[dict[str, Any]]:
-    """The follow-up while the share of events that the filter keeps goes from 5 to 95 %: mean milliseconds from the second batch on."""
+    """The follow-up while the filter's selectivity changes from 5 to 95 %: mean milliseconds from the second batch onwards."""
     found = []
     for cardinality in CARDINALITIES:
         prepared = world.prepared(f"drift{cardinality}", linked_query(cardinality, DRIFTS[0]))
@@ -197,7 +201,7 @@ def drift(world: World) -> list[dict[str, Any]]:
 
 
 def checked(folder: Path, sectors: int = 12) -> dict[str, int]:
-    """Q1 to Q6 over a short tunnel against the independent evaluation: rows by query. RunError where they differ."""
+    """Verifies Q1 to Q6 over a short tunnel with the independent evaluation: rows by query. RunError if they differ."""
     world = World(folder, *Tunnel(sectors=sectors, seconds=13, beyond=0.2).write(folder))
     inputs = read_inputs(list(world.streams.items()), [world.static], []).inputs
     found = {}
@@ -222,9 +226,9 @@ def _as_json(runs: Sequence[Measured]) -> dict[str, Any]:
     }
 
 
-# ------------------------------------------------------------------ showing it
+# ------------------------------------------------------------------ output
 def show(found: Mapping[str, Any]) -> None:
-    """The study as tables."""
+    """Prints the study as tables."""
     print(f"verified against the independent evaluation, rows: {', '.join(f'{q} {n:,}' for q, n in found['verified'].items())}")
     _show("Median ms a batch by threshold", ("query", "threshold"), found["thresholds"])
     _show("Median ms a batch with and without lazy variables and cache", ("query",), found["lazy and cache"])
@@ -233,7 +237,7 @@ def show(found: Mapping[str, Any]) -> None:
 
 
 def _show(title: str, keys: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Milliseconds, and in a second table what was counted: evaluations of functions and, in brackets, joined rows."""
+    """Prints milliseconds and, in a second table, counts: function evaluations and, in brackets, joined rows."""
     contenders = list(rows[0]["milliseconds"])
     times = table(*keys, *contenders, "hit rate", "answers", title=title)
     counts = table(*keys, *contenders, title=f"{title}: evaluations (joined rows)")

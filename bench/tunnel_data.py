@@ -1,8 +1,8 @@
-"""The tunnel of Keskisärkkä et al. 2021 (§5.1), made anew, and the streams of their follow-up experiment (§5.3).
+"""The tunnel of Keskisärkkä et al. 2021 (§5.1), regenerated, and the streams of their follow-up experiment (§5.3).
 
-Sectors of a tunnel have two sensors of oxygen and two of temperature; each kind is a stream, with one observation a second and sensor. How
-uncertain an observation is, ``oxygen1`` and ``temperature1`` say of each value, as an annotation of its triple, and the static data say of
-the sensors of the other two. 95 % of the values are within the thresholds, 18 % of oxygen and 30 degrees.
+Sectors of a tunnel have two sensors of oxygen and two of temperature; each kind is a stream, with one observation per second and
+sensor. ``oxygen1`` and ``temperature1`` annotate the triple of each value with its uncertainty; for the sensors of the other two,
+the static data have it. 95 % of the values are within the thresholds, 18 % of oxygen and 30 degrees.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def decimal(value: float, digits: int) -> str:
 
 
 def quantity(kind: str) -> str:
-    """What a kind of sensor measures."""
+    """The quantity that a kind of sensor measures."""
     return kind.rstrip("12")
 
 
@@ -58,7 +58,7 @@ def stream_iri(kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tunnel:
-    """How long the tunnel is, for how many seconds it is watched, and what share of the values is beyond its threshold."""
+    """The number of sectors, the observed seconds, and the share of values beyond their threshold."""
 
     sectors: int = 1_000
     seconds: int = 28
@@ -66,7 +66,7 @@ class Tunnel:
     beyond: float = 0.05
 
     def static(self) -> Iterator[tuple[str, str, str]]:
-        """Sectors, properties and sensors: 23 triples a sector."""
+        """Sectors, properties and sensors: 23 triples per sector."""
         random = np.random.default_rng(self.seed)
         for name in ("oxygen", "temperature"):
             yield iri(name), TYPE, iri("ObservableProperty", SOSA)
@@ -87,7 +87,7 @@ class Tunnel:
                     yield sensor, iri("accuracy"), distribution(f"N(0, {random.choice(VARIANCES[quantity(kind)])})")
 
     def stream(self, kind: str) -> Iterator[Element]:
-        """The observations of one kind, each a graph, in order of time."""
+        """The observations of one kind, each a graph, in time order."""
         random = np.random.default_rng((self.seed, KINDS.index(kind)))
         what = quantity(kind)
         digits = 4 if what == "oxygen" else 2
@@ -106,7 +106,7 @@ class Tunnel:
                 yield Element(1000 * second, (result, (observation, iri("hasFeatureOfInterest", SOSA), iri(f"sector{i}")), *said))
 
     def write(self, folder: Path) -> tuple[Path, dict[str, Path]]:
-        """The files: static data, and the stream of each kind."""
+        """Writes the static data and the stream of each kind."""
         folder.mkdir(parents=True, exist_ok=True)
         static = folder / "tunnel.nt"
         static.write_text("".join(f"{s} {p} {o} .\n" for s, p, o in self.static()), encoding="utf-8")
@@ -117,13 +117,13 @@ class Tunnel:
 
 
 def _annotation(triple: Triple, reifier: str, uncertainty: str) -> tuple[Triple, Triple]:
-    """``<< s p o ~ reifier >> rspu:uncertainty u`` as RDF 1.2 has it."""
+    """``<< s p o ~ reifier >> rspu:uncertainty u`` in RDF 1.2."""
     return (reifier, f"<{RDF}reifies>", f"<<( {' '.join(triple)} )>>"), (reifier, iri("uncertainty", RSPU), uncertainty)
 
 
 # ------------------------------------------------------------------ queries
 def _group(kind: str, n: int, more: str, uncertain: bool) -> str:
-    """The observations of a kind: ?v1, ?l and, where it is asked for, ?u1, the uncertainty of the value."""
+    """The observations of a kind: ?v1, ?l and, if requested, ?u1, the uncertainty of the value."""
     inside, static = f"?o{n} sosa:hasSimpleResult ?v{n} ; sosa:hasFeatureOfInterest ?l", ""
     if uncertain and kind in SAID_WITH_VALUES:
         inside += f" . << ?o{n} sosa:hasSimpleResult ?v{n} >> rspu:uncertainty ?u{n}"
@@ -134,7 +134,7 @@ def _group(kind: str, n: int, more: str, uncertain: bool) -> str:
 
 
 def _query(groups: Sequence[tuple[str, str]], names: str, last: str = "") -> dict[str, str]:
-    """A query in both orders, ``a`` and ``b``; names of variables and windows stay with their kinds."""
+    """A query in both orders, ``a`` and ``b``; names of variables and windows belong to their kinds."""
     numbered = [(kind, n, more) for n, (kind, more) in enumerate(groups, 1)]
     found = {}
     for order, parts in (("a", numbered), ("b", numbered[::-1])):
@@ -146,7 +146,7 @@ def _query(groups: Sequence[tuple[str, str]], names: str, last: str = "") -> dic
 
 
 def queries(threshold: float) -> dict[str, str]:
-    """Q1 to Q6, each as a and b. Q4 to Q6 bind what Q1 to Q3 filter by, and filter by the reported values."""
+    """Q1 to Q6, each as a and b. Q4 to Q6 bind the probabilities that Q1 to Q3 filter by, and filter by the reported values."""
 
     def low(n: int) -> str:
         return f"rspu:lessThan(rspu:add(?u{n}, ?v{n}), 0.18)"
@@ -198,14 +198,14 @@ def queries(threshold: float) -> dict[str, str]:
 # ------------------------------------------------------------------ the follow-up experiment
 CARDINALITIES = (0.01, 0.1, 1, 10)
 SELECTIVITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
-DRIFTS = (0.05, 0.95)  # from one share to the other, in mid-stream
+DRIFTS = (0.05, 0.95)  # the selectivity before and after the change in mid-stream
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """Two streams of ``events`` a second, each of the first linked to so many of the second of the same time, for each cardinality.
+    """Two streams of ``events`` per second; events of the first link to simultaneous events of the second, per cardinality.
 
-    Where it ``drifts`` the values of the first rise after half the time, so that the filter of ``DRIFTS[0]`` keeps ``DRIFTS[1]``.
+    With ``drifts`` the values of the first rise at half the time, so that the filter of ``DRIFTS[0]`` keeps ``DRIFTS[1]``.
     """
 
     events: int = 1_000
@@ -215,7 +215,7 @@ class Linked:
     cardinalities: tuple[float, ...] = CARDINALITIES
 
     def write(self, folder: Path) -> tuple[Path, dict[str, Path]]:
-        """The files: no static data, and both streams."""
+        """Writes both streams and an empty static file."""
         folder.mkdir(parents=True, exist_ok=True)
         static = folder / "nothing.nt"
         static.write_text("", encoding="utf-8")
@@ -248,12 +248,12 @@ class Linked:
 
 
 def links_by(cardinality: float) -> str:
-    """The property that links an event to so many others."""
+    """The property that links an event to ``cardinality`` others."""
     return iri(f"links{str(cardinality).replace('.', '_')}")
 
 
 def linked_query(cardinality: float, selectivity: float) -> str:
-    """A filter on the first stream that keeps such a share of its events, and the join with the second."""
+    """A filter on the first stream with this selectivity, and the join with the second stream."""
     bound = f"{float(-ndtri(selectivity)):.6f}"
     return (
         f"{PREFIXES}REGISTER STREAM :out COMPUTED EVERY PT4S AS\nSELECT ?e ?x\n"

@@ -1,6 +1,6 @@
 """``AdaptiveJoin``: the optimizer for jobs whose relations are DataFrames and whose query is not SPARQL.
 
-Here it is declared and wired; what things mean is in ``relational/``, how rows are joined in ``spark/join_rows.py``.
+This module declares and wires it; ``relational/`` defines the semantics, ``spark/join_rows.py`` joins the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cqels_opt.relational.spec import JoinInput, JoinSpec, window_of
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.drop_in import Claim, DropIn, check_classic
-from cqels_opt.spark.join_inputs import key_types, met, static_counts, stream_counts, with_times
+from cqels_opt.spark.join_inputs import key_types, satisfying, static_counts, stream_counts, with_times
 from cqels_opt.spark.join_rows import Computed, Joined, Windows, read_rows, write_rows
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import on_one_machine, shuffle_partitions
@@ -39,19 +39,19 @@ from cqels_opt.windows.binding_slots import SlotFile
 
 PathLike = str | Path
 Versions: TypeAlias = Callable[[int], DataFrame]
-"""Says which DataFrame a relation is in a micro-batch, by the id of that."""
+"""Maps the id of a micro-batch to a relation's DataFrame."""
 
 DEFAULT_TIME = "t"
 
-OFFERED = tuple(mode for mode in MODES if mode != "heuristic")
-"""Modes of ``plan=``: all but the rules for triple patterns (``--filters H1``, H2)."""
+PLAN_MODES = tuple(mode for mode in MODES if mode != "heuristic")
+"""Modes of ``plan=``: all except the rules for triple patterns (``--filters H1``, H2)."""
 
 
 @dataclass(frozen=True)
 class AdaptiveJoin:
-    """A join of DataFrames and of windows over a stream, whose order and operators follow the data. Each method gives another one.
+    """A join of DataFrames and of windows over a stream that adapts its order and operators to the data. Immutable.
 
-    For example::
+    Each method returns a new join. For example::
 
         join = AdaptiveJoin(spark).relation("contacts", window="30s").relation("places", places)
         join = join.on("contacts.loc = places.loc")
@@ -66,16 +66,16 @@ class AdaptiveJoin:
     def __post_init__(self) -> None:
         check_classic(self.spark)
 
-    # ------------------------------------------------------------------ what is joined
+    # ------------------------------------------------------------------ declaration
     def relation(
         self, name: str, frame: DataFrame | Versions | None = None, *, window: str | None = None, time: str | None = None
     ) -> AdaptiveJoin:
-        """One more relation, of which conditions speak by ``name``.
+        """Adds a relation, which conditions reference by ``name``.
 
         With a ``frame`` it is static. A function is a relation with versions: it is called with the id of each micro-batch and
-        gives the DataFrame of then; as long as it gives the same object, the version is the same. Without a frame the relation is over the
-        stream: its rows of the last ``window`` (``30s``, ``1 hour``; ``now``: of the same instant) by the column ``time``
-        (a timestamp, or a long of milliseconds; ``t`` by default); without a window, the micro-batch alone.
+        returns the current DataFrame; the same object means the same version. Without a frame the relation is over the stream:
+        its rows of the last ``window`` (``30s``, ``1 hour``; ``now``: of the same instant) by the column ``time`` (a timestamp,
+        or a long of milliseconds; ``t`` by default); without a window, the micro-batch alone.
         """
         if frame is not None and (window is not None or time is not None):
             raise InputError(
@@ -91,21 +91,21 @@ class AdaptiveJoin:
         return replace(self, spec=spec, frames=frames)
 
     def on(self, condition: str) -> AdaptiveJoin:
-        """Joins relations: ``contacts.loc = places.loc``, also several with AND. Columns that are compared must be of one type."""
+        """Joins relations: ``contacts.loc = places.loc``, or several equalities with AND. Compared columns must have one type."""
         return replace(self, spec=self.spec.on(condition))
 
     def where(self, condition: str) -> AdaptiveJoin:
-        """Keeps the rows that meet a condition, any of Spark's SQL on columns of relations. It is applied as early as it can be."""
+        """Adds a filter: any Spark SQL condition on columns of relations. It is applied as early as possible."""
         return replace(self, spec=self.spec.where(condition))
 
     def select(self, *columns: str) -> AdaptiveJoin:
-        """What is put out, as Spark's ``selectExpr``: ``contacts.person``, ``places.name AS place``, ``time``.
+        """Selects the output columns, as Spark's ``selectExpr``: ``contacts.person``, ``places.name AS place``, ``time``.
 
-        Other columns are not carried along. Without it, a struct column a relation, and where there is one the event time as ``time``.
+        Other columns are dropped. The default is a struct column per relation and, if there is one, the event time as ``time``.
         """
         return replace(self, projection=columns)
 
-    # ------------------------------------------------------------------ running it
+    # ------------------------------------------------------------------ execution
     def batch(
         self,
         then: BatchFunction,
@@ -120,38 +120,38 @@ class AdaptiveJoin:
     ) -> JoinRun:
         """A function for ``foreachBatch``; ``then(df, batch_id)`` gets the rows that each micro-batch adds to the join.
 
-        A row is added with the last of the rows that it is made of, when all of these are in their windows at one instant. ``state`` is
-        a folder that executors can reach, for the rows of windows and what is known of them; without it a join of several windows
-        lives as long as this object. ``trace`` is a file, ``name`` the query's in it. ``plan``: adaptive, static (the plan of the first
-        rows is kept), first (joins as written), worst, or ``fixed:`` and plans. ``lateness``: how late a row may come behind the latest
-        one of the micro-batches before; later ones are left out, and counted. ``limits`` end the join and not the job. A micro-batch
-        that does not follow on the state of a join of several windows is a CheckpointError, because rows would be missing from the windows;
-        ``allow_gap=True`` accepts it.
+        A result row is added with the last of its input rows, if all of these are in their windows at one instant. ``state`` is a
+        folder that executors can access, for the rows and statistics of windows; without it a join of several windows lives as
+        long as this object. ``trace`` is a file, ``name`` the query's name in it. ``plan``: adaptive, static (keeps the plan of
+        the first rows), first (joins as written), worst, or ``fixed:`` and plans. ``lateness``: how far a row may be behind the
+        latest row of earlier micro-batches; later rows are dropped and counted. ``limits`` end the join and not the job. A
+        micro-batch that does not follow the state of a join of several windows is a CheckpointError, because the windows would
+        lack rows; ``allow_gap=True`` accepts it.
         """
         return JoinRun(self, then, state, trace, name, _plan_mode(plan), parse_duration(lateness), limits, allow_gap)
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
-        """The plans of now: from what is known of the static relations, before any rows of the stream have come."""
-        return self.batch(_nowhere).explain(format, alternatives)
+        """The current plans: from the statistics of the static relations, before any rows of the stream."""
+        return self.batch(_no_sink).explain(format, alternatives)
 
     def _repr_html_(self) -> str:
         return display.plans("AdaptiveJoin", self.explain("json", display.ALTERNATIVES))
 
 
-def _nowhere(frame: DataFrame, batch_id: int) -> None:
-    """Of a join that is explained and not run."""
+def _no_sink(frame: DataFrame, batch_id: int) -> None:
+    """The sink of a join that is explained, not run."""
 
 
 def _plan_mode(plan: str) -> str | Mapping[str, Plan]:
     if not plan.startswith("fixed:"):
-        if plan not in OFFERED:
-            raise InputError(f"plan={plan!r}: choose {', '.join(OFFERED)}, or fixed:PLANS")
+        if plan not in PLAN_MODES:
+            raise InputError(f"plan={plan!r}: choose {', '.join(PLAN_MODES)}, or fixed:PLANS")
         return plan
     return {source: given for source, given in parse_plans(plan.removeprefix("fixed:")).items() if isinstance(given, Plan)}
 
 
 class JoinRun(DropIn):
-    """What :meth:`AdaptiveJoin.batch` returns: give it to ``foreachBatch``, ask it for plans, switches and statistics."""
+    """The result of :meth:`AdaptiveJoin.batch`: pass it to ``foreachBatch``; it reports plans, switches and statistics."""
 
     def __init__(
         self,
@@ -188,25 +188,25 @@ class JoinRun(DropIn):
         self.last: TraceRecord | None = None
         super().__init__(name, claim, limits)
 
-    # ------------------------------------------------------------------ how it does
+    # ------------------------------------------------------------------ inspection
     @property
     def switches(self) -> int:
-        """How often a relation's new rows have changed their plan."""
+        """The number of plan changes for new rows of all relations."""
         with self._lock:
             return self._planner.switches if self._planner is not None else 0
 
     def plans(self) -> dict[str, str]:
-        """The plan of the new rows of each relation over the stream, as of the last micro-batch."""
+        """The plan of the new rows of each relation over the stream in the last micro-batch."""
         with self._lock:
             return self._planner.plans() if self._planner is not None else {}
 
     def statistics(self) -> dict[str, Any]:
-        """Rows, distinct keys and join sizes as of the last micro-batch."""
+        """Rows, distinct keys and join sizes after the last micro-batch."""
         with self._lock:
             return self._ready(0, self.join.spark).summary()
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
-        """The plans as of the last micro-batch, with the rows that their operators were estimated to give and gave."""
+        """The plans of the last micro-batch, with the estimated and the observed rows of their operators."""
         with self._lock:
             planner = self._ready(0, self.join.spark)
             if not planner.decisions:
@@ -254,7 +254,7 @@ class JoinRun(DropIn):
     def _joined(
         self, frame: DataFrame, new: DataFrame, number: int, before: int, planner: JoinPlanner, clock: PhaseTimer
     ) -> None:
-        """Counts the new rows, plans, computes what they add, and commits."""
+        """Counts the new rows, plans, computes the added rows, and commits."""
         spec, windowed = self.spec, self.spec.widest > 0
         types = key_types(
             spec, {r.key: frame.schema for r in spec.streams} | {r.key: self._versions[r.name].schema for r in spec.statics}
@@ -300,7 +300,7 @@ class JoinRun(DropIn):
             raise LimitError(why)
 
     def _with_new(self, number: int, chunks: list[SlotFile], counted: Counted, new: DataFrame) -> list[SlotFile]:
-        """The rows that later batches may meet; many small folders become one."""
+        """The rows that later batches can join with; merges many small folders."""
         if not self.spec.stateful or counted.times is None:
             return chunks
         rows = max(slot.total for slot in counted.slots.values())
@@ -347,7 +347,7 @@ class JoinRun(DropIn):
 
     # ------------------------------------------------------------------ static relations
     def _ready(self, number: int, session: SparkSession, frame: DataFrame | None = None) -> JoinPlanner:
-        """The planner, with the versions that static relations have in this batch."""
+        """The planner, with the current versions of static relations."""
         spec = self.spec
         if self._planner is not None and frame is None:
             return self._planner
@@ -365,7 +365,7 @@ class JoinRun(DropIn):
         named = {relation.name: relation for relation in spec.statics}
         for name, version in changed.items():
             self._counts[name] = static_counts(version, named[name], spec, types)
-            self._versions[name], self._statics[name] = version, met(version, named[name], spec)
+            self._versions[name], self._statics[name] = version, satisfying(version, named[name], spec)
             if self._planner is not None:
                 self._planner.replace(name, self._counts[name])
         if self._planner is None:
@@ -373,9 +373,9 @@ class JoinRun(DropIn):
             model = SparkCost(known().constants, slots=slots, partitions=shuffle_partitions(session, slots))
             counts = {name: self._counts[name] for name in named}
             self._planner = JoinPlanner(spec, counts, model, self._mode)
-            if (lost := self.kept.seed_feedback(self._planner)) is not None:
-                self._planner, self._notes = JoinPlanner(spec, counts, model, self._mode), (lost,)
-                warnings.warn(lost, RuntimeWarning, stacklevel=4)
+            if (problem := self.kept.seed_feedback(self._planner)) is not None:
+                self._planner, self._notes = JoinPlanner(spec, counts, model, self._mode), (problem,)
+                warnings.warn(problem, RuntimeWarning, stacklevel=4)
         return self._planner
 
     def _restore_trace(self) -> None:

@@ -1,6 +1,6 @@
-"""Wiring: queries, data and Spark put together, for Python (:class:`Engine`) and for the command line (:mod:`cqels_opt.cli.commands`).
+"""Wires queries, data and Spark together, for Python (:class:`Engine`) and for the command line (:mod:`cqels_opt.cli.commands`).
 
-What things mean is decided in the rooms below; nothing here looks at a row.
+The rooms below define all semantics; this module processes no rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from cqels_opt.spark.kafka import KafkaSink
 from cqels_opt.spark.kafka_topic import KafkaTopic
 from cqels_opt.spark.messages import Messages, message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
-from cqels_opt.spark.run_factory import check_streams, make_driver, rejects_of, streams_from_outside
+from cqels_opt.spark.run_factory import check_streams, external_streams, make_driver, rejects_of
 from cqels_opt.spark.sinks import BatchFunction, FunctionSink
 from cqels_opt.spark.sources import Incoming, Source, of_messages
 from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, row_stream
@@ -58,9 +58,9 @@ _NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,100}")
 
 @dataclass(frozen=True, slots=True)
 class CompiledQuery:
-    """A registered query: parsed, its static sub-results built, its plans retained.
+    """A registered query: parsed, with its static sub-results computed and its plans retained.
 
-    One that differs from another in constants only is compiled together with that one, or when it is asked for its plans.
+    A query that differs from another only in constants is compiled together with it, or when its plans are requested.
     """
 
     engine: Engine
@@ -68,41 +68,41 @@ class CompiledQuery:
 
     @property
     def id(self) -> str:
-        """Its name."""
+        """The query's name."""
         return self.member.id
 
     @property
     def query(self) -> Query:
-        """What was parsed."""
+        """The parsed query."""
         return self.member.query
 
     @property
     def meaning(self) -> QuerySemantics:
-        """When it reports, what it puts out, sets or bags."""
+        """The report policies, the output operator, and set or bag semantics."""
         return self.member.meaning
 
     @property
     def program(self) -> CompiledProgram:
-        """The query compiled by itself."""
+        """The query compiled separately."""
         return self.engine.programs.of(alone(self.member))
 
     @property
     def columns(self) -> dict[str, str]:
-        """The DataFrame column of each variable (they differ where names clash without regard to case).
+        """The DataFrame column of each variable (the names differ if variables are equal ignoring case).
 
-        Of a CONSTRUCT or DESCRIBE the columns are ``s``, ``p`` and ``o``, of an ASK ``boolean``.
+        For a CONSTRUCT or DESCRIBE the columns are ``s``, ``p`` and ``o``, for an ASK ``boolean``.
         """
         return {name.removeprefix("."): column for name, column in column_names(answer_variables(self.query)).items()}
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
-        """The plans of now: before anything ran, from what is known of the static data and documented assumptions."""
+        """The current plans: before a run, from the statistics of the static data and documented assumptions."""
         return explained([self.program], plan_mode("adaptive"), format, alternatives)
 
     def _repr_html_(self) -> str:
         return display.plans(self.id, self.explain("json", display.ALTERNATIVES))
 
     def to_text(self, dialect: str) -> str:
-        """The query in a dialect; QueryError, which says why, where that one has no words for it."""
+        """The query in a dialect; raises QueryError with the reason if the dialect cannot express it."""
         return to_text(self.query, dialect)
 
     def start(
@@ -120,9 +120,9 @@ class CompiledQuery:
 class Engine:
     """Continuous queries over RDF streams and static Linked Open Data, on a Spark session.
 
-    ``static`` is a file (or several) for the default graph, ``graphs`` files by the IRI of their named graph, ``store`` a store that
-    ``cqels-opt load`` wrote (instead of files). ``folder`` keeps what registration makes; a temporary one if it is not given. It must
-    lie where executors can read it.
+    ``static`` is a file (or several) for the default graph, ``graphs`` maps the IRIs of named graphs to files, ``store`` is a
+    store that ``cqels-opt load`` wrote (instead of files). ``folder`` stores the output of registration, by default a temporary
+    folder. Executors must be able to read it.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Engine:
             self._load = partial(prepare.static_store, spark, sources=sources, on_error=on_error)
             store = self._load(folder=self.folder / "static")
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.store = prepare.read_by(self.folder, store)
+        self.store = prepare.leased_store(self.folder, store)
         self.programs = Programs(self.store, self.folder / "queries", prepare.by_an_executor(spark))
         self._queries: dict[str, CompiledQuery] = {}
         self._kinds: set[Hashable] = set()
@@ -161,29 +161,31 @@ class Engine:
         graphs: Mapping[str, PathLike] | None = None,
         on_error: Literal["fail", "skip"] = "fail",
     ) -> UpdateReport:
-        """Makes the next version of the engine's store, as ``cqels-opt load --update`` does: queries that run go over to it with their
-        next micro-batch. First the triples (quads) of ``remove`` go, then those of ``add`` come; ``graphs`` are files by the IRI of the
-        named graph that their triples come into. Raises DataError with file and line, StoreError where a store cannot be updated.
+        """Writes the next version of the engine's store, as ``cqels-opt load --update``; runs switch to it in their next batch.
+
+        First the triples (quads) of ``remove`` are removed, then those of ``add`` are added; ``graphs`` maps the IRIs of named
+        graphs to files to add. Raises DataError with file and line, and StoreError if the store cannot be updated.
         """
-        come = prepare.static_sources(_paths(add), [(iri, Path(path)) for iri, path in (graphs or {}).items()])
+        added = prepare.static_sources(_paths(add), [(iri, Path(path)) for iri, path in (graphs or {}).items()])
         place = store_of(self.store) or self.store
-        return update(place, come, prepare.static_sources(_paths(remove), []), on_error=on_error)
+        return update(place, added, prepare.static_sources(_paths(remove), []), on_error=on_error)
 
     def under_key_of(self, checkpoint: Path) -> Programs:
-        """The programs over static data whose terms have the ids that a checkpoint has. What the engine itself has loaded, under a key of
-        its own, is loaded again where the checkpoint has another key; who reads a store finds its own key there.
+        """The programs over static data with the term ids of a checkpoint.
+
+        Data that the engine has loaded with another key are loaded again with the checkpoint's key; a store contains its own key.
         """
         key = key_of(checkpoint)
         if self._load is not None and key not in (None, open_store(self.store).scheme.key):
             name = hashlib.sha256(str(key).encode()).hexdigest()[:8]
             place = self._load(folder=self.folder / f"static-{name}", scheme=IdScheme(str(key)))
-            self.store = prepare.read_by(self.folder, place)
+            self.store = prepare.leased_store(self.folder, place)
             self.programs = Programs(self.store, self.folder / f"queries-{name}", prepare.by_an_executor(self.spark))
         return self.programs
 
     @property
     def queries(self) -> list[CompiledQuery]:
-        """The queries that are registered, in turn."""
+        """The registered queries, in order of registration."""
         return list(self._queries.values())
 
     def register(
@@ -201,9 +203,9 @@ class Engine:
         file: str = "query",
         sub_result_bytes: int = BYTES_BUDGET,
     ) -> CompiledQuery:
-        """Parses a query, builds its static sub-results, and retains its plans. Raises QueryError with line and column.
+        """Parses a query, computes its static sub-results, and retains its plans. Raises QueryError with line and column.
 
-        ``sub_result_bytes`` bounds what the sub-results of each block of joins may take, now and while the query runs.
+        ``sub_result_bytes`` limits the sub-results of each block of joins, at registration and during runs.
         """
         name = id or f"q{len(self._queries) + 1}"
         if not _NAME.fullmatch(name):
@@ -214,7 +216,7 @@ class Engine:
             raise InputError(f"there is a query {name!r} already")
         given = (dialect, profile, report, output_operator, duplicates, bounds, t0, file, sub_result_bytes)
         found = CompiledQuery(self, member_of(record_of(text, name, *given)))
-        if found.member.kind not in self._kinds:  # of others that differ in constants only it is known that they can be compiled
+        if found.member.kind not in self._kinds:  # a query that differs only in constants is known to compile
             self.programs.of(alone(found.member))
             self._kinds.add(found.member.kind)
         self._queries[name] = found
@@ -228,22 +230,22 @@ class Engine:
         trace: PathLike | None = None,
         **options: Any,
     ) -> StreamRun:
-        """Starts every registered query in one job; the rows carry ``query``. More may come, and some go, while it runs: see
-        :meth:`StreamRun.add` and :meth:`StreamRun.remove`. Queries that differ in constants only share one plan: docs/many-queries.md.
+        """Starts all registered queries in one job; the rows have a column ``query``.
 
-        A query that reads the stream which another one registers for its graphs (``REGISTER STREAM <out> AS CONSTRUCT …``) gets
-        them: docs/networks.md.
+        Queries can be added and removed during the run: see :meth:`StreamRun.add` and :meth:`StreamRun.remove`. Queries that
+        differ only in constants share one plan: docs/many-queries.md. A query that reads the stream that another one registers
+        for its graphs (``REGISTER STREAM <out> AS CONSTRUCT …``) gets them: docs/networks.md.
 
-        ``streams`` are streaming DataFrames by stream IRI, with the columns ``s p o`` (N-Triples terms), ``t`` (timestamp, or
-        milliseconds) and optionally ``g``; or :class:`Messages`; or a :class:`KafkaTopic` (docs/sources-and-sinks.md). ``sink`` is
-        ``f(df, batch_id)``, which may be called twice for a batch, or a folder that gets each batch's answers exactly once, as Parquet
-        (docs/answers.md), or a :class:`KafkaTopic`, at least once. ``checkpoint`` is a folder that executors can
-        reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``filters`` (as ``--filters``),
-        ``lateness`` (ms), ``order`` (a column that orders elements), ``eager``, ``idle_timeout`` (ms of wall clock after which a
-        stream that brings nothing is let go), ``max_ahead`` (ms; an element that is further ahead is rejected: docs/semantics.md),
-        ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``,
-        ``continue_changed`` (the queries may differ from those of the checkpoint: docs/checkpoints.md), ``limits`` (of each query: one that
-        takes more is over, see ``StreamRun.failures``, and the others go on; where it is the only one the run ends with LimitError).
+        ``streams`` maps stream IRIs to streaming DataFrames with the columns ``s p o`` (N-Triples terms), ``t`` (timestamp, or
+        milliseconds) and optionally ``g``, to :class:`Messages`, or to a :class:`KafkaTopic` (docs/sources-and-sinks.md).
+        ``sink`` is ``f(df, batch_id)``, which may be called twice for a batch, or a folder that gets each batch's answers exactly
+        once, as Parquet (docs/answers.md), or a :class:`KafkaTopic`, at least once. ``checkpoint`` is a folder that executors can
+        access; a second start with it resumes. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``filters`` (as
+        ``--filters``), ``lateness`` (ms), ``order`` (a column that orders elements), ``eager``, ``idle_timeout`` (ms of wall
+        clock after which the run stops waiting for an idle stream), ``max_ahead`` (ms; elements further ahead are rejected:
+        docs/semantics.md), ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``, ``continue_changed`` (the
+        queries may differ from those of the checkpoint: docs/checkpoints.md), ``limits`` (per query: a query that exceeds one
+        ends, see ``StreamRun.failures``, and the others continue; the only query of a run ends it with LimitError).
         """
         if not self.queries:
             raise InputError("no query is registered")
@@ -274,7 +276,7 @@ class Engine:
         given = {iri.strip("<>"): frame for iri, frame in streams.items()}
         folder = state_folder(checkpoint, "checkpoint").absolute()
         population = population_of(queries, folder)
-        needed = streams_from_outside(population)
+        needed = external_streams(population)
         check_streams(needed, given)
         runner = MixedRunner(self.spark)
         to = self._sink(sink, population.programs, with_query)
@@ -309,7 +311,7 @@ class Engine:
         return run.start(frame, folder / "spark", to_the_end=to_the_end, trigger=trigger)
 
     def _coming(self, to: Sink, queries: Sequence[object], options: Mapping[str, Any]) -> list[Member]:
-        """Queries that come while a run goes on: texts, or such as are registered here."""
+        """Registers queries that are added to a run: texts, or queries registered with this engine."""
         found = []
         for query in queries:
             if not isinstance(query, CompiledQuery):
@@ -349,16 +351,16 @@ class Engine:
         allow_gap: bool = False,
         **query: Any,
     ) -> Adaptive:
-        """A function for ``foreachBatch`` of a job that has a streaming DataFrame of triples, or of messages, already.
+        """A function for ``foreachBatch`` of an existing job with a streaming DataFrame of triples or of messages.
 
-        ``state`` is the folder for slots and commit records; without it the state lives as long as this object. A batch id that does not
-        follow on the state (with an empty one: other than 0) is a CheckpointError, because elements that the windows should hold would be
-        missing; ``allow_gap=True`` accepts it. ``stream`` names the stream where the query reads several. ``limits`` end the query and
-        not the job.
+        ``state`` is the folder for slots and commit records; without it the state lives as long as this object. A batch id that
+        does not follow the state (without state: other than 0) is a CheckpointError, because the windows would lack elements;
+        ``allow_gap=True`` accepts it. ``stream`` names the stream if the query reads several. ``limits`` end the query and not
+        the job.
 
-        With a ``payload`` the DataFrame has messages, as Spark's Kafka source has them, and their ``value`` is read as :class:`Messages`
-        reads it. Of several topics ``stream`` is the stream of each by its topic, and ``payload`` may be one of each by its stream. What
-        cannot be read is kept with its reason in ``Adaptive.rejects``.
+        With a ``payload`` the DataFrame has messages, in the form of Spark's Kafka source, and their ``value`` is decoded as by
+        :class:`Messages`. For several topics, ``stream`` maps each topic to its stream, and ``payload`` may map each stream to
+        its payload. Unreadable messages are stored with their reason in ``Adaptive.rejects``.
 
         Further keywords are those of :meth:`register`.
         """
@@ -377,7 +379,7 @@ class Engine:
             idle_timeout=idle_timeout,
             allow_gap=allow_gap,
             continue_changed=continue_changed,
-            limits=replace(limits, seconds=None),  # the drop-in itself looks at the clock
+            limits=replace(limits, seconds=None),  # the drop-in measures the time itself
             rejects=rejects_of(trace, folder),
         )
         frontier = Frontier(registered.program.streams, lateness, eager, max_ahead=max_ahead)
@@ -386,7 +388,7 @@ class Engine:
 
 
 class Adaptive(DropIn):
-    """What :meth:`Engine.adaptive` returns: call it with a micro-batch, ask it for plans, switches and statistics."""
+    """The result of :meth:`Engine.adaptive`: call it with a micro-batch; it reports plans, switches and statistics."""
 
     def __init__(
         self, query: CompiledQuery, run: StreamRun, incoming: Incoming, claim: Claim, limits: Limits = NO_LIMITS
@@ -414,25 +416,25 @@ class Adaptive(DropIn):
 
     @property
     def rejects(self) -> Path | None:
-        """The file of what could not be read, a JSON object a line with its ``reason``; None while there is nothing."""
+        """The file of rejected input, one JSON object per line with its ``reason``; None while there is none."""
         path = self.run.driver.options.rejects
         return path if path is not None and path.exists() else None
 
     @property
     def switches(self) -> int:
-        """How often a delta source has changed its plan."""
+        """The number of plan changes of all delta sources."""
         return self.run.switches
 
     def plans(self) -> dict[str, str]:
-        """The plan of each delta source now."""
+        """The current plan of each delta source."""
         return self.run.plans()[self.query.id]
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
-        """The plans of the last micro-batch, with the rows that their operators were estimated to give and gave."""
+        """The plans of the last micro-batch, with the estimated and the observed rows of their operators."""
         return self.run.explain(self.query.id, format, alternatives)
 
     def statistics(self) -> dict[str, object]:
-        """The statistics of now, by block."""
+        """The current statistics, by block."""
         return dict(self.run.statistics()[self.query.id])
 
 
@@ -441,7 +443,7 @@ def _paths(given: PathLike | Sequence[PathLike]) -> list[Path]:
 
 
 def population_of(queries: Sequence[CompiledQuery], folder: Path) -> QueryCatalog:
-    """The queries of a run over a checkpoint, with those that came and went while it was running."""
+    """The queries of a run with a checkpoint, including those that were added and removed during the run."""
     return QueryCatalog([query.member for query in queries], folder, queries[0].engine.under_key_of(folder))
 
 

@@ -1,4 +1,4 @@
-"""The errors that users meet. Every message names the thing, the place and what to do."""
+"""The errors that users see. Every message names the object, the place and the remedy."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 
 class CqelsOptError(Exception):
-    """Any error that this package raises on purpose."""
+    """Any error that this package raises intentionally."""
 
 
 class InputError(CqelsOptError):
-    """The input is wrong: a query, an option, a file. The command line ends with exit code 2 and this one line."""
+    """The input is wrong: a query, an option, a file. The command line prints one line and exits with code 2."""
 
 
 class QueryError(InputError):
-    """A query cannot be read or is not supported; ``line`` and ``column`` count from 1.
+    """A query cannot be parsed or is not supported; ``line`` and ``column`` count from 1.
 
-    ``str()`` is one line; :meth:`report` adds the line of text with a caret under the place.
+    ``str()`` is one line; :meth:`report` adds the line of the query with a caret below the position.
     """
 
     def __init__(self, message: str, text: str = "", line: int = 0, column: int = 0, file: str = "query") -> None:
@@ -28,7 +28,7 @@ class QueryError(InputError):
         return place + self.message
 
     def report(self) -> str:
-        """The message, then the line of the query with a caret under the place."""
+        """The message, then the line of the query with a caret below the position."""
         lines = self.text.splitlines()
         if not 0 < self.line <= len(lines):
             return str(self)
@@ -37,14 +37,14 @@ class QueryError(InputError):
 
 
 class DataError(InputError):
-    """A line or term of a data file is wrong; the message begins with ``file:line:``, and is one line whatever a parser said."""
+    """A line or term of a data file is wrong; the message begins with ``file:line:``, and is always one line."""
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(line.strip() for line in message.splitlines()))
 
 
 class FileError(InputError):
-    """A file or folder cannot be read or written: the disk is full or read-only, or this user has no right to it."""
+    """A file or folder cannot be read or written: the disk is full or read-only, or the user lacks permission."""
 
 
 class StoreError(InputError):
@@ -56,18 +56,18 @@ class CheckpointError(InputError):
 
 
 class LimitError(CqelsOptError):
-    """A query took more than its limits allow. It is over; the job that it is part of goes on."""
+    """A query exceeded its limits. It ends; the job that it is part of continues."""
 
 
 class RunError(CqelsOptError):
-    """A run failed after it had begun. The command line ends with exit code 3."""
+    """A run failed after its start. The command line exits with code 3."""
 
 
 class EngineWarning(RuntimeWarning):
-    """Something went wrong that does no harm to the answers. The trace has the same sentence among its notices."""
+    """An error that does not affect answers. The trace has the same sentence in its notices."""
 
 
 def first_of(findings: Sequence[str]) -> str:
-    """The first of some findings, and how many more there are: one sentence for all."""
+    """The first finding and the number of further ones, as one sentence."""
     more = len(findings) - 1
     return f"{findings[0]} (and {more} more)" if more else findings[0]

@@ -1,4 +1,4 @@
-"""What is put out of rows with intervals: aggregates as step functions of time, and what is new at each instant."""
+"""Answers from rows with intervals: aggregates as step functions of time, and the new rows of each instant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cqels_opt.verify.literals import literal_parts
 
 
 def stepped(rows: Rows, grouped: Grouped, terms: Terms) -> Rows:
-    """The groups of each moment: a group has another row wherever one of its members begins or ends (SEMANTICS §2)."""
+    """The groups over time: a group has a new row wherever one of its members begins or expires (SEMANTICS §2)."""
     group, first = group_ids([rows.columns[v] for v in grouped.keys], len(rows))
     low = int(rows.start.min(initial=0))
     span = int(rows.end.max(initial=0)) - low + 1
@@ -58,7 +58,7 @@ def _aggregated(aggregate: Aggregate, rows: Rows, member: Ints, cell: Ints, cell
 
 
 def new_rows(rows: Rows, after: int, upto: int) -> tuple[Rows, Ints]:
-    """What is new at the instants in ``(after, upto]``, with these: a row that ends where an equal one begins is none (ISTREAM)."""
+    """The new rows at the instants in ``(after, upto]``, with these instants; a row that follows an equal one is not new."""
     names = list(rows.columns)
     events, change = [], []
     for times, sign in ((rows.start, 1), (rows.end, -1)):

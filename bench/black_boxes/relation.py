@@ -1,8 +1,8 @@
-"""The static part of a query as a table of a relational database, and a cache of what was looked up in it.
+"""The static part of a query as a table of a relational database, and a cache of lookups in it.
 
-The report's System X "directs [the static part] to the triple store to load the binding results into a relational database", with indexes
-on the join attributes, and has "a least recently used (LRU) cache to store intermediate results from relational tables" (§6). Here the
-store is pyoxigraph and the database DuckDB.
+The report's System X "directs [the static part] to the triple store to load the binding results into a relational database", with
+indexes on the join attributes, and has "a least recently used (LRU) cache to store intermediate results from relational tables"
+(§6). Here the store is pyoxigraph and the database DuckDB.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BARE = (
 
 
 class Terms:
-    """Numbers for terms, from 1 on; 0 stands for none."""
+    """Numbers terms from 1; 0 means unbound."""
 
     def __init__(self) -> None:
         self.texts: list[str | None] = [None]
@@ -52,7 +52,7 @@ class Terms:
 
 
 def bindings(store: Any, query: str, file: Path, variables: Sequence[str]) -> pa.Table:
-    """What the triple store answers, as columns of texts; through a file, as between two systems."""
+    """The triple store's answers as columns of texts; transferred through a file, as between two systems."""
     import pyoxigraph as ox
 
     store.query(query).serialize(str(file), ox.QueryResultsFormat.TSV)
@@ -65,7 +65,7 @@ def bindings(store: Any, query: str, file: Path, variables: Sequence[str]) -> pa
 
 
 def _written_out(column: Any) -> Any:
-    """N-Triples texts of the terms of a TSV, which abbreviates numbers and truth values."""
+    """The N-Triples texts of the terms of a TSV, which abbreviates numbers and booleans."""
     coded = column.combine_chunks().dictionary_encode()
     texts = [_literal(text) for text in coded.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(coded.indices, pa.array(texts, pa.string())).cast(pa.string())
@@ -78,7 +78,7 @@ def _literal(text: str) -> str | None:
 
 
 class Table:
-    """A table with an index on the columns that it is looked up by."""
+    """A table with an index on its lookup columns."""
 
     def __init__(self, connection: Any, name: str, columns: dict[str, Ints], on: Sequence[str]) -> None:
         self.connection, self.name, self.on = connection, name, tuple(on)
@@ -92,12 +92,12 @@ class Table:
         connection.unregister("loaded")
 
     def poll(self, keys: Sequence[Ints]) -> tuple[Ints, dict[str, Ints], Ints]:
-        """For some keys: the key's place, the other columns and the multiplicity of each row, in order of places."""
-        asked = pa.table({"place": pa.array(np.arange(len(keys[0]))), **{v: pa.array(key) for v, key in zip(self.on, keys)}})
-        self.connection.register("asked", asked)
+        """For each key: the index of the key, the other columns and the multiplicity of each row, ordered by key index."""
+        wanted = pa.table({"place": pa.array(np.arange(len(keys[0]))), **{v: pa.array(key) for v, key in zip(self.on, keys)}})
+        self.connection.register("wanted", wanted)
         same = " AND ".join(f'r."{v}" = a."{v}"' for v in self.on)
         columns = "".join(f', r."{v}"' for v in self.others)
-        query = f"SELECT a.place, r.n{columns} FROM asked a JOIN {self.name} r ON {same} ORDER BY a.place"
+        query = f"SELECT a.place, r.n{columns} FROM wanted a JOIN {self.name} r ON {same} ORDER BY a.place"
         found = self.connection.execute(query).fetchnumpy()
         return (
             found["place"].astype(np.int64),
@@ -107,9 +107,9 @@ class Table:
 
 
 class Cached:
-    """A table behind a cache of the keys that were used last, ``capacity`` of them, with their rows; vectorised.
+    """A table with a vectorised LRU cache of ``capacity`` keys with their rows.
 
-    What was used longest ago goes first; all keys of one lookup are equally old.
+    The least recently used keys are evicted; all keys of one lookup have the same age.
     """
 
     def __init__(self, table: Table, capacity: int) -> None:
@@ -122,10 +122,10 @@ class Cached:
         self._n = none
 
     def join(self, left: Rows) -> Rows:
-        """Rows joined with those of the table that agree on its keys."""
+        """The rows joined with those of the table on its keys."""
         group, first = group_ids([left.columns[v] for v in self.table.on], len(left))
-        asked = [left.columns[v][first] for v in self.table.on]
-        at = self._places(asked)
+        wanted = [left.columns[v][first] for v in self.table.on]
+        at = self._places(wanted)
         count, begin = self._count[at][group], self._first[at][group]
         row = np.repeat(np.arange(len(left)), count)
         within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
@@ -136,11 +136,11 @@ class Cached:
         self._shrink()
         return done
 
-    def _places(self, asked: Sequence[Ints]) -> Ints:
-        """The entries of keys, which are distinct; those that are missing are looked up in the table, and kept."""
+    def _places(self, wanted: Sequence[Ints]) -> Ints:
+        """The cache entries of distinct keys; missing ones are looked up in the table and cached."""
         self._now += 1
         known = len(self._used)
-        group, _ = group_ids([np.concatenate(pair) for pair in zip(self._keys, asked)], known + len(asked[0]))
+        group, _ = group_ids([np.concatenate(pair) for pair in zip(self._keys, wanted)], known + len(wanted[0]))
         entry = np.full(int(group.max(initial=-1)) + 1, -1)
         entry[group[:known]] = np.arange(known)
         at = entry[group[known:]]
@@ -148,7 +148,7 @@ class Cached:
         self.hits, self.misses = self.hits + len(at) - len(missing), self.misses + len(missing)
         if len(missing):
             at[missing] = np.arange(known, known + len(missing))
-            self._add([keys[missing] for keys in asked])
+            self._add([keys[missing] for keys in wanted])
         self._used[at] = self._now
         return at
 

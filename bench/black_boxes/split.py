@@ -38,7 +38,7 @@ class StreamPattern:
 
 @dataclass(frozen=True, slots=True)
 class StaticPart:
-    """A connected static part as a SPARQL query of its own, and the variables that are read outside of it."""
+    """A connected static part as a separate SPARQL query, and the variables that are read outside of it."""
 
     text: str
     variables: tuple[str, ...]
@@ -46,7 +46,7 @@ class StaticPart:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """The aggregates above the joins: keys, and an aggregate for each name."""
+    """The aggregates above the joins: keys, and named aggregates."""
 
     keys: tuple[str, ...]
     aggregates: Mapping[str, Aggregate]
@@ -54,7 +54,7 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A query taken apart. ``output`` are the answer's variables, each with what it is called below."""
+    """A decomposed query. ``output`` maps the answer's variables to their names below."""
 
     streams: tuple[StreamPattern, ...]
     statics: tuple[StaticPart, ...]
@@ -63,7 +63,7 @@ class Parts:
 
 
 def split(query: Query) -> Parts:
-    """The parts of a query; :class:`UnsupportedError` where it is more than a join of windows and static patterns, perhaps grouped."""
+    """The parts of a query; :class:`UnsupportedError` unless it is a join of windows and static patterns, optionally grouped."""
     if query.form is not None or not isinstance(query.body, Project):
         raise UnsupportedError("System X answers SELECT queries without DISTINCT, ORDER BY and LIMIT")
     output = {v.name: v.name for v in query.body.variables}
@@ -97,7 +97,7 @@ def split(query: Query) -> Parts:
 
 
 def _joined(node: Algebra) -> Iterator[Algebra]:
-    """The parts of a join, from left to right."""
+    """The operands of a join, from left to right."""
     if isinstance(node, Join):
         yield from _joined(node.left)
         yield from _joined(node.right)
@@ -129,7 +129,7 @@ def _above(output: Mapping[str, str], grouped: Grouped | None) -> set[str]:
 
 
 def _connected(parts: list[Algebra]) -> list[list[Algebra]]:
-    """The parts in groups that share no variable with each other."""
+    """The connected components of the parts by shared variables."""
     groups: list[tuple[set[str], list[Algebra]]] = []
     for part in parts:
         names, members = {v.name for v in visible(part)}, [part]
@@ -144,7 +144,7 @@ def _connected(parts: list[Algebra]) -> list[list[Algebra]]:
 
 
 def _static(query: Query, parts: list[Algebra], read: set[str]) -> StaticPart:
-    """The parts as one query. What is no triple pattern comes first: a store that joins as written has something to begin with."""
+    """The parts as one query. VALUES and the like precede triple patterns, for stores that join in the written order."""
     triples: dict[Source, tuple[TriplePattern, ...]] = {}
     for part in parts:
         if isinstance(part, Bgp):

@@ -1,7 +1,7 @@
-"""How long re-planning takes (pytest-benchmark; nothing is asserted about time). A few rounds, so that it stays a test.
+"""The time of re-planning (pytest-benchmark; no assertion about time). Runs few rounds, so that it stays a test.
 
-Two delta sources are planned in a round; ``milliseconds_per_source`` of the report has the median and the least of one.
-Where others run at the same time, ``--benchmark-timer=time.process_time`` counts this process alone.
+A round plans two delta sources; ``milliseconds_per_source`` of the report has the median and the minimum of one. On a loaded
+machine, ``--benchmark-timer=time.process_time`` counts only this process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SOURCES = ["r0", "r1"]
 
 
 def drifting(graph: QueryGraph, seed: int) -> dict[str, KnownStatistics]:
-    """Statistics of which every leaf differs from one seed to the next."""
+    """Statistics in which every leaf differs from one seed to the next."""
     rng = random.Random(seed)
     names = [r.name for r in graph.relations]
     rows = {name: rng.uniform(1, 1e5) for name in names}
@@ -30,8 +30,8 @@ def drifting(graph: QueryGraph, seed: int) -> dict[str, KnownStatistics]:
 
 
 def per_source(benchmark: BenchmarkFixture) -> None:
-    """Puts the time of one delta source into the report."""
-    if benchmark.stats is not None:  # absent where benchmarks are disabled
+    """Adds the time of one delta source to the report."""
+    if benchmark.stats is not None:  # None if benchmarks are disabled
         found = benchmark.stats.stats
         benchmark.extra_info["milliseconds_per_source"] = {
             name: round(1000 * seconds / len(SOURCES), 3) for name, seconds in (("median", found.median), ("min", found.min))
@@ -52,7 +52,7 @@ def test_choosing_after_every_leaf_changed(benchmark: BenchmarkFixture, shape: s
 
 @pytest.mark.parametrize(("shape", "n"), [("chain", 8), ("star", 12)])
 def test_choosing_after_every_leaf_changed_with_feedback(benchmark: BenchmarkFixture, shape: str, n: int) -> None:
-    """As the driver does it: what the operators gave corrects the estimates first."""
+    """As in the driver: the operators' observed rows first correct the estimates."""
     graph = SHAPES[shape](n)
     optimizer = Optimizer(graph, SOURCES, feedback=True)
     batches = iter([drifting(graph, seed) for seed in range(40)])

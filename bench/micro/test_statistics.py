@@ -1,11 +1,11 @@
-"""How many binding updates a second the statistics take (pytest-benchmark; nothing is asserted about time).
+"""The number of binding updates per second of the statistics (pytest-benchmark; no assertion about time).
 
-A *binding update* is one value of one variable of one row of one occurrence that is counted, + when it arrives and − when it expires.
-A batch of b rows over a full window thus makes 2·b updates a variable of every occurrence. Q2 has two occurrences of two variables:
-batches of 5,000 make 40,000 updates. What is timed is everything that a batch asks of the statistics: counting the slot's values as the
-ingest does, :meth:`BlockStatistics.advance`, and reading every statistic that the plans of both delta sources are chosen from.
-``updates_per_second`` of the report is from the fastest round; where others run at the same time, ``--benchmark-timer=time.process_time``
-counts this process alone.
+A *binding update* is one value of one variable of one row of one occurrence, counted + on arrival and − on expiry. A batch of b
+rows over a full window thus causes 2·b updates per variable of every occurrence. Q2 has two occurrences of two variables: batches
+of 5,000 cause 40,000 updates. The timed section is all work of a batch on statistics: counting the slot's values as in ingest,
+:meth:`BlockStatistics.advance`, and reading every statistic from which the plans of both delta sources are chosen.
+``updates_per_second`` of the report is from the fastest round; on a loaded machine, ``--benchmark-timer=time.process_time``
+counts only this process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OCCURRENCES = {"lsnow": ("person1", "loc"), "ls30": ("person2", "loc")}
 
 
 def ids(numbers: Ints) -> Ints:
-    """Terms as the dictionary encodes them: hashes."""
+    """Terms as encoded by the dictionary: hashes."""
     return mixed(numbers).view(np.int64)
 
 
@@ -57,13 +57,13 @@ def q2(rng: np.random.Generator) -> BlockStatistics:
 
 
 def columns(rng: np.random.Generator, second: int) -> tuple[Ints, Ints, Ints]:
-    """A second of the stream: times, people, places."""
+    """One second of the stream: times, people, places."""
     t = 1000 * second + np.arange(RATE) * 1000 // RATE
     return t, ids(rng.integers(0, PEOPLE, RATE)), ids(rng.integers(0, PLACES, RATE) + (1 << 40))
 
 
 def counted(second: int, t: Ints, person: Ints, place: Ints) -> dict[str, list[SlotCounts]]:
-    """The counts of a slot as the ingest makes them, once for the shape that both occurrences have."""
+    """The counts of a slot as computed by ingest, once for the shape of both occurrences."""
     rest = int(np.searchsorted(t, t[-1]))
     parts = slot_parts(0, t[:rest], {"v0": person[:rest], "v1": place[:rest]}, PARTS)
     tail = slot_counts(0, t[rest:], {"v0": person[rest:], "v1": place[rest:]})
@@ -72,7 +72,7 @@ def counted(second: int, t: Ints, person: Ints, place: Ints) -> dict[str, list[S
 
 
 def step(statistics: BlockStatistics, second: int, t: Ints, person: Ints, place: Ints) -> float:
-    """Everything that a batch asks of the statistics."""
+    """All work of a batch on statistics."""
     statistics.advance(counted(second, t, person, place), int(t[0]) - 1, int(t[-1]) - 1)
     rule = DeltaRule(("lsnow", "ls30"))
     read = (value for source in rule.order for value in statistics.view(rule.contents(source)).values().values())
@@ -97,5 +97,5 @@ def test_binding_updates_of_q2(benchmark: BenchmarkFixture) -> None:
     assert found > 0
     assert 0.95 * RATE * SECONDS < window.card("old") <= RATE * SECONDS
     updates = 2 * RATE * sum(len(variables) for variables in OCCURRENCES.values())
-    if benchmark.stats is not None:  # absent where benchmarks are disabled
+    if benchmark.stats is not None:  # None if benchmarks are disabled
         benchmark.extra_info["updates_per_second"] = round(updates / benchmark.stats.stats.min)

@@ -1,6 +1,6 @@
-"""How long a batch's terms take to become ids that are compared with what is known (pytest-benchmark; nothing is asserted about time).
+"""The time to encode a batch's terms to ids and compare them with known terms (pytest-benchmark; no assertion about time).
 
-A batch of 5,000 triples, whose subjects are terms of a store and whose objects are on pages of terms that windows hold.
+A batch of 5,000 triples, whose subjects are terms of a store and whose objects are on pages of terms of the windows.
 """
 
 from __future__ import annotations

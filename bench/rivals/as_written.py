@@ -1,7 +1,7 @@
-"""A query over a stream and static data, as one writes it first in Spark: ``foreachBatch``, and the query as SQL over views.
+"""A query over a stream and static data as a first version in Spark: ``foreachBatch``, and the query as SQL over views.
 
-The elements of each micro-batch are appended to a folder. The window is a DataFrame over that folder, made again in each batch; the
-static relations are views of the triples. The planner does the rest.
+The elements of each micro-batch are appended to a folder. The window is a DataFrame over that folder, created in each batch; the
+static relations are views of the triples. Spark's planner does the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SQL = Path(__file__).parent / "as_written"
 
 
 def start(spark: SparkSession, job: Job) -> StreamingQuery:
-    """Begins the job."""
+    """Starts the job."""
     spark.read.parquet(str(triples(spark, job.world))).createOrReplaceTempView(TRIPLES)
     for name, query in VIEWS.items():
         spark.sql(query).createOrReplaceTempView(name)

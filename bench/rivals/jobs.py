@@ -1,4 +1,4 @@
-"""What the jobs have in common: their inputs and outputs, the columns of an element, and how a streaming query is begun."""
+"""Common parts of the jobs: inputs, outputs, the columns of an element, and the start of a streaming query."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ PLANNER = (
     "spark.sql.cbo.planStats.enabled",
     "spark.sql.statistics.histogram.enabled",
 )
-"""What Spark's planner may do. Inside ``foreachBatch`` it is not what the session was set to: it is looked up there."""
+"""Planner settings. Inside ``foreachBatch`` they differ from the session's, so they are read there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A query (``q1`` … ``q4``), the stream's chunks, the world's folder, and where state, checkpoint and answers go.
+    """A query (``q1`` … ``q4``), the stream's chunks, the world's folder, and the folder for state, checkpoint and answers.
 
-    ``window`` is in milliseconds. ``trigger`` None: what is there is done, and then the job ends. ``after`` is called when the answers
-    of a micro-batch are written. ``effective`` takes the settings of :data:`PLANNER` as they are in a micro-batch.
+    ``window`` is in milliseconds. ``trigger`` None: the job processes the existing input and ends. ``after`` is called when the
+    answers of a micro-batch are written. ``effective`` collects the settings of :data:`PLANNER` in a micro-batch.
     """
 
     query: str
@@ -44,18 +44,18 @@ class Job:
 
     @property
     def standing(self) -> bool:
-        """Whether its SQL gives all answers of an instant; that of Q1 gives what elements add to the window."""
+        """Whether its SQL returns all answers of an instant; that of Q1 returns those that elements add to the window."""
         return self.query != "q1"
 
     @property
     def answers(self) -> Path:
-        """A folder a micro-batch, of JSON files."""
+        """The folder of JSON files, one folder per micro-batch."""
         return self.folder / "answers"
 
 
 @contextmanager
 def settings_kept(spark: SparkSession, names: Iterable[str]) -> Iterator[None]:
-    """The session's settings of these names are afterwards what they were."""
+    """Restores the session's settings of these names at the end."""
     before = {name: str(spark.conf.get(name)) for name in names}
     try:
         yield
@@ -65,19 +65,19 @@ def settings_kept(spark: SparkSession, names: Iterable[str]) -> Iterator[None]:
 
 
 class Elements:
-    """The columns in which the elements of a window are kept."""
+    """The stored columns of a window's elements."""
 
     SCHEMA = "person string, loc string, t long, batch int"
 
 
 def located(delta: DataFrame) -> DataFrame:
-    """Who is where, of the triples of a micro-batch."""
+    """The locations of people in the triples of a micro-batch."""
     return delta.where(f"p = '<{AT}>'").selectExpr("s AS person", "o AS loc", "t")
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A job, and what it does with a micro-batch."""
+    """A job with its micro-batch function."""
 
     job: Job
     batch: Callable[[DataFrame, int], None]

@@ -1,4 +1,4 @@
-"""The static data of the report's world as Parquet tables of strings, as somebody who works with Spark alone would keep them."""
+"""The static data of the report's world as Parquet tables of strings, as a Spark user would store them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from cqels_opt.spark.session import SparkSession
 
 TRIPLES = "triples"
-_LINE = "^([^ ]+) ([^ ]+) (.*) [.]$"  # without backslashes, which Spark's SQL takes for its own
+_LINE = "^([^ ]+) ([^ ]+) (.*) [.]$"  # without backslashes, which Spark SQL would interpret
 
 VIEWS = dict(
     re.findall(
@@ -16,11 +16,11 @@ VIEWS = dict(
         (Path(__file__).parent / "as_written" / "views.sql").read_text("utf-8"),
     )
 )
-"""The relations of the queries as SELECTs, each by its predicate; the SQL as written has them as views."""
+"""The relations of the queries as SELECTs, one per predicate; the plain SQL uses them as views."""
 
 
 def triples(spark: SparkSession, world: Path) -> Path:
-    """The folder of all static triples as Parquet, made when it is first asked for."""
+    """The folder of all static triples as Parquet, created on first use."""
     folder = world / "rivals" / TRIPLES
     if not (folder / "_SUCCESS").exists():
         lines = spark.read.text([str(world / "static.nt"), str(world / "places.nt")])

@@ -1,8 +1,8 @@
-"""The same queries as a Spark job on which somebody has worked for a while.
+"""The same queries as a tuned Spark job.
 
-Static relations are tables of their own, joined beforehand as far as they can be, analysed with the statistics of all columns, and
-cached. A micro-batch is kept in memory and broadcast; the window is the Parquet files of just those micro-batches that reach into it.
-Adaptive execution and the cost-based optimizer are on, also where ``foreachBatch`` has them off.
+Static relations are separate tables, pre-joined as far as possible, analysed with the statistics of all columns, and cached. A
+micro-batch is persisted and broadcast; the window consists of the Parquet files of only those micro-batches that reach into it.
+Adaptive execution and the cost-based optimizer are on, also where ``foreachBatch`` turns them off.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ TABLES = {
         "JOIN creators c1 ON c1.s = r.citing JOIN creators c2 ON c2.s = r.cited GROUP BY 1, 2",
     },
 }
-"""What is made of the static data before the stream begins, by query."""
+"""The tables prepared from the static data before the stream begins, by query."""
 
 
 def start(spark: SparkSession, job: Job) -> StreamingQuery:
-    """Prepares the static tables, and begins the job."""
+    """Prepares the static tables, and starts the job."""
     prepare(spark, job)
     text = (SQL / f"{job.query}.sql").read_text(encoding="utf-8")
     reach: dict[int, tuple[Path, int]] = {}

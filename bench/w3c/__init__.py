@@ -1,4 +1,4 @@
-"""The W3C's SPARQL query tests: what passes by category, as static queries and as one element of a stream, and why the others do not."""
+"""The W3C's SPARQL query tests: results by category, as static queries and as one element of a stream, and reasons of failures."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cqels_opt.bench.w3c.running import WAYS, Outcome, check, check_syntax
 
 COLUMNS = ("syntax", *WAYS)
 SHOWN = 8
-"""Tests that are named for a reason."""
+"""The maximum number of tests listed per reason."""
 
 
 def outcomes(found: Iterable[W3CTest]) -> list[Outcome]:
-    """Every test: one of syntax once, one of evaluation in both ways."""
+    """All tests: syntax tests once, evaluation tests in both ways."""
     done = []
     for test in found:
         done += [check(test, way) for way in WAYS] if test.kind == "evaluation" else [check_syntax(test)]
@@ -46,7 +46,7 @@ def study(quick: bool) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> None:
-    """Prints what passes by category, and each test that does not, with the reason."""
+    """Prints the results by category, and each failed test with the reason."""
     shown = table("SPARQL", "category", *COLUMNS, title="Tests that pass, of those there are")
     total: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for row in found["results"]:
@@ -64,7 +64,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def by_reason(failed: Iterable[Mapping[str, str | None]]) -> dict[str, list[str]]:
-    """The tests that fail for each reason: the explanation if there is one, else what is wrong."""
+    """The failed tests by reason: the explanation if there is one, else the problem."""
     found: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for one in failed:
         found[one["explained"] or str(one["problem"])[:200]][str(one["test"])] = None

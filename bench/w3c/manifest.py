@@ -1,6 +1,6 @@
-"""The W3C's SPARQL query tests as their manifests name them: a query, its data, and what it is to give.
+"""The W3C's SPARQL query tests from their manifests: a query, its data, and the expected result.
 
-Update tests are left out: this is a query engine.
+Update tests are omitted: this is a query engine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class W3CTest:
-    """One entry of a manifest. ``graphs`` are files by the IRI of their named graph; ``lax``: REDUCED may drop any duplicates."""
+    """One entry of a manifest. ``graphs`` maps IRIs of named graphs to files; ``lax``: REDUCED may drop any duplicates."""
 
     version: str
     category: str
@@ -47,25 +47,25 @@ class W3CTest:
 
     @property
     def label(self) -> str:
-        """How reports call it."""
+        """Its name in reports."""
         return f"{self.version} {self.category}/{self.query.name}"
 
     @property
     def text(self) -> str:
-        """The query, with the IRI of its file as BASE: the manifests suppose that."""
+        """The query, with the IRI of its file as BASE, as the manifests assume."""
         return f"BASE <{self.query.as_uri()}>\n" + self.query.read_text(encoding="utf-8", errors="surrogateescape")
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
-    """Unpacks the tests; the folder that has ``sparql10``, ``sparql11`` and ``sparql12``."""
+    """Unpacks the tests; returns the folder with ``sparql10``, ``sparql11`` and ``sparql12``."""
     with tarfile.open(archive) as tar:
-        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # which the first releases of Python 3.11 do not have
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # missing in the first releases of Python 3.11
         tar.extractall(folder)
     return folder / "sparql"
 
 
 def read_tests(folder: Path, *versions: str) -> list[W3CTest]:
-    """The query tests of some versions of SPARQL (default: all), in the order of the manifests."""
+    """The query tests of some versions of SPARQL (default: all), in manifest order."""
     found = []
     for version in versions or VERSIONS:
         for file in sorted((folder / f"sparql{version.replace('.', '')}").glob("*/manifest.ttl")):
@@ -97,7 +97,7 @@ def _entries(file: Path, version: str) -> Iterator[W3CTest]:
 
 
 def _graph(manifest: Graph, node: Node) -> tuple[str, Path]:
-    """A named graph: its file names it, unless it is labelled."""
+    """A named graph: its label, or else its file, is its name."""
     file = manifest.value(node, _QUERY.graph)
     if file is None:
         return str(node), _path(node)

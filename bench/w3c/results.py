@@ -1,7 +1,7 @@
-"""What a test is to give, read from any of the W3C's formats of results, and whether something else is the same.
+"""Reads the expected result of a test from any of the W3C's result formats, and compares results.
 
-Blank nodes are the same if some renaming makes them so. A number is the same if it has the datatype and the value: which of its
-lexical forms is computed is not what these tests are about. A result in CSV has no types, so there the texts count.
+Blank nodes are equal if some renaming makes them so. Numbers are equal if datatype and value are equal: these tests do not check
+lexical forms. Results in CSV have no types, so their texts are compared.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read_quads(file: Path) -> list[tuple[str, str, str, str | None]]:
 
 
 def read_result(file: Path) -> Result:
-    """What a result file says."""
+    """The result in a file."""
     if file.suffix == ".csv":
         with file.open(encoding="utf-8", newline="") as lines:
             rows = [{name: text for name, text in row.items() if text} for row in csv.DictReader(lines)]
@@ -75,7 +75,7 @@ def read_result(file: Path) -> Result:
 
 
 def _result_set(graph: Graph) -> Result:
-    """A result set as RDF; its solutions may be numbered."""
+    """A result set in RDF; its solutions may be numbered."""
     for boolean in graph.objects(None, _RESULT.boolean):
         return Result(boolean=str(boolean) == "true")
 
@@ -91,11 +91,11 @@ def _result_set(graph: Graph) -> Result:
     return Result(tuple(found))
 
 
-# ------------------------------------------------------------------ the same?
+# ------------------------------------------------------------------ comparison
 def difference(got: Result, wanted: Result, ordered_by: Sequence[str] = (), lax: bool = False) -> str | None:
-    """How a result differs from the wanted one; None if it is the same.
+    """Describes how a result differs from the wanted one; None if they are equal.
 
-    ``ordered_by``: variables by whose values the solutions are ordered. ``lax``: duplicates may be dropped, all but one.
+    ``ordered_by``: variables by whose values the solutions are ordered. ``lax``: duplicates may be dropped, except one.
     """
     if wanted.boolean is not None:
         return None if got.boolean is wanted.boolean else f"is {got.boolean}, not {wanted.boolean}"
@@ -126,7 +126,7 @@ def _normal(row: Solution, texts: bool, typed: bool = True) -> Normal:
 
 
 def _cells(name: str, term: str) -> Iterator[tuple[str, object]]:
-    """A term, or the parts of a triple term: blank nodes in it are renamed as all others."""
+    """A term, or the components of a triple term, in which blank nodes are renamed like others."""
     if not is_triple(term):
         yield name, _value(term)
         return
@@ -136,7 +136,7 @@ def _cells(name: str, term: str) -> Iterator[tuple[str, object]]:
 
 
 def _value(term: str) -> object:
-    """A number as its datatype and value, any other term as it is."""
+    """A number as its datatype and value, any other term unchanged."""
     if term.startswith('"') and (datatype := literal_parts(term)[1]) in NUMERIC_TYPES:
         found = value(term)
         if is_number(found):
@@ -145,7 +145,7 @@ def _value(term: str) -> object:
 
 
 def _text(term: str, typed: bool) -> object:
-    """What CSV leaves of a term."""
+    """The text of a term in CSV."""
     if typed:
         term = literal_parts(term)[0] if term.startswith('"') else term.removeprefix("<").removesuffix(">")
     try:
@@ -167,7 +167,7 @@ def _shape(row: Normal) -> frozenset[tuple[str, object]]:
 
 
 def _unmatched(ours: list[Normal], theirs: list[Normal]) -> str | None:
-    """What one bag of rows has and the other has not; None if some renaming of blank nodes makes them one."""
+    """Describes the difference of two bags of rows; None if some renaming of blank nodes makes them equal."""
     counts = Counter(map(_shape, ours)), Counter(map(_shape, theirs))
     if counts[0] != counts[1]:
         lacks, has = (sorted(map(_shown, part)) for part in (counts[1] - counts[0], counts[0] - counts[1]))
@@ -186,7 +186,7 @@ def _shown(row: frozenset[tuple[str, object]]) -> str:
 
 
 def _renamed(ours: list[Normal], theirs: list[Normal]) -> bool:
-    """Whether a renaming of blank nodes makes two bags of rows one, row by row with backtracking; shapes agree already."""
+    """Whether a renaming of blank nodes makes two bags of rows with equal shapes equal, by backtracking row by row."""
     free: defaultdict[frozenset[tuple[str, object]], list[Normal]] = defaultdict(list)
     for row in theirs:
         free[_shape(row)].append(row)

@@ -1,8 +1,8 @@
-"""One of the W3C's tests run by the engine without Spark: as a query over static data, and with its data as one element of a stream.
+"""Runs one W3C test on the engine without Spark: as a query over static data, and with its data as one element of a stream.
 
-As a static query it has a window of all elements that its body does not mention; a single element gives the instant at which the
-answer is looked at. As a stream, the default graph *is* that window's content: what the body matches in the static default
-graph is matched in the window instead, and the element holds the whole data graph.
+As a static query it has a window over all elements that its body does not use; a single element provides the instant of the
+answer. As a stream, the default graph *is* that window's content: patterns over the static default graph match the window
+instead, and the element contains the whole data graph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 Way = Literal["static", "stream"]
 WAYS: tuple[Way, ...] = ("static", "stream")
 TICKS, ELEMENTS = "urn:w3c:ticks", "urn:w3c:elements"
-"""The stream whose element gives the instant, and the stream whose element is the default graph."""
+"""The stream whose element provides the instant, and the stream whose element is the default graph."""
 _FROM = re.compile(r"\bFROM\s+(NAMED\s+)?<([^<>]*)>", re.IGNORECASE)
 _UNSUPPORTED = ("not supported",)
 
@@ -41,7 +41,7 @@ Quads = list[tuple[str, str, str, str | None]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a test went; ``way`` is None for a test of syntax, ``problem`` for one that passes."""
+    """The result of a test; ``way`` is None for a syntax test, ``problem`` is None if it passes."""
 
     test: W3CTest
     way: Way | None
@@ -49,12 +49,12 @@ class Outcome:
 
     @property
     def passes(self) -> bool:
-        """Whether the engine did what the test says."""
+        """Whether the test passes."""
         return self.problem is None
 
 
 def check_syntax(test: W3CTest) -> Outcome:
-    """A good query is read; a bad one is refused, and not because something is not supported."""
+    """A good query must parse; a bad one must be rejected, and not because a feature is unsupported."""
     try:
         parse(test.text, "cqels", test.query.name, any_function=True)
     except QueryError as error:
@@ -66,7 +66,7 @@ def check_syntax(test: W3CTest) -> Outcome:
 
 
 def check(test: W3CTest, way: Way) -> Outcome:
-    """Whether the engine's result is the W3C's."""
+    """Whether the engine's result equals the W3C's."""
     try:
         query = parse(test.text, "cqels", test.query.name)
         if test.result is None:
@@ -82,7 +82,7 @@ def check(test: W3CTest, way: Way) -> Outcome:
 
 
 def data_of(test: W3CTest) -> Quads:
-    """A test's data: its default graph, its named graphs, and what its FROM clauses name beside it."""
+    """A test's data: its default graph, its named graphs, and the files of its FROM clauses."""
     quads = [quad for file in test.data for quad in read_quads(file)]
     graphs = dict(test.graphs)
     if not test.data and not test.graphs:
@@ -95,16 +95,18 @@ def data_of(test: W3CTest) -> Quads:
 
 
 def run(query: Query, quads: Quads, way: Way, folder: Path) -> Result:
-    """The result of a query over data, at the only instant there is."""
+    """The result of a query over data, at the only instant."""
     moved = [quad[:3] for quad in quads if quad[3] is None] if way == "stream" else []
-    asked = replace(query, windows=(Window("ticks", f"<{TICKS}>", "all"),))
+    changed = replace(query, windows=(Window("ticks", f"<{TICKS}>", "all"),))
     if way == "stream":
-        asked = replace(asked, **{f.name: over_window(getattr(query, f.name)) for f in fields(query) if f.name not in _TOLD})
-        asked = replace(asked, windows=(*asked.windows, Window("elements", f"<{ELEMENTS}>", "all")))
+        changed = replace(
+            changed, **{f.name: over_window(getattr(query, f.name)) for f in fields(query) if f.name not in _UNAFFECTED}
+        )
+        changed = replace(changed, windows=(*changed.windows, Window("elements", f"<{ELEMENTS}>", "all")))
     build_store(folder / "store", [quad for quad in quads if way == "static" or quad[3] is not None], durable=False)
     (folder / "query").mkdir()
     report = Report(Policy(content_change=True))
-    program = Compiler(asked, str(folder / "store"), folder / "query", report).compile("q", "rstream")
+    program = Compiler(changed, str(folder / "store"), folder / "query", report).compile("q", "rstream")
     elements = {TICKS: [("<urn:w3c:tick>", "<urn:w3c:tick>", literal("tick"))], ELEMENTS: moved}
     sources: list[ReplaySource] = []
     for stream in program.streams:
@@ -119,8 +121,8 @@ def run(query: Query, quads: Quads, way: Way, folder: Path) -> Result:
     return result_of([json.loads(line) for line in sink.lines])
 
 
-_TOLD = frozenset(("text", "dialect", "windows", "clauses", "operator", "base", "file"))
-"""Fields of a query that say nothing of where its patterns are matched."""
+_UNAFFECTED = frozenset(("text", "dialect", "windows", "clauses", "operator", "base", "file"))
+"""Fields of a query that do not affect where its patterns are matched."""
 
 
 def _line(triple: tuple[str, str, str]) -> str:
@@ -129,7 +131,7 @@ def _line(triple: tuple[str, str, str]) -> str:
 
 
 def over_window(node: Any) -> Any:
-    """A part of the algebra whose patterns over the default graph are patterns over the window."""
+    """A part of the algebra with patterns over the default graph replaced by patterns over the window."""
     if isinstance(node, DefaultGraph):
         return InWindow("elements")
     if isinstance(node, tuple):
@@ -140,7 +142,7 @@ def over_window(node: Any) -> Any:
 
 
 def ordered_by(query: Query) -> tuple[str, ...]:
-    """The variables that the answer shows and is ordered by, up to the first key that is something else."""
+    """The projected variables that order the answer, up to the first other sort key."""
     node: Any = query.body
     while isinstance(node, (Slice, Distinct, Project)):
         node = node.input
@@ -154,7 +156,7 @@ def ordered_by(query: Query) -> tuple[str, ...]:
 
 # ------------------------------------------------------------------ from lines of answers
 def result_of(lines: list[Mapping[str, Any]]) -> Result:
-    """Answers of one instant as a result."""
+    """The answers of one instant as a result."""
     if any("boolean" in line for line in lines):
         return Result(boolean=bool(lines[-1]["boolean"]))
     if any("triples" in line for line in lines):

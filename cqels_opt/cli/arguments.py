@@ -1,6 +1,6 @@
-"""The command line's grammar: its words, and one line about what is wrong with them.
+"""The command line's grammar, with usage errors reported in one line.
 
-argparse does the reading. Its errors become :class:`InputError`, so that wrong usage is one line on standard error like any
+argparse parses the words. Its errors become :class:`InputError`, so that wrong usage is one line on standard error, like any
 other wrong input, without the usage text.
 """
 
@@ -31,7 +31,7 @@ from cqels_opt.cli.options import (
 from cqels_opt.errors import InputError
 from cqels_opt.query import dialects
 from cqels_opt.query.durations import parse_duration
-from cqels_opt.spark.kafka_topic import GIVEN_OUT
+from cqels_opt.spark.kafka_topic import ANSWER_PAYLOADS
 
 T = TypeVar("T")
 _PAYLOAD = "json (rows of s p o t, the default), nt, ttl, nq, trig, jsonld, or a mapping of columns to triples"
@@ -39,7 +39,7 @@ Subparsers: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse with errors as exceptions, and without guessing at shortened options."""
+    """argparse with errors as exceptions and without abbreviated options."""
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__(**{**keywords, "allow_abbrev": False})
@@ -49,7 +49,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of all commands; what it returns has ``command`` and the command's own words."""
+    """The parser of all commands; its result has ``command`` and the command's own arguments."""
     parser = _Parser(prog="cqels-opt", description="Continuous SPARQL over RDF streams and Linked Open Data, on Spark.")
     parser.add_argument("--version", action="version", version=f"cqels-opt {version('cqels-opt')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
@@ -289,7 +289,10 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
              "or kafka://host:port/topic",
     )  # fmt: skip
     how.add_argument(
-        "--out-payload", choices=GIVEN_OUT, metavar="answers|json|nq", help="payload of messages with answers (default: answers)"
+        "--out-payload",
+        choices=ANSWER_PAYLOADS,
+        metavar="answers|json|nq",
+        help="payload of messages with answers (default: answers)",
     )
     how.add_argument(
         "--packages",
@@ -318,7 +321,7 @@ def _master_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def _type(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """A parser of values as argparse wants one."""
+    """Adapts a parser of values to argparse."""
 
     def parsed(text: str) -> T:
         try:

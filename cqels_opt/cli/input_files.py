@@ -1,4 +1,4 @@
-"""Files, folders and stores that options name: they are there, or may be made. InputError names the option."""
+"""Checks the files, folders and stores that options name: they exist, or can be created. InputError names the option."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cqels_opt.lod.locations import place_of, state_folder
 
 
 def named(text: str, what: str) -> Path:
-    """The path that an option names. Spark, and what runs write of it, have names of files in UTF-8."""
+    """The path that an option names; its name must be UTF-8, as Spark and the files of a run require."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -19,7 +19,7 @@ def named(text: str, what: str) -> Path:
 
 
 def existing(text: str, what: str) -> Path:
-    """A file or folder that is there and may be read."""
+    """An existing, readable file or folder."""
     path = named(text, what)
     try:
         path.stat()
@@ -30,7 +30,7 @@ def existing(text: str, what: str) -> Path:
 
 
 def existing_file(text: str, what: str) -> Path:
-    """A file that is there; a folder is not one."""
+    """An existing file; InputError for a folder."""
     path = existing(text, what)
     if path.is_dir():
         raise InputError(f"{what}: {text}: it is a folder; a file is expected")
@@ -38,7 +38,7 @@ def existing_file(text: str, what: str) -> Path:
 
 
 def existing_folder(text: str, what: str) -> Path:
-    """A folder that is there."""
+    """An existing folder."""
     path = existing(text, what)
     if not path.is_dir():
         raise InputError(f"{what}: {text}: it is a file; a folder is expected")
@@ -46,7 +46,7 @@ def existing_folder(text: str, what: str) -> Path:
 
 
 def new_file(text: str, what: str) -> Path:
-    """A file that may be written: its folder is there."""
+    """A file to write, in an existing folder."""
     path = named(text, what)
     if path.is_dir():
         raise InputError(f"{what}: {text}: it is a folder; a file is expected")
@@ -56,7 +56,7 @@ def new_file(text: str, what: str) -> Path:
 
 
 def new_folder(text: str, what: str) -> Path:
-    """A folder that is there or may be made."""
+    """A folder that exists or can be created."""
     path = named(text, what)
     if path.exists() and not path.is_dir():
         raise InputError(f"{what}: {text}: it is a file; a folder is expected")
@@ -64,17 +64,17 @@ def new_folder(text: str, what: str) -> Path:
 
 
 def existing_store(text: str, what: str) -> Path | str:
-    """A store: a folder that is there, or a URI, which is looked at when the store is opened."""
+    """A store: an existing folder, or a URI, which is checked when the store is opened."""
     place = place_of(text)
     return place if isinstance(place, str) else existing_folder(str(place), what)
 
 
 def new_store(text: str, what: str) -> Path | str:
-    """Where a store may be written: a folder, or a URI."""
+    """A location to write a store to: a folder, or a URI."""
     place = place_of(text)
     return place if isinstance(place, str) else new_folder(str(place), what)
 
 
 def new_state(text: str, what: str) -> Path:
-    """A folder for the state of a run, that is there or may be made."""
+    """A folder for the state of a run, which exists or can be created."""
     return new_folder(str(state_folder(text, what)), what)

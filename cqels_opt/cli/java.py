@@ -1,6 +1,6 @@
-"""Java for Spark: found, checked, and, where ``make setup`` may, installed.
+"""Finds and checks Java for Spark, and installs it for ``make setup``.
 
-Spark 4 runs on Java 17 or newer. ``python -m cqels_opt.cli.java`` says which one is used.
+Spark 4 needs Java 17 or newer. ``python -m cqels_opt.cli.java`` prints the Java in use.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Java:
 
 
 def major_version(banner: str) -> int | None:
-    """The major version in the output of ``java -version``: ``17.0.15`` is 17, ``1.8.0_392`` is 8; None where there is none."""
+    """The major version in the output of ``java -version``: ``17.0.15`` is 17, ``1.8.0_392`` is 8; None without a version."""
     found = re.search(r'version "(?:1\.)?(\d+)', banner)
     return int(found.group(1)) if found else None
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The Java that Spark will start, ``JAVA_HOME`` before ``PATH``.
+    """The Java that Spark will start, from ``JAVA_HOME`` or else from ``PATH``.
 
     Raises:
         InputError: there is none, or it is older than Java 17; the message says what to install.
@@ -64,37 +64,37 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
 
 
 def may_install() -> bool:
-    """Whether this machine is Debian (or one of its kin) and this user is root."""
+    """Whether this machine is Debian or a derivative, and this user is root."""
     return Path("/etc/debian_version").exists() and shutil.which("apt-get") is not None and os.geteuid() == 0
 
 
 def install() -> None:
-    """Installs the first Java package that the machine's Debian release carries.
+    """Installs the first Java package that the machine's Debian release has.
 
     Raises:
-        InputError: none of them could be installed; the message ends with what apt-get said.
+        InputError: none of them could be installed; the message ends with apt-get's output.
     """
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     subprocess.run(["apt-get", "update", "-qq"], env=quiet, capture_output=True, check=False)
-    said = ""
+    reason = ""
     for package in _PACKAGES:
         command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "--no-upgrade", package]
         answer = subprocess.run(command, env=quiet, capture_output=True, text=True, check=False)
         if answer.returncode == 0:
             return
-        said = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
-    raise InputError(f"Java could not be installed with apt-get ({said}): {_WHAT_TO_DO}")
+        reason = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
+    raise InputError(f"Java could not be installed with apt-get ({reason}): {_WHAT_TO_DO}")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """``python -m cqels_opt.cli.java [--install]``: 0 where a Java that Spark can use is there (now), 2 where not."""
+    """``python -m cqels_opt.cli.java [--install]``: returns 0 if Spark can use a Java, otherwise 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         try:
             java = find_java()
         except InputError as absent:
             if "--install" not in arguments or os.environ.get("JAVA_HOME") or not may_install():
-                raise  # a JAVA_HOME that is wrong stays wrong whatever is installed
+                raise  # installing does not correct a wrong JAVA_HOME
             print(f"{absent}\ninstalling it with apt-get", file=sys.stderr)
             install()
             java = find_java()

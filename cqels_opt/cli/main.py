@@ -1,7 +1,7 @@
-"""The command line: ``cqels-opt COMMAND``. It reads options, calls the engine, prints outcomes, and chooses the exit code.
+"""The command line: ``cqels-opt COMMAND``. It parses options, calls the engine, prints results, and returns the exit code.
 
-0 done, 1 answers differ (`verify`), 2 the input is wrong, 3 the run failed. Everything heavy is imported by the command that
-needs it, so that ``--help`` and wrong usage answer at once.
+0 success, 1 answers differ (`verify`), 2 the input is wrong, 3 the run failed. Commands import heavy modules on demand, so that
+``--help`` and usage errors are fast.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ DONE, DIFFERENT, WRONG_INPUT, FAILED = 0, 1, 2, 3
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Runs one command; the returned number is the exit code of the process."""
+    """Runs one command and returns the exit code of the process."""
     words = sys.argv[1:] if words is None else words
     debug = "--debug" in words
     if not debug:
-        logging.basicConfig(level=logging.CRITICAL)  # what libraries log about a failure, we say in one line
+        logging.basicConfig(level=logging.CRITICAL)  # we report a failure in one line instead
     try:
         options = arguments.make_parser().parse_args(words)
         with _terminated_as_interrupted():
             code = _COMMANDS[options.command](options)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # the reader of the pipe has left: not our failure, and nothing more can be said to it
+    except BrokenPipeError:  # the reader of the pipe has exited: not an error, and no more output is possible
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    except KeyboardInterrupt:  # a run in hand is stopped by the engine; here there was none yet
+    except KeyboardInterrupt:  # the engine handles an interrupt during a run; here none had started
         _complain("stopped before anything was done", debug)
         return FAILED
     except InputError as error:
         _complain(error.report() if isinstance(error, QueryError) else _one_line(str(error)), debug)
         return WRONG_INPUT
-    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, the user gets one line
+    except Exception as error:  # noqa: BLE001 - last resort: the user gets one line
         if (of_file := file_error(error)) is not None:
             _complain(_one_line(str(of_file)), debug)
             return WRONG_INPUT
@@ -63,8 +63,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM is what Ctrl-C is, so that a service manager gets the same end: a summary, and nothing left behind."""
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+    """Handles SIGTERM like Ctrl-C, so that a service manager gets the same end: a summary, and no leftover files."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
         yield
         return
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -81,7 +81,7 @@ def _complain(message: str, debug: bool) -> None:
 
 
 def _one_line(message: str) -> str:
-    """The first line that says something: Spark's messages go on with pages of its plan and stack."""
+    """The first non-empty line: Spark's messages continue with pages of plans and stack traces."""
     return next((line.strip() for line in message.splitlines() if line.strip()), "no reason given")
 
 
@@ -189,7 +189,7 @@ def _trace(words: Namespace) -> int:
     elif options.follow:
         command.follow_file(options.file, options.ui)
     else:
-        sys.stdout.write(command.summary(options.file))  # by ourselves: rich ends the process where the reader of a pipe has left
+        sys.stdout.write(command.summary(options.file))  # not by rich, which exits the process if the pipe is closed
     return DONE
 
 
@@ -213,10 +213,10 @@ def _gateway(words: Namespace) -> int:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    told = gateway(source, folder, stop, options.every / 1000)
+    counts = gateway(source, folder, stop, options.every / 1000)
     print(
-        f"gateway: {told.messages:,} messages, {told.elements:,} elements in {told.files:,} files, {told.refused:,} refused"
-        + (f" (kept in {folder.refused})" if told.refused else ""),
+        f"gateway: {counts.messages:,} messages, {counts.elements:,} elements in {counts.files:,} files, {counts.refused:,} refused"
+        + (f" (kept in {folder.refused})" if counts.refused else ""),
         file=sys.stderr,
     )
     return DONE

@@ -1,6 +1,6 @@
-"""What the commands are asked to do: frozen options, checked when they are made from the command line (`arguments.py`).
+"""The options of the commands: frozen dataclasses, validated when they are made from the command line (`arguments.py`).
 
-Times and durations are whole milliseconds. Paths are as typed.
+Times and durations are integer milliseconds. Paths are as typed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*")
 
 
 class Address(NamedTuple):
-    """Where a page is served."""
+    """The address of a page."""
 
     host: str
     port: int
@@ -39,7 +39,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How much of a replay one micro-batch takes: a number of elements or a span of stream time; exactly one is given."""
+    """The size of a replay's micro-batches: a number of elements or a span of stream time (ms); exactly one is set."""
 
     elements: int | None = None
     duration: int | None = None
@@ -47,14 +47,13 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """A query, its inputs, and how it is run: what `run`, `explain` and `verify` have in common.
+    """A query, its inputs and run options: the common options of `run`, `explain` and `verify`.
 
     ``report`` and ``t0`` are by window name, ``""`` for all windows. None means that the profile, the dialect or the kind of
-    input decides. ``fixed`` is the plans' text of ``--plan fixed:…``, and then ``plan`` is ``"fixed"``. ``out`` None is
-    standard output; with ``out_folder`` it is a folder of Parquet files, a batch each; answers go to ``out_topic`` instead where there
-    is one. ``topics`` are streams beside ``streams``. ``more`` are further queries of the same run;
-    ``instances`` is the file of the constants of a query that is asked many times. ``base`` is what relative IRIs of the queries are
-    resolved against.
+    input decides. ``fixed`` is the plans' text of ``--plan fixed:…``; ``plan`` is then ``"fixed"``. ``out`` None is standard
+    output; with ``out_folder`` it is a folder with Parquet files per batch; ``out_topic`` replaces it. ``topics`` are streams in
+    addition to ``streams``. ``more`` are further queries of the same run; ``instances`` is the file with the constants of a
+    query's instances. ``base`` resolves relative IRIs of the queries.
     """
 
     query: Path
@@ -113,9 +112,9 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """`explain`: the form of its output, whether all retained alternatives are shown, or in which dialect the query itself.
+    """`explain`: its output format, whether to show all retained alternatives, and the dialect to translate the query to.
 
-    ``void`` is a description of the static data, which may not be there yet.
+    ``void`` is a description of the static data, which need not exist yet.
     """
 
     run: RunOptions
@@ -132,7 +131,7 @@ class ExplainOptions:
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """`load`: files for the default graph and for named graphs, and the store that they go to."""
+    """`load`: files for the default graph and for named graphs, and the target store."""
 
     store: Path | str
     paths: tuple[Path, ...] = ()
@@ -144,7 +143,7 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True)
 class UpdateOptions:
-    """`load --update`: what comes, what goes, files whose triples come into named graphs, and the store."""
+    """`load --update`: files to add, files to remove, files to add to named graphs, and the store."""
 
     store: Path | str
     add: tuple[Path, ...] = ()
@@ -156,7 +155,7 @@ class UpdateOptions:
 
 @dataclass(frozen=True, slots=True)
 class GatewayOptions:
-    """`gateway`: where messages come from, the live folder that they go to, how they are read, and every how many ms a file is written."""
+    """`gateway`: the source of messages, the target folder, the payload, and the interval of files in ms."""
 
     url: str
     folder: Path
@@ -171,7 +170,7 @@ class GatewayOptions:
 
 @dataclass(frozen=True, slots=True)
 class CalibrateOptions:
-    """`calibrate`: whether it only shows what is in use, and whether Spark is measured too, on which master."""
+    """`calibrate`: whether to only show the constants in use, and whether to measure Spark too, on which master."""
 
     show: bool = False
     spark: bool = True
@@ -181,7 +180,7 @@ class CalibrateOptions:
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """`trace`: the file, the page to be written, or whether it is followed as it grows, and where it is then served as a page."""
+    """`trace`: the file, the page to write, whether to follow the growing file, and the address to serve it at."""
 
     file: Path
     html: Path | None = None
@@ -191,10 +190,10 @@ class TraceOptions:
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """`bench`: scenarios by name or file, at small scale where ``quick``, and where figures and pages are written.
+    """`bench`: scenarios by name or file, small scale with ``quick``, contenders, and output files.
 
-    ``contenders`` are files, or names of entry points. Without ``spark`` the contenders that need it are left out. ``keep`` is the
-    folder of finished reports, which are not run again.
+    ``contenders`` are files, or names of entry points. Without ``spark`` contenders that need it are omitted. Reports stored in
+    ``keep`` are reused.
     """
 
     scenarios: tuple[str, ...] = ()
@@ -211,16 +210,16 @@ class BenchOptions:
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """`demo`: how many days of 2013 (None: all of it), and the folder for answers, traces and pages."""
+    """`demo`: the number of days of 2013 (None: all), and the folder for answers, traces and pages."""
 
     days: int | None = 3
     out: Path = Path("demo-out")
     debug: bool = False
 
 
-# ------------------------------------------------------------------ values as people type them; each raises InputError
+# ------------------------------------------------------------------ parsers of values; each raises InputError
 def parse_positive_duration(text: str) -> int:
-    """A duration that is longer than nothing."""
+    """A duration greater than 0."""
     if (duration := parse_duration(text)) == 0:
         raise InputError(f"{text!r} is too short: it must be longer than 0")
     return duration
@@ -236,7 +235,7 @@ def parse_batch(text: str) -> Batch:
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes: ``0``, ``500k``, ``64M`` or ``4G``, by powers of 1024."""
+    """Bytes: ``0``, ``500k``, ``64M`` or ``4G``, in powers of 1024."""
     found = re.fullmatch(r"(\d+)([kMG]?)", text)
     if found is None:
         raise InputError(f"{text!r} is no size: write a number of bytes, or 500k, 64M, 4G")
@@ -244,7 +243,7 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_address(text: str) -> Address:
-    """``PORT`` on this machine alone (127.0.0.1), or ``HOST:PORT``; an IPv6 address in square brackets."""
+    """``PORT`` on 127.0.0.1, or ``HOST:PORT``; an IPv6 address in square brackets."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") and host.endswith("]") else host
     bare = not text.startswith("[") and ":" in host
@@ -254,7 +253,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_iri(text: str) -> str:
-    """An absolute IRI, with or without its angle brackets."""
+    """An absolute IRI, with or without angle brackets."""
     iri = text[1:-1] if text.startswith("<") and text.endswith(">") else text
     if not _IRI.fullmatch(iri):
         raise InputError(f"{text!r} is no absolute IRI, like http://example.org/stream")
@@ -290,7 +289,7 @@ def parse_report(text: str) -> tuple[str, Policy]:
 
 
 def parse_plan(text: str) -> tuple[str, str | None]:
-    """The plan policy, and the plans' text where it is ``fixed:PLANS``."""
+    """The plan policy, and the plans' text of ``fixed:PLANS``."""
     policy, colon, plans = text.partition(":")
     if policy == "fixed" and colon and plans.strip():
         return "fixed", plans.strip()

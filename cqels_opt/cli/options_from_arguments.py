@@ -1,4 +1,4 @@
-"""From the words of a command line to the options of its command; what goes together is checked here."""
+"""Converts the parsed command line to the options of its command, and checks combinations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def run_options(words: argparse.Namespace) -> RunOptions:
-    """The options of `run`, `explain` and `verify`; raises InputError where they do not fit together or a file is absent."""
+    """The options of `run`, `explain` and `verify`; raises InputError for wrong combinations or missing files."""
     plan, fixed = words.plan
     options = RunOptions(
         query=existing_file(words.query[0], "the query"),
@@ -157,7 +157,7 @@ def explain_options(words: argparse.Namespace) -> ExplainOptions:
 
 
 def update_options(words: argparse.Namespace) -> UpdateOptions | None:
-    """The options of `load --update`; None where it is a load."""
+    """The options of `load --update`; None for a plain load."""
     if words.update is None:
         if words.add or words.remove:
             raise InputError("cqels-opt load: --add and --remove are of an update: name the store with --update, not --store")
@@ -211,7 +211,7 @@ def calibrate_options(words: argparse.Namespace) -> CalibrateOptions:
 
 
 def trace_options(words: argparse.Namespace) -> TraceOptions:
-    """The options of `trace`. A file that is followed need not be there yet."""
+    """The options of `trace`. A followed file need not exist yet."""
     file = new_file(words.trace, "trace") if words.follow else existing_file(words.trace, "trace")
     html = new_file(words.html, "--html") if words.html is not None else None
     if html and words.follow:

@@ -1,4 +1,4 @@
-"""The queries that a command was asked to run, as the engine and as the independent evaluation take them."""
+"""The queries of a command, as input for the engine and for the independent evaluation."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from cqels_opt.windows.instants import Policy
 
 
 @dataclass(frozen=True, slots=True)
-class QueryRequests:
-    """A query, its name in a run of several, and what the options say of its windows."""
+class QueryRequest:
+    """A query, its name in a run of several, and the options for its windows."""
 
     file: Path
     text: str
@@ -42,8 +42,8 @@ class QueryRequests:
     t0: Mapping[str, int]
 
 
-def query_requests(options: RunOptions) -> list[QueryRequests]:
-    """The queries of the options. Several are named after their files; a window that an option names may be of any of them."""
+def query_requests(options: RunOptions) -> list[QueryRequest]:
+    """The queries of the options. Several queries are named after their files; options may name a window of any of them."""
     texts = instances_of(options) if options.instances is not None else _files(options.queries)
     if options.base is not None:
         texts = [(path, f"BASE <{options.base}> {text}", name) for path, text, name in texts]
@@ -54,28 +54,28 @@ def query_requests(options: RunOptions) -> list[QueryRequests]:
     for option, given in (("--report", options.report), ("--t0", options.t0)):
         if not one and (wrong := sorted(set(given) - windows - {""})):
             raise InputError(f"{option} {wrong[0]}=…: no query has a window {wrong[0]}; there are {', '.join(sorted(windows))}")
-    found: list[QueryRequests] = []
+    found: list[QueryRequest] = []
     for (path, text, name), query in zip(texts, queries):
         own = {"", *(window.name for window in query.windows)}
         report = {name: policy for name, policy in options.report.items() if one or name in own}
         t0 = {name: time for name, time in options.t0.items() if one or name in own}
-        found.append(QueryRequests(path, text, query, name, report, t0))
+        found.append(QueryRequest(path, text, query, name, report, t0))
     return found
 
 
-def warn_of_never_true(queries: Iterable[QueryRequests]) -> None:
-    """Says of conditions that can never be true, each once."""
-    for sentence in dict.fromkeys(sentence for asked in queries for sentence in never_true(asked.query)):
+def warn_of_never_true(queries: Iterable[QueryRequest]) -> None:
+    """Warns about conditions that can never be true, once each."""
+    for sentence in dict.fromkeys(sentence for request in queries for sentence in never_true(request.query)):
         warn(sentence)
 
 
-def warn_of_absent_graphs(queries: Iterable[QueryRequests], place: Path | str) -> None:
-    """Says which named graphs the queries read that the static data do not have, each once."""
+def warn_of_absent_graphs(queries: Iterable[QueryRequest], place: Path | str) -> None:
+    """Warns about named graphs that the queries read and the static data do not have, once each."""
     store = open_store(place)
-    there = list(filter(None, store.decode(store.named_graphs())))
-    for name in dict.fromkeys(name for asked in queries for name in _graphs_of(asked.query)):
-        if name not in there:
-            known = f"there is {first_of(there)}" if there else "there is no named graph"
+    existing = list(filter(None, store.decode(store.named_graphs())))
+    for name in dict.fromkeys(name for request in queries for name in _graphs_of(request.query)):
+        if name not in existing:
+            known = f"there is {first_of(existing)}" if existing else "there is no named graph"
             option = f"--graph {shlex.quote(name[1:-1])} PATH"
             warn(f"the static data have no graph {name}, in which the query looks for triples: load it with {option}; {known}")
 
@@ -91,8 +91,8 @@ def _graphs_of(query: Query) -> Iterator[str]:
         yield from query.dataset.named
 
 
-def meant(query: QueryRequests, options: RunOptions) -> dict[str, Any]:
-    """What the options say of a query, in the words of :func:`~cqels_opt.compiler.registration.record_of`."""
+def registration_options(query: QueryRequest, options: RunOptions) -> dict[str, Any]:
+    """The options for a query as parameters of :func:`~cqels_opt.compiler.registration.record_of`."""
     return {
         "id": query.id,
         "dialect": options.dialect,
@@ -108,7 +108,7 @@ def meant(query: QueryRequests, options: RunOptions) -> dict[str, Any]:
 
 
 Texts: TypeAlias = "list[tuple[Path, str, str | None]]"
-"""The file of each query, its text, and its name where there are several."""
+"""The file of each query, its text, and its name if there are several."""
 
 
 def _files(paths: Sequence[Path]) -> Texts:
@@ -117,7 +117,7 @@ def _files(paths: Sequence[Path]) -> Texts:
 
 
 def instances_of(options: RunOptions) -> Texts:
-    """One query for each row of a file: ``$NAME$`` in its text is the row's value of the column NAME. A column ``id`` names the queries."""
+    """One query per row of a file: ``$NAME$`` in its text is the value of column NAME; a column ``id`` names the queries."""
     path, file = options.query, options.instances
     assert file is not None
     if options.more:
@@ -145,12 +145,12 @@ def instances_of(options: RunOptions) -> Texts:
 
 
 def translated(options: ExplainOptions) -> str:
-    """The queries of the options in the dialect that these name."""
-    return "\n".join(to_text(asked.query, options.to or asked.query.dialect) for asked in query_requests(options.run))
+    """The queries of the options, translated to the given dialect."""
+    return "\n".join(to_text(request.query, options.to or request.query.dialect) for request in query_requests(options.run))
 
 
 def _names(stems: Sequence[str]) -> list[str]:
-    """Names for queries, none twice, that can be names of files."""
+    """Unique names for queries that are valid as file names."""
     taken: dict[str, int] = {}
     names: dict[str, None] = {}
     for stem in (re.sub(r"[^\w.-]", "_", stem) or "_" for stem in stems):
@@ -164,44 +164,44 @@ def _names(stems: Sequence[str]) -> list[str]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # a byte order mark is no part of the text
+        return path.read_text(encoding="utf-8-sig")  # without a byte order mark
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from error
 
 
 # ------------------------------------------------------------------ verify
 def judged(options: RunOptions, inputs: Inputs, out: Path) -> tuple[list[checking.Verdict], checking.Answers]:
-    """What the independent evaluation says of the answers in a file, query by query, and these answers.
+    """Verifies the answers in a file query by query; returns the verdicts and the answers.
 
-    The graphs that it finds for one query are the elements of the stream that others read.
+    The graphs that the evaluation computes for one query are the elements of the stream that other queries read.
     """
     waiting, streams = query_requests(options), dict(inputs.streams)
     several = len(waiting) > 1
-    read = {window.stream.strip("<>") for asked in waiting for window in asked.query.windows}
+    read = {window.stream.strip("<>") for request in waiting for window in request.query.windows}
     until = max((e.t for iri, elements in streams.items() if iri in read for e in elements), default=None) if several else None
     verdicts: list[checking.Verdict] = []
     got: checking.Answers = Counter()
     while waiting:
-        made = {_output(asked) for asked in waiting}
-        asked = next(a for a in waiting if not made & {window.stream.strip("<>") for window in a.query.windows})
-        waiting.remove(asked)
-        query = with_bounds(asked.query, options.bounds)
-        how = replace(_as_verified(asked, query, options), until=until)
+        made = {_output(request) for request in waiting}
+        request = next(a for a in waiting if not made & {window.stream.strip("<>") for window in a.query.windows})
+        waiting.remove(request)
+        query = with_bounds(request.query, options.bounds)
+        how = replace(_as_verified(request, query, options), until=until)
         known = Inputs(streams, inputs.default, inputs.graphs)
-        mine = checking.read_answers(out, asked.id)
+        mine = checking.read_answers(out, request.id)
         verdicts.append(checking.judge(query, known, how, mine))
         got.update(mine)
-        if (output := _output(asked)) in read:
+        if (output := _output(request)) in read:
             streams[output] = graphs_as_elements(checking.evaluate(query, known, how))
     return verdicts, got
 
 
-def _output(asked: QueryRequests) -> str:
-    return (asked.query.output or "").strip("<>")
+def _output(request: QueryRequest) -> str:
+    return (request.query.output or "").strip("<>")
 
 
 def graphs_as_elements(answers: checking.Answers) -> list[Element]:
-    """The graphs that a query puts out, each an element with the time of its instant."""
+    """The graphs that a query emits, as elements with the time of their instant."""
     found: dict[int, list[tuple[str, str, str]]] = {}
     for time, _, row in answers:
         cells = dict(row)
@@ -209,15 +209,15 @@ def graphs_as_elements(answers: checking.Answers) -> list[Element]:
     return [Element(time, tuple(triples)) for time, triples in sorted(found.items())]
 
 
-def _as_verified(asked: QueryRequests, query: Query, options: RunOptions) -> Checked:
-    """The meaning of a query in the words of the independent evaluation."""
-    meant = query_semantics(query, options.profile, asked.report, options.output_operator, options.duplicates, asked.t0)
-    report = meant.report
+def _as_verified(request: QueryRequest, query: Query, options: RunOptions) -> Checked:
+    """The semantics of a query as options of the independent evaluation."""
+    semantics = query_semantics(query, options.profile, request.report, options.output_operator, options.duplicates, request.t0)
+    report = semantics.report
     return Checked(
         policy=_words(report.default),
         policies={name: _words(policy) for name, policy in report.by_window.items()},
-        operator=meant.operator,
-        duplicates=meant.duplicates,
+        operator=semantics.operator,
+        duplicates=semantics.duplicates,
         t0=report.origin(""),
         t0s={name: t0 for name, t0 in report.t0.items() if name},
         drain=options.drain,
@@ -231,4 +231,4 @@ def _words(policy: Policy) -> str:
         "nc": policy.non_empty,
         f"p:{policy.period}": policy.period > 0,
     }
-    return ",".join(word for word, said in words.items() if said)
+    return ",".join(word for word, enabled in words.items() if enabled)

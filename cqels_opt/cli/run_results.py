@@ -1,4 +1,4 @@
-"""What the commands did, as data; the command line prints it."""
+"""The results of commands as data, with their text for the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cqels_opt.trace.figures import plural
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run at its end, also where it was stopped: ``stopped`` is true after Ctrl-C."""
+    """The summary of a run; ``stopped`` is true after Ctrl-C."""
 
     batches: int
     elements: int
@@ -37,7 +37,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """A comparison with the independent evaluation; ``differences`` are lines for people, the first ones if there are many."""
+    """A comparison with the independent evaluation; ``differences`` are lines for people, at most the first ones."""
 
     instants: int
     answers: int
@@ -46,11 +46,11 @@ class VerifyReport:
 
     @property
     def agrees(self) -> bool:
-        """Whether every answer of every instant was the same."""
+        """Whether all answers of all instants were equal."""
         return self.different == 0
 
     def __str__(self) -> str:
-        """One line, and one for each difference."""
+        """One line, and one per difference."""
         compared = f"{plural(self.answers, 'answer')} at {plural(self.instants, 'instant')} compared"
         if self.agrees:
             return f"{compared}: all are the same"
@@ -74,7 +74,7 @@ class LoadReport:
 
 @dataclass(frozen=True, slots=True)
 class UpdateReport:
-    """A store that has another version."""
+    """A new version of a store."""
 
     store: Path | str
     number: int

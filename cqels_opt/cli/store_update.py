@@ -1,4 +1,4 @@
-"""What ``cqels-opt load --update`` does. It needs neither Java nor Spark: what changes is small beside what stays."""
+"""``cqels-opt load --update``. It needs neither Java nor Spark, because a change is small compared to the store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cqels_opt.rdf.static import StaticSource
 
 
 def update(options: UpdateOptions) -> UpdateReport:
-    """Makes the next version of a store."""
+    """Writes the next version of a store."""
     began = time.monotonic()
     add = [*(StaticSource(path) for path in options.add), *(StaticSource(path, iri) for iri, path in options.graphs)]
     done = next_version(options.store, add, [StaticSource(path) for path in options.remove], on_error=options.on_error)

@@ -1,11 +1,11 @@
-"""What the commands do with VoID descriptions of static data. Plans over a description need neither Java nor Spark, nor the data."""
+"""VoID descriptions of static data in commands. Planning with a description needs neither Java nor Spark nor the data."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from cqels_opt.cli.options import ExplainOptions
-from cqels_opt.cli.query_requests import meant, query_requests, warn_of_never_true
+from cqels_opt.cli.query_requests import query_requests, registration_options, warn_of_never_true
 from cqels_opt.cli.warnings_console import warn
 from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.lod.open_store import open_store
@@ -18,25 +18,25 @@ from cqels_opt.spark.scratch import scratch_folder
 
 
 def explain(options: ExplainOptions) -> str:
-    """The plans of queries over data that only their description is there of, with estimates after it."""
+    """The plans of queries over data of which only a description exists, with estimates from it."""
     assert options.void is not None
-    said, run = read_description(options.void), options.run
-    if warning := said.warning(str(options.void)):
+    description, run = read_description(options.void), options.run
+    if warning := description.warning(str(options.void)):
         warn(warning)
     mode = plan_mode(run.plan, run.fixed, run.cost_model, run.constants, run.joins, run.filters)
     with scratch_folder() as folder:
-        programs = Programs(describe(folder / "described", said), folder / "queries")
-        asked = query_requests(run)
-        queries = [meant(query, run) | {"text": query.text} for query in asked]
+        programs = Programs(describe(folder / "described", description), folder / "queries")
+        requests = query_requests(run)
+        queries = [registration_options(query, run) | {"text": query.text} for query in requests]
         members = [member_of(record_of(**{**q, "id": q["id"] or f"q{number}"})) for number, q in enumerate(queries, 1)]
         found = QueryCatalog(members, folder / "state", programs).programs()
-        warn_of_never_true(asked)
+        warn_of_never_true(requests)
         return explained(found, mode, options.format, 1000 if options.all else 3)
 
 
-def told(place: Path | str, said: Description | None = None, where: str | None = None) -> None:
-    """Warns, once, of a description that says otherwise than a store has it: by default of the one that stands in its data."""
+def warn_of_disagreement(place: Path | str, description: Description | None = None, where: str | None = None) -> None:
+    """Warns, once, if a description contradicts the store; by default, the description in the store's own data."""
     store = open_store(place)
-    said = in_store(store) if said is None else said
-    if warning := disagreement(store, said, where or "the static data describe themselves"):
+    description = in_store(store) if description is None else description
+    if warning := disagreement(store, description, where or "the static data describe themselves"):
         warn(warning)

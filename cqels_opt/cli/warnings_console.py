@@ -1,4 +1,4 @@
-"""Warnings of the commands: a line each on standard error."""
+"""Warnings of the commands on standard error, one per line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cqels_opt.errors import EngineWarning
 from cqels_opt.trace.records import TraceRecord
 
 MOST = 20
-"""So many notices of a run are printed; the trace has all of them."""
+"""The maximum number of notices printed per run; the trace has all of them."""
 
 
 def warn(message: str) -> None:
@@ -26,12 +26,12 @@ class Notices:
     """
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
         warnings.simplefilter("ignore", EngineWarning)
 
     def __call__(self, records: Sequence[TraceRecord]) -> None:
         """Prints the notices of a batch, which are the same in the record of each query."""
         for sentence in records[0].notices if records else ():
-            if sentence not in self._said and len(self._said) < MOST:
-                self._said.add(sentence)
-                warn(sentence if len(self._said) < MOST else f"{sentence} (further ones are in the trace alone)")
+            if sentence not in self._printed and len(self._printed) < MOST:
+                self._printed.add(sentence)
+                warn(sentence if len(self._printed) < MOST else f"{sentence} (further ones are in the trace alone)")

@@ -1,4 +1,4 @@
-"""A live folder as its writer sees it: files appear whole, once they are on the disk, and no name is ever used twice."""
+"""The writer of a live folder: files appear atomically and durably, and no name is ever reused."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ POSITION = ".position.json"
 
 
 class LiveFolder:
-    """Writes messages into a folder as elements, a file at a time, and those that cannot be read into ``refused``, with the reason.
+    """Writes messages as elements into a folder, one file per batch; unreadable messages go to ``refused`` with the reason.
 
-    One process writes to a folder. Files are numbered by the clock, so that a name is new even where old files have been cleared away:
-    Spark does not read a name again that it has seen.
+    One process writes to a folder. Files are numbered by the clock, so that a name is new even if old files have been deleted:
+    Spark never reads a name twice.
     """
 
     def __init__(self, path: Path, payload: Payload, refused: Path | None = None, clock: Callable[[], float] = time.time) -> None:
@@ -32,13 +32,13 @@ class LiveFolder:
         except FileExistsError as error:
             raise InputError(f"{path}: not a folder") from error
         self.refused = refused or path / "_refused.jsonl"
-        for half in path.glob(".*.part"):  # of a process that was killed
-            disk.delete(half)
+        for partial in path.glob(".*.part"):  # of a killed process
+            disk.delete(partial)
         self._last = max((int(file.name.split(".")[0]) for file in path.glob("[0-9]*.ndjson")), default=0)
 
     @property
     def position(self) -> str | None:
-        """What :meth:`write` was told last of where its source stands; None in a new folder."""
+        """The last source position passed to :meth:`write`; None in a new folder."""
         file = self.path / POSITION
         if not file.exists():
             return None
@@ -48,7 +48,7 @@ class LiveFolder:
             raise InputError(f"{file}: it is damaged ({error}); remove it to begin where the source now is") from error
 
     def write(self, values: Sequence[bytes], times: Sequence[int], position: str | None = None) -> tuple[int, int]:
-        """The elements and refusals of messages, which are on the disk when this returns. ``times`` (ms) is when each came."""
+        """Writes messages durably; returns the numbers of elements and of refusals. ``times`` (ms) are the arrival times."""
         number = self._last = max(self._last + 1, int(self._clock() * 1_000_000))
         found = decode(self.payload, values, times, [f"g{number}x{i}" for i in range(len(values))])
         if found.refused:
@@ -62,20 +62,22 @@ class LiveFolder:
         return elements, len(found.refused)
 
     def _replace(self, name: str, text: str) -> None:
-        """The file appears whole; it and its name are on the disk."""
+        """Writes a file atomically and durably."""
         disk.write_atomically(self.path / name, text.encode())
 
-    def _refuse(self, told: Sequence[tuple[int, str, bytes]]) -> None:
+    def _refuse(self, refusals: Sequence[tuple[int, str, bytes]]) -> None:
         with disk.append(self.refused) as file:
-            for when, reason, value in told:
-                said = {"received": when, "reason": reason, "value": value.decode(errors="backslashreplace")}
-                file.write((json.dumps(said, ensure_ascii=False) + "\n").encode())
+            for when, reason, value in refusals:
+                record = {"received": when, "reason": reason, "value": value.decode(errors="backslashreplace")}
+                file.write((json.dumps(record, ensure_ascii=False) + "\n").encode())
             disk.flush(file)
 
 
 def _lines(found: Decoded, number: int) -> tuple[str, int]:
-    """The rows as lines, those of an element together, and how many elements they are. The triples of an element without a graph share
-    one made up for it, because only lines of equal ``g`` and ``t`` are one element.
+    """The rows as lines, the rows of an element contiguous, and the number of elements.
+
+    The triples of an element without a graph share a generated one, because only lines with equal ``g`` and ``t`` are one
+    element.
     """
     of = found.numbers()
     sizes = np.bincount(of)

@@ -1,4 +1,4 @@
-"""From a source to a folder: what has come is written together, then acknowledged. A kill in between loses none, and brings some again."""
+"""Moves messages from a source to a folder: writes them in batches, then acknowledges them (at-least-once delivery)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from cqels_opt.errors import RunError
 from cqels_opt.gateway.folder import LiveFolder
 from cqels_opt.gateway.sources import Received, Source
 
-WAITING = 10_000
-"""Messages that wait to be written; more wait where they come from. A file has as many at most."""
+MOST_BUFFERED = 10_000
+"""Maximum buffered messages, and messages per file; further messages wait at the source."""
 
 
 @dataclass(slots=True)
-class Told:
-    """What a gateway has done so far."""
+class GatewayCounts:
+    """The counts of a gateway so far."""
 
     messages: int = 0
     elements: int = 0
@@ -31,11 +31,11 @@ def gateway(
     folder: LiveFolder,
     stop: threading.Event,
     every: float = 1.0,
-    on_write: Callable[[Told], None] | None = None,
-) -> Told:
-    """Moves messages until ``stop`` is set or the source ends; what has come by then is written. ``every`` is in seconds."""
-    waiting: queue.Queue[Received] = queue.Queue(WAITING)
-    told = Told()
+    on_write: Callable[[GatewayCounts], None] | None = None,
+) -> GatewayCounts:
+    """Moves messages until ``stop`` is set or the source ends, then writes the rest. ``every``: batch interval in seconds."""
+    waiting: queue.Queue[Received] = queue.Queue(MOST_BUFFERED)
+    counts = GatewayCounts()
     failed: list[BaseException] = []
     ended = threading.Event()
 
@@ -49,7 +49,7 @@ def gateway(
     def read() -> None:
         try:
             source.read(put, folder.position, stop)
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for this one
+        except BaseException as error:  # noqa: BLE001 - re-raised in the waiting thread
             failed.append(error)
         finally:
             ended.set()
@@ -58,34 +58,34 @@ def gateway(
     reader.start()
     while True:
         last = ended.is_set() or stop.is_set()
-        if batch := _gathered(waiting, 0.0 if last else every, stop):
+        if batch := _next_batch(waiting, 0.0 if last else every, stop):
             positions = [message.position for message in batch if message.position]
             elements, refused = folder.write(
                 [message.value for message in batch], [message.time for message in batch], positions[-1] if positions else None
             )
             for message in batch:
                 message.done()
-            told.messages += len(batch)
-            told.elements += elements
-            told.files += elements > 0
-            told.refused += refused
+            counts.messages += len(batch)
+            counts.elements += elements
+            counts.files += elements > 0
+            counts.refused += refused
             if on_write:
-                on_write(told)
+                on_write(counts)
         elif last:
             break
     stop.set()
     source.close()
-    reader.join(timeout=1)  # one that waits for the next event hears of it only then, and ends with the process
+    reader.join(timeout=1)  # a reader that waits for an event notices the stop only then, and ends with the process
     if failed:
         raise failed[0] if isinstance(failed[0], Exception) else RunError(f"the gateway failed: {failed[0]}")
-    return told
+    return counts
 
 
-def _gathered(waiting: queue.Queue[Received], seconds: float, stop: threading.Event) -> list[Received]:
-    """What comes within some seconds of the first message."""
+def _next_batch(waiting: queue.Queue[Received], seconds: float, stop: threading.Event) -> list[Received]:
+    """The messages that arrive within some seconds of the first one."""
     found: list[Received] = []
     end: float | None = None if seconds else time.monotonic()
-    while len(found) < WAITING:
+    while len(found) < MOST_BUFFERED:
         left = 0.2 if end is None else end - time.monotonic()
         try:
             found.append(waiting.get(timeout=min(left, 0.2)) if left > 0 else waiting.get_nowait())

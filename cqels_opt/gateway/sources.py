@@ -1,4 +1,4 @@
-"""Where a gateway's messages come from: MQTT, a WebSocket, or Server-Sent Events, each through a library that knows the protocol."""
+"""The sources of a gateway: MQTT, WebSocket and Server-Sent Events, each through a library that implements the protocol."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ if TYPE_CHECKING:
     from paho.mqtt.client import Client
 
 SCHEMES = ("mqtt", "mqtts", "ws", "wss", "http", "https")
-AGAIN = 30.0
-"""Seconds between attempts to connect, at most."""
+MAX_RETRY_DELAY = 30.0
+"""Maximum seconds between attempts to connect."""
 
 Put = Callable[["Received"], None]
 
 
-def _nothing() -> None:
-    """What is done when a message is written that nobody waits to hear of."""
+def _ignore() -> None:
+    """The default acknowledgement: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message and when it came (ms). ``done`` is called once it is written; ``position`` is where its source would go on."""
+    """A message and its arrival time (ms). ``done`` acknowledges it after the write; ``position`` is where to resume after it."""
 
     value: bytes
     time: int
-    done: Callable[[], None] = _nothing
+    done: Callable[[], None] = _ignore
     position: str | None = None
 
 
 class Source(Protocol):
-    """Something that brings messages."""
+    """A source of messages."""
 
     def read(self, put: Put, position: str | None, stop: threading.Event) -> None:
-        """Brings messages until ``stop`` is set, through lost connections; ``position`` is where an earlier run came to."""
+        """Passes messages to ``put`` until ``stop`` is set, with reconnects; ``position`` is where an earlier run ended."""
 
     def close(self) -> None:
-        """Leaves, once everything is written."""
+        """Disconnects, once all messages are written."""
 
 
 def make_source(url: str, *, client: str = "", send: str | None = None) -> Source:
-    """The source of a URL; ``InputError`` where it is none, or where its library is not installed.
+    """The source of a URL; ``InputError`` if the URL is invalid or the library is not installed.
 
-    ``client`` names this client to an MQTT broker, which keeps for it what comes meanwhile; ``send`` is what a WebSocket's server wants to
-    hear first.
+    ``client`` is the client id at an MQTT broker, which queues messages for it while it is offline; ``send`` is the first message
+    to a WebSocket server.
     """
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES or not parts.hostname:
@@ -65,7 +65,7 @@ def make_source(url: str, *, client: str = "", send: str | None = None) -> Sourc
         raise InputError(f"{parts.scheme}:// needs the library {error.name}: pip install 'cqels-opt[gateways]'") from error
 
 
-def _say(message: str) -> None:
+def _log(message: str) -> None:
     print(f"gateway: {message}", file=sys.stderr, flush=True)
 
 
@@ -74,8 +74,8 @@ def _now() -> int:
 
 
 @dataclass(slots=True)
-class _Patience:
-    """How long to wait before the next attempt: twice as long each time, until one succeeds. The first failure of all is raised."""
+class _Backoff:
+    """Exponential backoff: doubles the delay until an attempt succeeds. A failure before the first success is raised."""
 
     seconds: float = 0.5
     ever: bool = False
@@ -86,34 +86,34 @@ class _Patience:
     def failed(self, url: str, error: Exception, stop: threading.Event) -> None:
         if not self.ever:
             raise InputError(f"{url}: {str(error) or type(error).__name__}") from error
-        _say(f"{url}: {str(error) or type(error).__name__}; trying again in {self.seconds:.0f} s")
+        _log(f"{url}: {str(error) or type(error).__name__}; trying again in {self.seconds:.0f} s")
         stop.wait(self.seconds)
-        self.seconds = min(AGAIN, 2 * self.seconds)
+        self.seconds = min(MAX_RETRY_DELAY, 2 * self.seconds)
 
 
 # ------------------------------------------------------------------ MQTT
 @dataclass(slots=True)
 class Mqtt:
-    """``mqtt://[user:password@]host[:port]/filter``, at QoS 1 with a session that lasts: acknowledged when written, so at least once."""
+    """``mqtt://[user:password@]host[:port]/filter``, QoS 1, persistent session: acknowledged after the write (at least once)."""
 
     url: str
     client: str
     _session: Client | None = None
-    _connection: int = 0  # messages of an earlier connection are brought again, and are acknowledged then
+    _connection: int = 0  # messages of an earlier connection are redelivered, and acknowledged then
 
     def __post_init__(self) -> None:
-        import paho.mqtt.client  # noqa: F401 - said at once if it is not there
+        import paho.mqtt.client  # noqa: F401 - fails at once if not installed
 
         if not self._topic:
             raise InputError(f"{self.url}: it names no topic: write mqtt://host:port/topic, with + and # as in any filter")
 
     @property
     def _topic(self) -> str:
-        """Behind the host, with ``#`` as it stands."""
+        """The part after the host; ``#`` is kept."""
         return unquote(self.url.split("://", 1)[1].partition("/")[2])
 
     def read(self, put: Put, position: str | None, stop: threading.Event) -> None:
-        """See :class:`Source`. The broker keeps the position."""
+        """See :class:`Source`. The broker stores the position."""
         from paho.mqtt.client import Client
         from paho.mqtt.enums import CallbackAPIVersion
 
@@ -123,7 +123,7 @@ class Mqtt:
             session.username_pw_set(unquote(parts.username), unquote(parts.password or ""))
         if parts.scheme == "mqtts":
             session.tls_set()
-        session.reconnect_delay_set(1, int(AGAIN))
+        session.reconnect_delay_set(1, int(MAX_RETRY_DELAY))
         wrong: queue.SimpleQueue[InputError] = queue.SimpleQueue()
 
         def connected(client: Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
@@ -132,13 +132,13 @@ class Mqtt:
                 return
             self._connection += 1
             client.subscribe(self._topic, qos=1)
-            _say(f"connected to {_bare(self.url)}")
+            _log(f"connected to {_bare(self.url)}")
 
-        def lost(_client: Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        def disconnected(_client: Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
             if reason.is_failure:
-                _say(f"{_bare(self.url)}: connection lost ({reason}); trying again")
+                _log(f"{_bare(self.url)}: connection lost ({reason}); trying again")
 
-        def came(client: Client, _data: Any, message: Any) -> None:
+        def received(client: Client, _data: Any, message: Any) -> None:
             connection = self._connection
 
             def done() -> None:
@@ -147,11 +147,16 @@ class Mqtt:
 
             put(Received(message.payload, _now(), done))
 
-        def answered(_client: Client, _data: Any, _mid: Any, reasons: Any, _properties: Any) -> None:
+        def subscribed(_client: Client, _data: Any, _mid: Any, reasons: Any, _properties: Any) -> None:
             if any(reason.is_failure for reason in reasons):
                 wrong.put(InputError(f"{_bare(self.url)}: the broker refuses the topic {self._topic!r}"))
 
-        session.on_connect, session.on_disconnect, session.on_message, session.on_subscribe = connected, lost, came, answered
+        session.on_connect, session.on_disconnect, session.on_message, session.on_subscribe = (
+            connected,
+            disconnected,
+            received,
+            subscribed,
+        )
         try:
             session.connect(parts.hostname or "", parts.port or (8883 if parts.scheme == "mqtts" else 1883))
         except (OSError, ValueError) as error:
@@ -179,14 +184,14 @@ def _bare(url: str) -> str:
 # ------------------------------------------------------------------ WebSocket
 @dataclass(slots=True)
 class Socket:
-    """``ws://host:port/path``: what comes is written; what comes while nobody is connected is lost, for the protocol does not go back."""
+    """``ws://host:port/path``. Messages sent while the gateway is disconnected are lost: the protocol has no replay."""
 
     url: str
     send: str | None = None
-    _patience: _Patience = field(default_factory=_Patience)
+    _backoff: _Backoff = field(default_factory=_Backoff)
 
     def __post_init__(self) -> None:
-        import websockets.sync.client  # noqa: F401 - said at once if it is not there
+        import websockets.sync.client  # noqa: F401 - fails at once if not installed
 
     def read(self, put: Put, position: str | None, stop: threading.Event) -> None:
         """See :class:`Source`."""
@@ -196,8 +201,8 @@ class Socket:
         while not stop.is_set():
             try:
                 with connect(self.url, max_size=1 << 26) as socket:
-                    self._patience.succeeded()
-                    _say(f"connected to {_bare(self.url)}")
+                    self._backoff.succeeded()
+                    _log(f"connected to {_bare(self.url)}")
                     if self.send is not None:
                         socket.send(self.send)
                     while not stop.is_set():
@@ -207,7 +212,7 @@ class Socket:
                             continue
                         put(Received(message.encode() if isinstance(message, str) else message, _now()))
             except (OSError, WebSocketException) as error:
-                self._patience.failed(_bare(self.url), error, stop)
+                self._backoff.failed(_bare(self.url), error, stop)
 
     def close(self) -> None:
         """See :class:`Source`."""
@@ -216,13 +221,13 @@ class Socket:
 # ------------------------------------------------------------------ Server-Sent Events
 @dataclass(slots=True)
 class Events:
-    """``http://host:port/path``: goes on after the last event that was written, where the server gives ids and keeps events."""
+    """``http://host:port/path``: resumes after the last written event if the server assigns ids and stores events."""
 
     url: str
-    _patience: _Patience = field(default_factory=_Patience)
+    _backoff: _Backoff = field(default_factory=_Backoff)
 
     def __post_init__(self) -> None:
-        import httpx_sse  # noqa: F401 - said at once if it is not there
+        import httpx_sse  # noqa: F401 - fails at once if not installed
 
     def read(self, put: Put, position: str | None, stop: threading.Event) -> None:
         """See :class:`Source`. The position is the id of an event."""
@@ -236,8 +241,8 @@ class Events:
                     headers = {"Last-Event-ID": last} if last else {}
                     with connect_sse(client, "GET", self.url, headers=headers) as events:
                         events.response.raise_for_status()
-                        self._patience.succeeded()
-                        _say(f"connected to {_bare(self.url)}")
+                        self._backoff.succeeded()
+                        _log(f"connected to {_bare(self.url)}")
                         for event in events.iter_sse():
                             last = event.id or last
                             put(Received(event.data.encode(), _now(), position=last))
@@ -245,7 +250,7 @@ class Events:
                                 return
                     raise httpx.RemoteProtocolError("the server has ended the stream")
                 except (httpx.HTTPError, SSEError) as error:
-                    self._patience.failed(_bare(self.url), error, stop)
+                    self._backoff.failed(_bare(self.url), error, stop)
 
     def close(self) -> None:
         """See :class:`Source`."""

@@ -1,1 +1,1 @@
-"""From a query's text to its algebra; expressions and aggregates."""
+"""From a query text to its algebra, and the evaluation of expressions and aggregates."""

@@ -1,16 +1,17 @@
-"""Aggregates: what is COUNT, SUM, AVG, MIN, MAX, SAMPLE or GROUP_CONCAT of a bag of terms?
+"""COUNT, SUM, AVG, MIN, MAX, SAMPLE and GROUP_CONCAT over a bag of terms.
 
-Results never depend on the order of the rows. Sums are exact until one rounding at the end, so a running total that rows
-enter and leave (:class:`Total`) gives the same term as summing anew.
+Results do not depend on the order of the rows. Sums are exact and rounded once at the end, so a running total (:class:`Total`) to
+which rows are added and from which rows are removed gives the same term as a new sum over the remaining rows.
 
 A member is a term, or None where the argument is unbound or an error (SPARQL 1.1 §18.5.1):
 
-- COUNT skips None; MIN, MAX and SAMPLE ignore it and are unbound of nothing. (pyoxigraph's MIN and MAX ignore it or are
-  unbound, depending on its version and the order of rows.)
-- SUM, AVG and GROUP_CONCAT are unbound if a member is None or not a number (not a string); of no members 0, 0 and ``""``.
-- MIN, MAX and SAMPLE (the least term) follow :func:`~cqels_opt.query.values.order_key`, GROUP_CONCAT lists in that order. Its
-  result is a simple literal, whatever languages the members have (pyoxigraph keeps one that all share).
-- AVG of integers and decimals is a decimal: see :mod:`cqels_opt.query.numeric` for its digits.
+- COUNT skips None. MIN, MAX and SAMPLE ignore it and are unbound if no member is left. (In pyoxigraph, MIN and MAX ignore it or
+  are unbound, depending on the version and on the order of the rows.)
+- SUM and AVG are unbound if a member is None or not a number, GROUP_CONCAT if a member is None or not a string. Without members
+  they are 0, 0 and ``""``.
+- MIN, MAX and SAMPLE (the least term) use :func:`~cqels_opt.query.values.order_key`; GROUP_CONCAT concatenates in that order. Its
+  result is a simple literal, whatever languages the members have (pyoxigraph keeps a language that all members share).
+- AVG of integers and decimals is a decimal; :mod:`cqels_opt.query.numeric` defines its digits.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from cqels_opt.query.numeric import EXACT, Number, Single, binary_units, exact_r
 from cqels_opt.query.values import Text, is_number, order_key, string, term, value
 
 Member: TypeAlias = tuple[str | None, int]
-"""A term (None: unbound or error) and how often it occurs."""
+"""A term (None: unbound or error) and its number of occurrences."""
 AggregateFunction: TypeAlias = Callable[[Iterable[Member]], str | None]
 Kind: TypeAlias = Literal["integer", "decimal", "float", "double", "invalid"]
 
 
 @dataclass(slots=True)
 class Total:
-    """A running total of members: every field is a sum, so members enter (``times`` > 0) and leave (< 0) in any order.
+    """A running total of members. Every field is a sum, so members can be added (``times`` > 0) and removed (< 0) in any order.
 
-    ``members`` counts all, ``bound`` those with a term; the others count kinds of number and what makes a sum special.
-    ``exact`` is the sum of integers and decimals, ``units`` of finite floats and doubles in multiples of 2**-1074.
+    ``members`` counts all members and ``bound`` those with a term. The other counters count kinds of numbers and special values.
+    ``exact`` is the sum of integers and decimals; ``units`` is the sum of finite floats and doubles in multiples of 2**-1074.
     """
 
     members: int = 0
@@ -51,7 +52,7 @@ class Total:
     units: int = 0
 
     def add(self, member: str | None, times: int = 1) -> None:
-        """Let a member enter ``times`` times, or leave if that is negative."""
+        """Adds a member ``times`` times; a negative number removes it."""
         self.members += times
         self.bound += times * (member is not None)
         kind, amount = numeric_parts(member)
@@ -77,7 +78,7 @@ class Total:
             self.units += binary_units(amount) * times
 
     def merge(self, other: Total, sign: Literal[1, -1] = 1) -> None:
-        """Add (or with ``sign`` -1 take away) another total."""
+        """Adds another total, or subtracts it (``sign`` -1)."""
         self.members += sign * other.members
         self.bound += sign * other.bound
         self.decimals += sign * other.decimals
@@ -91,7 +92,7 @@ class Total:
         self.units += sign * other.units
 
     def count(self) -> str:
-        """COUNT of the argument: the bound members."""
+        """COUNT of the argument: the number of bound members."""
         return term(self.bound)
 
     def sum(self) -> str | None:
@@ -121,7 +122,7 @@ class Total:
 
 
 def numeric_parts(member: str | None) -> tuple[Kind, Number]:
-    """The kind of number that a member is and its exact value; ``("invalid", 0)`` for what cannot be summed."""
+    """The kind of number and the exact value of a member; ``("invalid", 0)`` for a member that cannot be summed."""
     found = None if member is None else value(member)
     if not is_number(found):
         return "invalid", 0
@@ -131,9 +132,9 @@ def numeric_parts(member: str | None) -> tuple[Kind, Number]:
 
 
 def aggregate(function: str, distinct: bool = False, separator: str = " ") -> AggregateFunction:
-    """The function from a bag of members to its aggregate; None is unbound.
+    """Returns the function that maps a bag of members to the aggregate's term (None: unbound).
 
-    ``COUNT(*)`` is COUNT over any terms, one a row; ``COUNT(DISTINCT *)`` likewise over the distinct rows.
+    For ``COUNT(*)`` use COUNT with one arbitrary term per row, for ``COUNT(DISTINCT *)`` with one term per distinct row.
     """
     if function == "GROUP_CONCAT":
         return lambda members: _concatenate(_collect(members, distinct), separator)

@@ -1,8 +1,8 @@
-"""The algebra that every dialect is parsed to: SPARQL 1.1 §18.2 with a source (window, graph) on each basic graph pattern.
+"""The algebra of all dialects: SPARQL 1.1 §18.2 with a source (window, graph) on each basic graph pattern.
 
-All nodes are frozen. A term is its canonical N-Triples text (``<http://a>``, ``"3"^^<…integer>``, ``_:b``, ``<<( … )>>``); a variable is
-:class:`Variable`, and a triple term with variables in it a :class:`TripleTerm`. Blank nodes of a pattern are variables whose name
-begins with ``_:``, so they can never be projected.
+All nodes are frozen. A term is its canonical N-Triples text (``<http://a>``, ``"3"^^<…integer>``, ``_:b``, ``<<( … )>>``). A
+variable is a :class:`Variable`; a triple term that contains variables is a :class:`TripleTerm`. Blank nodes of a pattern are
+variables whose names begin with ``_:``, so a query cannot project them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TIMESTAMP = "<http://larkc.eu/csparql/sparql/jena/ext#timestamp>"
 
 @dataclass(frozen=True, slots=True)
 class TripleTerm:
-    """A triple term of a pattern or template, with variables in it (RDF 1.2); one without is a :data:`Term`."""
+    """A triple term with variables in a pattern or template (RDF 1.2). Without variables it is a :data:`Term`."""
 
     s: Node
     p: Node
@@ -37,12 +37,12 @@ class TripleTerm:
 
 
 Name: TypeAlias = "Variable | Term"
-"""What is not taken apart: the name of a graph, the end of a path, what is described."""
+"""A node that is not a triple term: the name of a graph, an end of a path, a resource to describe."""
 Node: TypeAlias = "Name | TripleTerm"
 
 
 def variables_in(*nodes: Node) -> Iterator[Variable]:
-    """The variables of nodes, in order; of triple terms those inside."""
+    """The variables of nodes, in order, including those inside triple terms."""
     for node in nodes:
         if isinstance(node, Variable):
             yield node
@@ -50,7 +50,7 @@ def variables_in(*nodes: Node) -> Iterator[Variable]:
             yield from variables_in(node.s, node.p, node.o)
 
 
-# ------------------------------------------------------------------ where a pattern is matched
+# ------------------------------------------------------------------ sources of patterns
 @dataclass(frozen=True, slots=True)
 class DefaultGraph:
     """The static default graph."""
@@ -58,16 +58,16 @@ class DefaultGraph:
 
 @dataclass(frozen=True, slots=True)
 class NamedGraph:
-    """``GRAPH <name>`` or, over all static named graphs, ``GRAPH ?name``."""
+    """``GRAPH <name>``, or ``GRAPH ?name`` over all static named graphs."""
 
     name: Name
 
 
 @dataclass(frozen=True, slots=True)
 class InWindow:
-    """The content of a declared window; with a ``graph`` that of its elements whose graph has this name, or of each in turn.
+    """The content of a declared window; with ``graph``, only the elements whose graph has that name (for a variable: each graph).
 
-    ``time`` takes the element's time, of each occurrence of a triple.
+    ``time`` is bound to the time of the element, for each occurrence of a triple.
     """
 
     window: str
@@ -77,16 +77,16 @@ class InWindow:
 
 @dataclass(frozen=True, slots=True)
 class GraphsMerged:
-    """The default graph that FROM clauses make: each triple of these static graphs once (SPARQL 1.1 §13.2.1)."""
+    """The default graph that FROM clauses define: the union of these static graphs without duplicates (SPARQL 1.1 §13.2.1)."""
 
     names: tuple[Term, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The contents of windows and the default graph, merged: what C-SPARQL and its relatives match outside GRAPH.
+    """The merged contents of windows and the default graph: what C-SPARQL and related dialects match outside GRAPH.
 
-    ``default`` is the static default graph, or the graphs that FROM clauses make it.
+    ``default`` is the static default graph, or the graphs that FROM clauses merge into it.
     """
 
     windows: tuple[str, ...]
@@ -97,7 +97,7 @@ Source: TypeAlias = DefaultGraph | NamedGraph | InWindow | Merged | GraphsMerged
 
 
 def graph_in(source: Source) -> Name | None:
-    """What names the graph that a source is, static or of a window's elements; None for one without a name."""
+    """The graph name of a source, static or of window elements; None for a source without one."""
     return source.name if isinstance(source, NamedGraph) else source.graph if isinstance(source, InWindow) else None
 
 
@@ -126,7 +126,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """``EXISTS { … }`` and ``NOT EXISTS { … }``, and the character of the text at which it stands."""
+    """``EXISTS { … }`` or ``NOT EXISTS { … }``; ``place`` is its character offset in the query text."""
 
     pattern: Algebra
     negated: bool
@@ -157,13 +157,13 @@ class TriplePattern:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """Its different variables, in order."""
+        """The distinct variables, in order."""
         return tuple(dict.fromkeys(variables_in(self.s, self.p, self.o)))
 
 
 @dataclass(frozen=True, slots=True)
 class Bgp:
-    """A basic graph pattern in one source; an empty one is SPARQL's unit (one row without bindings)."""
+    """A basic graph pattern over one source. An empty one is SPARQL's unit: one row without bindings."""
 
     patterns: tuple[TriplePattern, ...]
     source: Source = DefaultGraph()
@@ -179,7 +179,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class LeftJoin:
-    """OPTIONAL; ``condition`` is the filter of the optional group, which sees both sides."""
+    """OPTIONAL; ``condition`` is the filter of the optional group, which reads both sides."""
 
     left: Algebra
     right: Algebra
@@ -196,7 +196,7 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Minus:
-    """MINUS. Variables ``apart`` must agree as others do, but do not count as shared: that of the graph within GRAPH ?g."""
+    """MINUS. Variables in ``apart`` must agree but do not count as shared: the graph variable within GRAPH ?g."""
 
     left: Algebra
     right: Algebra
@@ -207,9 +207,9 @@ class Minus:
 class Closure:
     """A path of repeated steps, ``*``, ``+`` or ``?``: each pair of ends once (SPARQL 1.1 §18.4, ALP and ZeroOrOnePath).
 
-    ``step`` binds ``here`` and ``there`` to the ends of one step. ``nodes`` is what a path of length zero may stand at (None: none has that
-    length): all nodes of the active graph, as ``here``, or, where an end is a constant, the unit of the graph. ``many``: more
-    steps than one.
+    ``step`` binds ``here`` and ``there`` to the ends of one step. ``nodes`` are the nodes that a path of length zero connects to
+    themselves (None: length zero is not allowed): all nodes of the active graph, bound to ``here``, or, where an end is a
+    constant, the unit of the graph. ``many`` allows more than one step.
     """
 
     step: Algebra
@@ -223,13 +223,13 @@ class Closure:
 
     @property
     def ends(self) -> tuple[Variable, ...]:
-        """The variables that it binds, on every row: its ends, and the graph."""
+        """The variables that every row binds: the ends and the graph."""
         return tuple(dict.fromkeys(node for node in (graph_in(self.source), self.start, self.end) if isinstance(node, Variable)))
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Mappings whose condition is effectively true; an error removes."""
+    """The mappings for which the condition's effective boolean value is true; an error removes the mapping."""
 
     input: Algebra
     condition: Expression
@@ -254,7 +254,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """GROUP BY with its aggregates. Without keys there is one group, also of no rows (``implicit``)."""
+    """GROUP BY with its aggregates. Without keys (``implicit``) there is exactly one group, even for no rows."""
 
     input: Algebra
     keys: tuple[Variable, ...]
@@ -264,7 +264,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The mappings restricted to variables; multiplicities stay."""
+    """The mappings restricted to variables; multiplicities are kept."""
 
     input: Algebra
     variables: tuple[Variable, ...]
@@ -287,7 +287,7 @@ class OrderBy:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """OFFSET and LIMIT (None: no limit); of the rows of each value of ``each``, the graphs of GRAPH ?g, by themselves."""
+    """OFFSET and LIMIT (None: no limit), applied separately per value of ``each`` (the graphs of GRAPH ?g)."""
 
     input: Algebra
     offset: int
@@ -335,22 +335,22 @@ Algebra: TypeAlias = (
 )
 
 
-# ------------------------------------------------------------------ what is made of the solutions
+# ------------------------------------------------------------------ query forms
 @dataclass(frozen=True, slots=True)
 class Construct:
-    """CONSTRUCT: the triples of its template, whose blank nodes are variables ``_:…``."""
+    """CONSTRUCT: the triples of its template; blank nodes in it are variables ``_:…``."""
 
     template: tuple[TriplePattern, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """ASK: whether there is a solution."""
+    """ASK: whether a solution exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """DESCRIBE: the descriptions of these IRIs, and of the values of these variables."""
+    """DESCRIBE: the descriptions of these IRIs and of the values of these variables."""
 
     nodes: tuple[Name, ...]
 
@@ -382,7 +382,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class WindowClause:
-    """Where a window's declaration stands in the query's text: characters ``[start, end)``, for tools that rewrite it."""
+    """The position of a window's declaration in the query text, characters ``[start, end)``, for tools that rewrite it."""
 
     window: str
     start: int
@@ -391,7 +391,7 @@ class WindowClause:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """The graphs that make the default graph, and the named graphs that are seen (SPARQL 1.1 §13.2)."""
+    """The graphs that form the default graph, and the visible named graphs (SPARQL 1.1 §13.2)."""
 
     default: tuple[Term, ...]
     named: tuple[Term, ...]
@@ -399,12 +399,12 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A parsed query: the answer's variables in order, the body, its windows by name, and what its text says of output.
+    """A parsed query: the answer's variables in order, the body, its windows by name, and its output declarations.
 
-    ``file`` is what errors call the text. ``dataset`` is what FROM says in a query that reads no stream (None: all that is given).
-    ``operator`` is istream, dstream or rstream; None where the text has none of them: the profile then decides. ``form`` is None for
-    SELECT; of the others ``body`` gives the solutions and ``variables`` are those of a solution. ``output`` is the name that the
-    text registers for its answers: an IRI in angle brackets, or a word.
+    ``file`` names the text in error messages. ``dataset`` holds the FROM clauses of a query that reads no stream (None: the whole
+    dataset). ``operator`` is istream, dstream or rstream; None if the text has none of them: the profile then decides. ``form`` is
+    None for SELECT; for other forms ``body`` computes the solutions and ``variables`` are those of a solution. ``output`` is the
+    name that the text registers for its answers: an IRI in angle brackets, or a word.
     """
 
     text: str

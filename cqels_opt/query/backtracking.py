@@ -1,7 +1,7 @@
-"""A backtracking matcher that counts its steps: for the regular expressions that no linear-time engine has (references to groups).
+"""A backtracking matcher with a step limit, for regular expressions that linear-time engines do not support (back-references).
 
-Backtracking takes exponential time on some texts, so a call that takes more than :data:`STEPS` steps is an error. Steps and not seconds, so
-that a row has the same value each time it is computed.
+Backtracking can take exponential time, so a call that exceeds :data:`STEPS` steps is an error. The limit counts steps, not
+seconds, so that a row has the same value every time it is computed.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final, TypeAlias
 from cqels_opt.query.numeric import ExpressionError
 
 STEPS: Final = 500_000
-"""Steps of one call of REGEX or REPLACE: less than a second."""
+"""The maximum number of steps of one call of REGEX or REPLACE: less than a second."""
 INSTRUCTIONS: Final = 20_000
-"""Instructions of a compiled pattern; ``a{1000}`` is compiled to 1,000."""
+"""The maximum number of instructions of a compiled pattern; ``a{1000}`` compiles to 1,000."""
 
 _QUANTIFIER = re.compile(r"(?:([*+?])|\{(\d+)(?:(,)(\d*))?\})(\??)")
 _REFERENCE = re.compile(r"\(\?:\\(\d+)\)")
@@ -26,15 +26,15 @@ One: TypeAlias = "re.Pattern[str]"
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class Char:
     """Matches one character, or a position (``^``)."""
 
     one: One
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
-    """Matches again what a group has matched."""
+class Backreference:
+    """Matches the text of a group again."""
 
     group: int
     ignore_case: bool
@@ -42,33 +42,33 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Remembers the position: of the begin or end of a group, or of a pass through a loop."""
+    """Saves the position: the begin or end of a group, or the begin of a loop iteration."""
 
     slot: int
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """Leaves a loop whose pass, since its :class:`Save`, has matched nothing."""
+class EmptyCheck:
+    """Leaves a loop whose iteration, since its :class:`Save`, matched the empty string."""
 
     slot: int
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Continues at ``first``, and where that fails at ``second``, counted from here."""
+    """Continues at ``first``, and on failure at ``second``; both are relative to this instruction."""
 
     first: int
     second: int
 
 
-Instruction: TypeAlias = Take | Same | Save | Moved | Split
+Instruction: TypeAlias = Char | Backreference | Save | EmptyCheck | Split
 Code: TypeAlias = list[Instruction]
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedMatch:
-    """What a match has matched, by group."""
+    """A match: the texts of its groups."""
 
     text: str
     saved: tuple[int, ...]
@@ -79,7 +79,7 @@ class BoundedMatch:
 
 
 class BoundedPattern:
-    """A pattern, given as tokens of Python's syntax: a character, class, position, reference, bracket, bar or quantifier."""
+    """A pattern given as tokens of Python's syntax: characters, classes, positions, references, brackets, bars, quantifiers."""
 
     def __init__(self, tokens: Sequence[str], options: re.RegexFlag) -> None:
         self._tokens, self._at, self._options = tokens, 0, options
@@ -127,10 +127,10 @@ class BoundedPattern:
         if token in ("(", "(?:"):
             return self._group(token == "(")
         if reference := _REFERENCE.fullmatch(token):
-            return [Same(int(reference[1]), bool(self._options & re.IGNORECASE))]
+            return [Backreference(int(reference[1]), bool(self._options & re.IGNORECASE))]
         if token not in self._ones:
             self._ones[token] = re.compile(token, self._options)
-        return [Take(self._ones[token])]
+        return [Char(self._ones[token])]
 
     def _group(self, captures: bool) -> Code:
         if captures:
@@ -153,7 +153,7 @@ class BoundedPattern:
         code = piece * low
         if high is None:
             slot, self._slots = self._slots, self._slots + 1
-            body: Code = [Save(slot), *piece, Moved(slot)]
+            body: Code = [Save(slot), *piece, EmptyCheck(slot)]
             return [*code, _choice(1, len(body) + 2, lazy), *body, Split(-len(body) - 1, 0)]
         for left in range(high - low, 0, -1):
             code += [_choice(1, left * (len(piece) + 1), lazy), *piece]
@@ -190,10 +190,10 @@ class BoundedPattern:
                 if isinstance(instruction, Save):
                     slot = instruction.slot
                     saved = (*saved[:slot], position, *saved[slot + 1 :])
-                elif isinstance(instruction, Moved):
-                    at += saved[instruction.slot] == position  # over the jump back
+                elif isinstance(instruction, EmptyCheck):
+                    at += saved[instruction.slot] == position  # skips the jump back
                 else:
-                    end = _taken(instruction, text, position, saved)
+                    end = _end_of_match(instruction, text, position, saved)
                     if end < 0:
                         break
                     position = end
@@ -203,9 +203,9 @@ class BoundedPattern:
         return None
 
 
-def _taken(instruction: Take | Same, text: str, position: int, saved: tuple[int, ...]) -> int:
-    """The position behind what is matched; negative where it is not."""
-    if isinstance(instruction, Take):
+def _end_of_match(instruction: Char | Backreference, text: str, position: int, saved: tuple[int, ...]) -> int:
+    """The position after the match; negative if there is no match."""
+    if isinstance(instruction, Char):
         found = instruction.one.match(text, position)
         return -1 if found is None else found.end()
     begin, end = saved[2 * instruction.group : 2 * instruction.group + 2]
@@ -221,7 +221,7 @@ def _choice(first: int, second: int, lazy: str) -> Split:
 
 
 class _Budget:
-    """The steps that are left to a call."""
+    """The remaining steps of a call."""
 
     def __init__(self) -> None:
         self.left = STEPS

@@ -1,8 +1,8 @@
-"""Casts between XSD types (SPARQL 1.1 §17.5, after XPath): ``xsd:integer(?x)`` and its like.
+"""Casts between XSD types (SPARQL 1.1 §17.5, after XPath): ``xsd:integer(?x)`` and the others.
 
-xsd:string of a number is XPath's (``1.50`` becomes ``"1.5"``, ``1e0`` ``"1"``, ``1e6`` ``"1.0E6"``), while STR keeps the form.
-Beyond the specification: casts to the types derived from xsd:integer, to xsd:date and to xsd:time. A cast from a string
-ignores white space around it.
+xsd:string of a number follows XPath (``1.50`` becomes ``"1.5"``, ``1e0`` ``"1"``, ``1e6`` ``"1.0E6"``), while STR keeps the
+lexical form. Beyond the specification: casts to the types derived from xsd:integer, to xsd:date and to xsd:time. A cast from a
+string ignores surrounding white space.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def to_boolean(item: Item) -> Item:
 
 
 def to_integer(item: Item) -> Item:
-    """xsd:integer: fractions are cut off."""
+    """xsd:integer: truncates fractions."""
     found = _source(item, XSD_INTEGER)
     if isinstance(found, float) and not math.isfinite(found):
         raise ExpressionError("no integer is infinite or NaN")
@@ -93,7 +93,7 @@ def to_float(item: Item) -> Item:
 
 
 def to_derived(datatype: str) -> Callable[[Item], Item]:
-    """The cast to a type derived from xsd:integer; an error out of its range."""
+    """The cast to a type derived from xsd:integer; an error if the value is out of its range."""
 
     def run(item: Item) -> Item:
         whole = to_integer(item)
@@ -121,7 +121,7 @@ def to_temporal(kind: str) -> Callable[[Item], Item]:
 
 
 def _source(item: Item, datatype: str) -> Number:
-    """The number or boolean to cast from; a simple string is read as the target type."""
+    """The number or boolean to cast from; a simple string is parsed as the target type."""
     found: Value | None = value(item)
     if isinstance(found, Text) and not found.language:
         found = read(found.lexical.strip(_WHITE), datatype)
@@ -142,4 +142,4 @@ CASTS: dict[str, Callable[[Item], Item]] = {
     f"<{XSD}date>": to_temporal("date"),
     f"<{XSD}time>": to_temporal("time"),
 }
-"""By the text of the function in :class:`~cqels_opt.query.algebra.Call`."""
+"""The casts, by the function name in :class:`~cqels_opt.query.algebra.Call`."""

@@ -1,7 +1,7 @@
-"""Long chains of ``||``, ``&&`` and UNION as balanced trees: what is deep only because it is long would end in a RecursionError.
+"""Builds long chains of ``||``, ``&&`` and UNION as balanced trees, because recursion over a deep tree would overflow the stack.
 
-All three are associative, ``||`` and ``&&`` also where an operand is an error. A chain of :data:`LONG` operands or fewer leans to the left,
-as the grammar has it.
+All three are associative; ``||`` and ``&&`` also where an operand is an error. A chain of at most :data:`LONG` operands stays
+left-deep, as the grammar produces it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from cqels_opt.query.algebra import Query
 T = TypeVar("T")
 
 MOST_LEVELS = 200
-"""Levels of a query: compiling, planning, evaluating and printing it call themselves a few times for each."""
+"""The maximum depth of a query: compiling, planning, evaluating and printing recurse a few calls per level."""
 
 LONG = 32
-"""Operands of the longest chain that leans to the left."""
+"""The maximum number of operands of a left-deep chain."""
 
 
 MOST_BRACKETS = 1_000
-"""Brackets of a text within one another: they make no level each, but many thousand overflow the stack of the parser's tree."""
+"""The maximum nesting of brackets in a text: thousands overflow the stack of the parser's tree, even where they add no level."""
 
 _TOKEN = re.compile(r'"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|<[^<>\s]*>|#[^\n]*|[(){}\[\]]', re.DOTALL)
 
 
 def brackets(text: str) -> int:
-    """How many brackets of a query are open at once, at most; those in strings, IRIs and comments are none."""
+    """The maximum number of brackets that are open at once in a query, not counting those in strings, IRIs and comments."""
     opened = deepest = 0
     for token in _TOKEN.finditer(text):
         sign = token.group()
@@ -47,7 +47,7 @@ TOO_DEEP = (
 
 
 def levels(root: object) -> int:
-    """The levels of a tree of the algebra, expressions included; without recursion."""
+    """The depth of an algebra tree, expressions included; computed without recursion."""
     deepest, waiting = 0, [(root, 1)]
     while waiting:
         part, level = waiting.pop()
@@ -60,7 +60,7 @@ def levels(root: object) -> int:
 
 
 def check_levels(query: Query) -> None:
-    """QueryError where a query is nested too deeply to be run; it can be parsed and printed."""
+    """Raises QueryError if a query is nested too deeply to run. Such a query can still be parsed and printed."""
     if levels(query.body) > MOST_LEVELS:
         raise QueryError(TOO_DEEP, query.text, 1, 1, query.file)
 

@@ -1,6 +1,6 @@
-"""Columns of values, one a row: what functions that are evaluated a column at a time take and give.
+"""Columns of values, one per row: the arguments and results of functions that are evaluated per column.
 
-A row whose value is an error, or where nothing is bound, has None among the items and NaN among the numbers.
+A row whose value is an error or unbound is None in ``items`` and NaN in ``numbers``.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ Places: TypeAlias = "NDArray[np.int64]"
 
 
 class Column(Protocol):
-    """The values of an expression, one a row."""
+    """The values of an expression, one per row."""
 
     def __len__(self) -> int: ...
 
     def items(self) -> Sequence[Item | None]:
-        """Each value as a term's text, or as the number that it is; None: an error."""
+        """Each value as a term's text or as a Python number; None for an error."""
 
     def numbers(self) -> Floats:
-        """Each value as a double; NaN where it is no number."""
+        """Each value as a double; NaN where it is not a number."""
 
     def take(self, places: Places) -> Column:
-        """The values at some places."""
+        """The values at the given positions."""
 
     def followed_by(self, others: Sequence[Column]) -> Column:
-        """The column with others of its kind below it; ValueError for one of another kind."""
+        """The column concatenated with columns of the same kind; ValueError for a column of another kind."""
 
 
 class Items:
-    """Values as they come, of any kind."""
+    """Values of any kind."""
 
     def __init__(self, found: Sequence[Item | None]) -> None:
         self._found = found
@@ -59,12 +59,12 @@ class Items:
         return Items([self._found[place] for place in places.tolist()])
 
     def followed_by(self, others: Sequence[Column]) -> Items:
-        """See :class:`Column`; of any kind."""
+        """See :class:`Column`; accepts columns of any kind."""
         return Items([*self._found, *chain.from_iterable(other.items() for other in others)])
 
 
 class Numbers:
-    """Doubles; NaN is an error."""
+    """Doubles; NaN means error."""
 
     def __init__(self, found: Floats) -> None:
         self._found = found
@@ -92,7 +92,7 @@ class Numbers:
 
 
 class Repeated:
-    """One value in every row: a constant."""
+    """A constant: the same value in every row."""
 
     def __init__(self, item: Item, length: int) -> None:
         self.item, self._length = item, length
@@ -118,7 +118,7 @@ class Repeated:
 
 
 def put_together(columns: Sequence[Column]) -> Column:
-    """Columns below each other."""
+    """The concatenation of columns."""
     first, *rest = columns
     if not rest:
         return first

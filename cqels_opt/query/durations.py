@@ -1,4 +1,4 @@
-"""Durations: how many milliseconds are ``30 seconds``, ``1h30m`` or ``PT5S``?"""
+"""Durations: parses ``30 seconds``, ``1h30m`` or ``PT5S`` to milliseconds."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _ISO = re.compile(
 )
 _MOST_CHARACTERS: Final = 200
 LONGEST: Final = 2**62
-"""No duration is longer, so that times stay within int64."""
+"""The longest duration (ms), so that times fit into int64."""
 
 
 def milliseconds(text: str) -> int:
     """The milliseconds of a duration: ``30 seconds``, ``500ms``, ``1h30m``, ``2 min``, or ISO 8601 ``PT5S``, ``P1DT12H``.
 
-    Units go from nanoseconds to weeks, in any case. ValueError, with a message for the user, if the text is not a duration,
-    has an unknown unit, or is not a whole number of milliseconds.
+    Units range from nanoseconds to weeks, in any case. Raises ValueError, with a message for the user, if the text is not a
+    duration, has an unknown unit, or is not a whole number of milliseconds.
     """
     if len(text) > _MOST_CHARACTERS:
         raise ValueError("a duration this long cannot be read")
@@ -47,7 +47,7 @@ def milliseconds(text: str) -> int:
 
 
 def unit(text: str) -> int | None:
-    """The milliseconds of one unit of the last part of a duration (``30 MINUTE``: 60 000); None without a unit."""
+    """The milliseconds of the last unit in a duration (``30 MINUTE``: 60 000); None without a unit."""
     names = re.findall(r"[A-Za-zµμ]+", text)
     size = _MILLISECONDS.get(names[-1].lower()) if names else None
     return None if size is None else int(size)
@@ -88,7 +88,7 @@ def _iso(text: str) -> Fraction:
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds of ``500ms``, ``2s``, ``1h30m`` and whatever else a query may say; ``0`` needs no unit."""
+    """The milliseconds of ``500ms``, ``2s``, ``1h30m`` or any duration of a query; ``0`` needs no unit. Raises InputError."""
     try:
         return 0 if text == "0" else milliseconds(text)
     except ValueError as error:

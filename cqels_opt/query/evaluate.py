@@ -1,6 +1,6 @@
-"""Expressions compiled to closures: from a row of terms to a term, or to true and false for a filter.
+"""Expressions compiled to closures that map a row of terms to a term or, for a filter, to a boolean.
 
-A row maps the names of bound variables to terms. The compiled function is pure: what is not in the row comes from the
+A row maps the names of bound variables to terms. A compiled function is pure: everything that is not in the row comes from the
 :class:`Context` of the instant. Errors are :class:`~cqels_opt.query.numeric.ExpressionError`.
 """
 
@@ -26,14 +26,14 @@ class Evaluator(Protocol):
     """A compiled expression."""
 
     def __call__(self, row: Row, context: Context = NO_CONTEXT) -> str:
-        """The expression's term for a row, or ExpressionError."""
+        """The expression's term for a row; raises ExpressionError."""
 
 
 class Condition(Protocol):
     """A compiled filter."""
 
     def __call__(self, row: Row, context: Context = NO_CONTEXT) -> bool:
-        """Whether the row stays: the effective boolean value, an error being false."""
+        """Whether the row passes: the effective boolean value, false for an error."""
 
 
 def compile_expression(
@@ -41,8 +41,9 @@ def compile_expression(
 ) -> Evaluator:
     """An expression as a function of rows.
 
-    ``exists`` compiles the EXISTS inside; ``base`` resolves IRI(); ``site`` (say, the variable that is bound) tells apart
-    the RAND() and UUID() of several expressions of a query. QueryError for an unknown function or a wrong number of arguments.
+    ``exists`` compiles the EXISTS inside; ``base`` resolves IRI(); ``site`` (for example, the variable that is bound)
+    distinguishes the RAND() and UUID() of several expressions of a query. Raises QueryError for an unknown function or a wrong
+    number of arguments.
     """
     closure = _Compiler(exists, base or "", site).compile(expression)
 
@@ -68,7 +69,7 @@ def compile_condition(
 
 
 class _Compiler:
-    """The state of one compilation: its parameters and the number of seeded calls seen so far."""
+    """The state of one compilation: its parameters and the number of seeded calls so far."""
 
     def __init__(self, exists: ExistsHook | None, base: str, site: str) -> None:
         self.exists, self.base, self.site, self.seeded = exists, base, site, 0
@@ -110,7 +111,7 @@ class _Compiler:
 
 
 def _chain(call: Call) -> list[Expression]:
-    """The operands of ``a || b || c``, which leans to the left, as one list: a long one would nest too deep."""
+    """The operands of the left-deep ``a || b || c`` as one list: closures of a long chain would nest too deeply."""
     operands: list[Expression] = []
     first: Expression = call
     while isinstance(first, Call) and first.function == call.function:
@@ -144,7 +145,7 @@ def _applied(function: Callable[..., Item], arguments: tuple[_Closure, ...]) -> 
 
 
 def _of_columns(function: ColumnFunction, arguments: tuple[_Closure, ...]) -> _Closure:
-    """A function of columns, which here have one row."""
+    """A column function applied to columns of one row."""
 
     def run(row: Row, context: Context) -> Item:
         (found,) = function(*(Items([argument(row, context)]) for argument in arguments)).items()
@@ -160,7 +161,7 @@ def _contextual(name: str, arguments: tuple[_Closure, ...], site: str) -> _Closu
     return lambda row, context: function(context, row, site, *[argument(row, context) for argument in arguments])
 
 
-# ------------------------------------------------------------------ functional forms: their arguments may be errors
+# ------------------------------------------------------------------ functional forms: accept errors as arguments
 def _all(*parts: _Closure) -> _Closure:
     return lambda row, context: decided(False, lambda part: effective_boolean(part(row, context)), parts)
 

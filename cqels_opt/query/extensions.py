@@ -1,7 +1,7 @@
-"""Functions that a query calls by their IRI: those of this project and those that a user registers, each with a declared cost.
+"""Functions that a query calls by IRI, built-in or registered by a user, each with a declared cost.
 
-They are evaluated a column at a time, each distinct combination of arguments once. What is registered in one process is registered
-again wherever a program that calls it is unpacked, so executors know what the driver knows.
+They are evaluated per column, once per distinct combination of arguments. A registered function is registered again wherever a
+program that calls it is unpickled, so executors have the functions of the driver.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from cqels_opt.query.values import Item, term, value
 from cqels_opt.rdf.terms import canonical
 
 ColumnFunction: TypeAlias = Callable[..., Column]
-"""From a column an argument to the column of results, row by row; an error is None, or NaN among numbers."""
+"""Maps one column per argument to the column of results, row by row; an error is None, or NaN among numbers."""
 
 DEFAULT_COST: Final = 1e-5
-"""Seconds that one call is taken to last where nobody declared it."""
+"""The assumed duration of one call in seconds if no cost was declared."""
 
 FAILURES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What a user's function may raise and is an error of the expression, not of the run."""
+"""Exceptions of a user's function that are errors of the expression, not of the run."""
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """A function by its IRI (in angle brackets): how many arguments it takes, what it computes, and what a call costs in seconds.
+    """A function: its IRI in angle brackets, the number of its arguments, its implementation and the cost of a call in seconds.
 
-    ``least`` and ``most`` bound its arguments (None: any number). ``given`` says that a user registered it.
+    ``least`` and ``most`` bound the number of arguments (None: any number). ``given`` marks a function that a user registered.
     """
 
     name: str
@@ -47,36 +47,36 @@ class Extension:
     given: bool = True
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Where it is unpacked it is registered."""
-        return _put, (self.name, self.least, self.most, self.column, self.cost, self.given)
+        """Unpickling registers the function."""
+        return _register, (self.name, self.least, self.most, self.column, self.cost, self.given)
 
 
 _KNOWN: dict[str, Extension] = {}
 
 
-def _put(name: str, least: int, most: int | None, column: ColumnFunction, cost: float, given: bool) -> Extension:
+def _register(name: str, least: int, most: int | None, column: ColumnFunction, cost: float, given: bool) -> Extension:
     found = _KNOWN[name] = Extension(name, least, most, column, cost, given)
     return found
 
 
 def extension(name: str) -> Extension | None:
-    """The function of an IRI in angle brackets; None: nobody registered it."""
+    """The function of an IRI in angle brackets; None if it is not registered."""
     return _KNOWN.get(name)
 
 
 def given_functions() -> tuple[Extension, ...]:
-    """Those that a user registered."""
+    """The functions that a user registered."""
     return tuple(found for found in _KNOWN.values() if found.given)
 
 
-def own_functions(functions: Iterable[tuple[str, int, ColumnFunction, float]]) -> None:
-    """Registers functions of this project: IRI, number of arguments, what they compute, and their cost."""
+def register_builtins(functions: Iterable[tuple[str, int, ColumnFunction, float]]) -> None:
+    """Registers built-in functions: IRI, number of arguments, implementation and cost in seconds."""
     for iri, arguments, column, cost in functions:
-        _put(f"<{iri}>", arguments, arguments, column, cost, False)
+        _register(f"<{iri}>", arguments, arguments, column, cost, False)
 
 
 def called_once(function: Extension, *arguments: str) -> str | None:
-    """What a function gives for some terms; None: an error."""
+    """The function's result for single terms; None for an error."""
     (found,) = function.column(*(Items([argument]) for argument in arguments)).items()
     return None if found is None else term(found)
 
@@ -89,16 +89,18 @@ def register_function(
     cost: float = DEFAULT_COST,
     columns: bool = False,
 ) -> None:
-    """Lets queries call a Python function by an IRI. It must always give the same result for the same arguments.
+    """Lets queries call a Python function by an IRI. The function must always give the same result for the same arguments.
 
-    An argument that is a number or a boolean arrives as that, everything else as N-Triples text (``<http://…>``, ``"text"``,
-    ``"…"^^<…>``). So does the result; None, and an ArithmeticError, AttributeError, LookupError, TypeError or ValueError, is an error
-    of the expression, as SPARQL has it: a filter drops the row, BIND leaves its variable unbound. ``arguments`` is how many it takes,
-    or the least and the greatest number (None: any). ``cost`` is about how many seconds a call takes; filters that call it are placed
-    by it until it has been measured. With ``columns`` the function takes numpy arrays, one an argument, and returns one (of float64,
-    where NaN is an error, or of objects).
+    A number or a boolean is passed as a Python value, any other term as N-Triples text (``<http://…>``, ``"text"``,
+    ``"…"^^<…>``). The result has the same form. None, and an ArithmeticError, AttributeError, LookupError, TypeError or
+    ValueError, is an error of the expression, as in SPARQL: a filter drops the row, BIND leaves its variable unbound.
+    ``arguments`` is the number of arguments, or the least and the greatest number (None: any). ``cost`` is the approximate
+    duration of a call in seconds; the optimizer places filters that call the function by this cost until it has been measured.
+    With ``columns`` the function takes one numpy array per argument and returns one array (of float64, where NaN is an error, or
+    of objects).
 
-    It is called once for each distinct combination of arguments. Raises InputError for what is no IRI, number of arguments or cost.
+    The function is called once per distinct combination of arguments. Raises InputError for an invalid IRI, number of arguments
+    or cost.
     """
     if not _ABSOLUTE.fullmatch(iri):
         raise InputError(f"{iri!r} is no absolute IRI, like http://example.org/function")
@@ -110,12 +112,12 @@ def register_function(
         raise InputError(f"{iri} cannot take {least} to {most} arguments")
     if not cost > 0:
         raise InputError(f"{iri} cannot cost {cost} seconds: a call takes more than none")
-    _put(name, least, most, _OfColumns(function) if columns else _OfValues(function), cost, True)
+    _register(name, least, most, _OfColumns(function) if columns else _OfValues(function), cost, True)
 
 
 @dataclass(frozen=True, slots=True)
 class _OfValues:
-    """A function of single values, called row by row."""
+    """A function of single values, called once per row."""
 
     function: Callable[..., Any]
 
@@ -133,7 +135,7 @@ class _OfValues:
 
 @dataclass(frozen=True, slots=True)
 class _OfColumns:
-    """A function of arrays; rows with an error among their arguments are kept from it."""
+    """A function of arrays; rows with an error among their arguments are not passed to it."""
 
     function: Callable[..., Any]
 
@@ -160,7 +162,7 @@ class _OfColumns:
 
 
 def _array(values: Sequence[Any]) -> Any:
-    """Numbers as doubles, everything else as objects."""
+    """Numbers as an array of doubles, other values as an array of objects."""
     if all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in values):
         return np.array(values, np.float64)
     found = np.empty(len(values), object)
@@ -174,7 +176,7 @@ def _argument(item: Item | None) -> Number | str | None:
 
 
 def _result(found: Any) -> Item | None:
-    """What a user's function returned, as an item."""
+    """The return value of a user's function as an item."""
     if found is None or (isinstance(found, float) and found != found):
         return None
     if isinstance(found, str):

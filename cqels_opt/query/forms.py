@@ -1,4 +1,4 @@
-"""CONSTRUCT, ASK and DESCRIBE: the solutions of such a query, and what it makes of them (SPARQL 1.1 §16.2 to §16.4)."""
+"""CONSTRUCT, ASK and DESCRIBE: the solutions of such a query and its form (SPARQL 1.1 §16.2 to §16.4)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from cqels_opt.query.triples import read_triples
 
 
 def read_form(reading: Reading, tree: Branch) -> tuple[Algebra, Form | None]:
-    """The solutions of a query, and what it makes of them; None for SELECT."""
+    """The solutions of a query and its form; the form is None for SELECT."""
     body = read_select(reading, tree, reading.default)
     match tree.data:
         case "construct_query":
@@ -47,7 +47,7 @@ def _template(reading: Reading, tree: Branch, body: Algebra) -> tuple[TriplePatt
         reading.fail(path, "a property path cannot be made: write a predicate IRI, 'a' or a variable")
     if written is None:
         return tuple(_patterns(reading, tree, _solutions(body)))
-    # Labels of blank nodes in the template have nothing to do with those of the WHERE clause (§16.2.1).
+    # Blank-node labels of the template are independent of those of the WHERE clause (§16.2.1).
     outside, reading.labels = reading.labels, {}
     block = only(written, "triples_block")
     found = read_triples(reading, block, reading.number("run"), reading.default) if block is not None else []
@@ -56,14 +56,14 @@ def _template(reading: Reading, tree: Branch, body: Algebra) -> tuple[TriplePatt
 
 
 def _solutions(body: Algebra) -> Algebra:
-    """What the modifiers of a query stand on."""
+    """The pattern below the solution modifiers of a query."""
     while isinstance(body, Slice | Distinct | Project):
         body = body.input
     return body
 
 
 def _patterns(reading: Reading, tree: Branch, body: Algebra) -> Iterator[TriplePattern]:
-    """The triple patterns of ``CONSTRUCT WHERE``, which may stand in windows; anything else cannot be a template."""
+    """The triple patterns of ``CONSTRUCT WHERE``, which may be inside windows; any other pattern cannot be a template."""
     match body:
         case Join(left, right):
             yield from _patterns(reading, tree, left)

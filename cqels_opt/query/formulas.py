@@ -1,4 +1,4 @@
-"""Expressions: from the tree of an expression to the algebra's ``Expression``."""
+"""Expressions: from the parse tree of an expression to the algebra's ``Expression``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SAME: Final = {"ISURI": "ISIRI", "URI": "IRI"}
 
 
 def read_expression(reading: Reading, tree: Branch, scope: Scope) -> Expression:
-    """The expression of a tree; an aggregate becomes its variable in ``scope.aggregates``."""
+    """The expression of a tree; an aggregate is replaced by its variable in ``scope.aggregates``."""
     return _READERS[tree.data](reading, tree, scope)
 
 
@@ -70,7 +70,7 @@ def _literal(reading: Reading, tree: Branch, scope: Scope) -> Expression:
 
 
 def _binary(reading: Reading, tree: Branch, scope: Scope) -> Expression:
-    # A chain of one level (a && b && c …) leans to the left and may be long: down its spine without recursion.
+    # A chain of one level (a && b && c …) is left-deep and may be long: this loop descends it without recursion.
     spine = [tree]
     while (first := branches(spine[-1])[0]).data == "binary":
         spine.append(first)
@@ -84,7 +84,7 @@ def _binary(reading: Reading, tree: Branch, scope: Scope) -> Expression:
 
 
 def _signed_sum(reading: Reading, tree: Branch, scope: Scope) -> Expression:
-    # ?a -5 * ?b is written without a space: the sign of the number is the operator (SPARQL 1.1, rule 116).
+    # ?a -5 * ?b without a space: the sign of the number is the operator (SPARQL 1.1, rule 116).
     left, product = branches(tree)
     number = tokens(product)[0]
     right: Expression = Constant(number_term(number, number[1:]))
@@ -172,7 +172,7 @@ def _separator(reading: Reading, tree: Branch) -> str:
 
 
 def variable_of(aggregates: Aggregates, aggregate: Aggregate) -> Variable:
-    """The variable of an aggregate; the same one for the same aggregate."""
+    """The variable of an aggregate; equal aggregates share one variable."""
     if aggregate not in aggregates.found:
         aggregates.found[aggregate] = aggregates.fresh()
     return aggregates.found[aggregate]

@@ -1,8 +1,8 @@
-"""The table of functions and operators: which exist, how many arguments they take, and what they compute.
+"""The table of functions and operators: their names, numbers of arguments and implementations.
 
-What an expression cannot have from its row comes from the :class:`Context`: NOW() is the instant; RAND(), UUID() and STRUUID()
-are drawn from the query's seed, the instant, the row and the place of the call, BNODE() likewise without the instant, so
-that a row keeps its blank node from instant to instant. Equal rows of a bag draw the same.
+Input that is not in the row comes from the :class:`Context`. NOW() is the instant. RAND(), UUID() and STRUUID() are derived from
+the query's seed, the instant, the row and the position of the call; BNODE() likewise but without the instant, so that a row keeps
+its blank node from instant to instant. Equal rows of a bag get the same values.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from cqels_opt.rdf.terms import (
 _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8})*")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 MADE: Final = "_:made"
-"""How the label of a blank node begins that BNODE() made."""
+"""The prefix of blank-node labels that BNODE() creates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The instant (milliseconds) at which a row is computed, and the query's seed."""
+    """The instant (ms) at which a row is computed, and the query's seed."""
 
     now: int = 0
     seed: str = ""
@@ -58,7 +58,7 @@ NO_CONTEXT: Final = Context()
 
 # ------------------------------------------------------------------ terms
 def str_(item: Item) -> Item:
-    """STR: the lexical form as it is, or the IRI."""
+    """STR: the unchanged lexical form of a literal, or the IRI."""
     written = term(item)
     if written.startswith('"'):
         return string(literal_parts(written)[0])
@@ -68,7 +68,7 @@ def str_(item: Item) -> Item:
 
 
 def lang(item: Item) -> Item:
-    """LANG: the tag of a literal, or ``""``."""
+    """LANG: the language tag of a literal, or ``""``."""
     written = term(item)
     if not written.startswith('"'):
         raise ExpressionError("not a literal")
@@ -84,13 +84,13 @@ def langdir(item: Item) -> Item:
 
 
 def has_lang(item: Item) -> Item:
-    """hasLANG (SPARQL 1.2): whether it is a literal with a language."""
+    """hasLANG (SPARQL 1.2): whether the item is a literal with a language."""
     written = term(item)
     return written.startswith('"') and bool(literal_parts(written)[2])
 
 
 def has_langdir(item: Item) -> Item:
-    """hasLANGDIR (SPARQL 1.2): whether it is a literal with a base direction."""
+    """hasLANGDIR (SPARQL 1.2): whether the item is a literal with a base direction."""
     written = term(item)
     return written.startswith('"') and bool(tag_parts(literal_parts(written)[2] or "")[1])
 
@@ -104,7 +104,7 @@ def strdt(lexical: Item, datatype: Item) -> Item:
 
 
 def strlang(lexical: Item, tag: Item) -> Item:
-    """STRLANG: the tag in lower case, as all canonical terms have it."""
+    """STRLANG: the tag in lower case, as in all canonical terms."""
     wanted = simple(tag)
     if not _LANGUAGE.fullmatch(wanted):
         raise ExpressionError("not a language tag")
@@ -120,7 +120,7 @@ def strlangdir(lexical: Item, tag: Item, direction: Item) -> Item:
 
 
 def triple(subject: Item, predicate: Item, item: Item) -> Item:
-    """TRIPLE (SPARQL 1.2): the triple term of three terms that may be a triple's parts."""
+    """TRIPLE (SPARQL 1.2): the triple term of three terms; an error if they cannot form a triple."""
     s, p, o = term(subject), term(predicate), term(item)
     if not (is_iri(s) or s.startswith("_:")) or not is_iri(p):
         raise ExpressionError("not the parts of a triple")
@@ -131,7 +131,7 @@ def triple(subject: Item, predicate: Item, item: Item) -> Item:
 
 
 def _part(place: int) -> Callable[[Item], Item]:
-    """SUBJECT, PREDICATE and OBJECT (SPARQL 1.2): a part of a triple term."""
+    """SUBJECT, PREDICATE and OBJECT (SPARQL 1.2): one component of a triple term."""
 
     def run(item: Item) -> Item:
         written = term(item)
@@ -143,7 +143,7 @@ def _part(place: int) -> Callable[[Item], Item]:
 
 
 def make_iri(item: Item, base: Item) -> Item:
-    """IRI and URI: a string is resolved against the query's base, a term; ``""`` if there is none."""
+    """IRI and URI: resolves a string against the query's base, a term (``""``: no base)."""
     written = term(item)
     if is_iri(written):
         return written
@@ -178,7 +178,7 @@ def _field(kinds: str, read: Callable[[Temporal], int | Decimal]) -> Callable[[I
 
 
 def timezone(item: Item) -> Item:
-    """TIMEZONE: an error without a zone."""
+    """TIMEZONE: an error if there is no zone."""
     found = value(item)
     if not isinstance(found, Temporal) or found.zone is None:
         raise ExpressionError("no time zone")
@@ -186,14 +186,14 @@ def timezone(item: Item) -> Item:
 
 
 def tz(item: Item) -> Item:
-    """TZ: ``""`` without a zone."""
+    """TZ: ``""`` if there is no zone."""
     found = value(item)
     if not isinstance(found, Temporal):
         raise ExpressionError("not a dateTime")
     return string(zone_text(found.zone))
 
 
-# ------------------------------------------------------------------ what comes from the context
+# ------------------------------------------------------------------ functions of the context
 def _draw(context: Context, row: Mapping[str, str], *parts: object) -> bytes:
     seen = sorted((name, text) for name, text in row.items() if not text.startswith(MADE))
     return hashlib.sha256(repr((context.seed, seen, parts)).encode()).digest()
@@ -225,7 +225,7 @@ CONTEXTUAL: Final[dict[str, Callable[..., Item]]] = {
 }
 INSTANT_DEPENDENT: Final = frozenset({"NOW", "RAND", "UUID", "STRUUID", TIMESTAMP})
 SEEDED: Final = frozenset({"RAND", "UUID", "STRUUID", "BNODE"})
-"""Functions that hang on all that a row binds when they are evaluated."""
+"""Functions whose value depends on all bindings of a row at the time of evaluation."""
 
 
 # ------------------------------------------------------------------ the tables
@@ -317,7 +317,7 @@ ARITIES: Final[dict[str, tuple[int, int | None]]] = {
     "BOUND": (1, 1),
     TIMESTAMP: (3, 3),
     "BNODE": (0, 1),
-    "IRI": (1, 2),  # the second is the query's base, which the parser adds
+    "IRI": (1, 2),  # the second argument is the query's base, added by the parser
     "CONCAT": (0, None),
     "STRLANGDIR": (3, 3),
     "TRIPLE": (3, 3),
@@ -325,13 +325,13 @@ ARITIES: Final[dict[str, tuple[int, int | None]]] = {
     "REGEX": (2, 3),
     "REPLACE": (3, 4),
 }
-"""The least and the greatest number of arguments (None: any) of everything that can be called."""
+"""The least and the greatest number of arguments (None: any) of every callable name."""
 
 install()
 
 
 def check_call(call: Call) -> None:
-    """QueryError if a function is unknown, or is called with a wrong number of arguments."""
+    """Raises QueryError if a function is unknown or called with a wrong number of arguments."""
     known = extension(call.function)
     bounds = ARITIES.get(call.function) if known is None else (known.least, known.most)
     if bounds is None:

@@ -1,4 +1,4 @@
-"""The grammar of a dialect: SPARQL 1.1 and what the dialect adds, as one LALR parser."""
+"""The grammar of a dialect: SPARQL 1.1 extended by the dialect's rules, as one LALR parser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lark.lexer import PatternRE, PatternStr, TerminalDef
 
 @cache
 def load(addition: str) -> Lark:
-    """The parser for SPARQL 1.1 extended by a dialect's grammar text; built once."""
+    """The parser for SPARQL 1.1 extended by a dialect's grammar text; cached."""
     text = resources.files("cqels_opt.query").joinpath("sparql.lark").read_text(encoding="utf-8")
     return Lark(
         f"{text}\n{addition}",
@@ -24,6 +24,6 @@ def load(addition: str) -> Lark:
 
 
 def _as_word(terminal: TerminalDef) -> None:
-    # Lark matches the keyword IN at the beginning of the word INSIDE too; a keyword is a whole word.
+    # Lark also matches the keyword IN at the beginning of the word INSIDE; a keyword must be a whole word.
     if isinstance(terminal.pattern, PatternStr) and terminal.pattern.value.isalpha():
         terminal.pattern = PatternRE(f"{terminal.pattern.value}(?![A-Za-z0-9_])", terminal.pattern.flags)

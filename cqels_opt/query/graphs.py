@@ -1,6 +1,6 @@
-"""``GRAPH ?g { … }``: SPARQL evaluates the group once in each named graph, and only then gives ``?g`` its value.
+"""``GRAPH ?g { … }``: SPARQL evaluates the group once per named graph and binds ``?g`` only afterwards.
 
-The group is therefore read with a fresh graph variable, which takes the place of ``?g`` wherever that makes no difference.
+The group is therefore read with a fresh graph variable, which is replaced by ``?g`` wherever that does not change the result.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from cqels_opt.query.visible import visible
 
 
 def unit(source: Source) -> Bgp:
-    """The pattern of ``{ }``: one row; in a named graph, one row if it exists."""
+    """The pattern of ``{ }``: one row; in a named graph, one row if the graph exists."""
     return Bgp((), source if graph_in(source) is not None else DefaultGraph())
 
 
 def join(left: Algebra, right: Algebra) -> Algebra:
-    """A join, without a unit that adds nothing."""
+    """A join without redundant units."""
     if isinstance(left, Bgp) and not left.patterns and _anchored(right, left.source):
         return right
     if isinstance(right, Bgp) and not right.patterns and _anchored(left, right.source):
@@ -54,7 +54,7 @@ def join(left: Algebra, right: Algebra) -> Algebra:
 
 
 def _anchored(pattern: Algebra, source: Source) -> bool:
-    """Whether each of the pattern's rows is a match in this source, so that a join with the source's unit changes nothing."""
+    """Whether each row of the pattern is a match in this source, so that a join with the source's unit changes nothing."""
     if graph_in(source) is None:
         return True
     match pattern:
@@ -75,7 +75,7 @@ def _anchored(pattern: Algebra, source: Source) -> bool:
 
 
 def over_graphs(pattern: Algebra, source: Source, inner: Variable, name: Variable) -> Algebra:
-    """The pattern of a group, read in a source with the graph variable ``inner``, as that of ``GRAPH ?name``."""
+    """The pattern of ``GRAPH ?name``, from a group that was read with the graph variable ``inner``."""
     if not _mentions(pattern, name) or _only_joins(pattern):
         return cast(Algebra, _renamed(pattern, inner, name))
     return Join(pattern, Extend(Bgp((), source), name, inner))
@@ -100,7 +100,7 @@ def _renamed(node: Any, old: Variable, new: Variable) -> Any:
 
 
 def _only_joins(pattern: Algebra) -> bool:
-    """Whether a variable bound from outside means the same as one bound after: triple patterns, joins and unions alone."""
+    """Whether binding a variable before or after evaluation is equivalent: only triple patterns, joins and unions."""
     match pattern:
         case Bgp():
             return True
@@ -111,32 +111,32 @@ def _only_joins(pattern: Algebra) -> bool:
 
 
 def minus(left: Algebra, right: Algebra, graph: Variable) -> Algebra:
-    """MINUS within a graph variable, whose value does not count as shared."""
+    """MINUS within ``GRAPH ?g``: the graph variable does not count as shared."""
     shared = (set(visible(left)) & set(visible(right))) - {graph}
     if not shared:
         return left
     return Minus(left, right, () if shared & certain(left) & certain(right) else (graph,))
 
 
-def one_group_a_graph(
+def group_per_graph(
     body: Algebra,
     source: Source,
     graph: Variable,
     made: tuple[tuple[Variable, Aggregate], ...],
     fresh: Callable[[], Variable],
 ) -> Algebra:
-    """One group of all within ``GRAPH ?g``, the source: each graph has its own, also one in which nothing matches."""
-    return a_group_for_each(Bgp((), source), (graph,), body, made, fresh)
+    """Aggregation without GROUP BY within ``GRAPH ?g``: one group per graph, also for a graph without matches."""
+    return group_per_key(Bgp((), source), (graph,), body, made, fresh)
 
 
-def a_group_for_each(
+def group_per_key(
     each: Algebra,
     keys: tuple[Variable, ...],
     body: Algebra,
     made: tuple[tuple[Variable, Aggregate], ...],
     fresh: Callable[[], Variable],
 ) -> Algebra:
-    """Aggregates over all rows of a body by keys, for each row of a pattern that binds these: also where the body has none for them."""
+    """Aggregates of a body per key: one row for each row of ``each``, which binds the keys, even if the body has none for it."""
     inner = tuple((fresh(), aggregate) for _, aggregate in made)
     rows = fresh()
     grouped = Group(body, keys, (*inner, (rows, Aggregate("COUNT", None))))
@@ -149,7 +149,7 @@ def a_group_for_each(
 
 
 def certain(pattern: Algebra) -> set[Variable]:
-    """Variables that are bound in every row."""
+    """Variables that every row binds."""
     match pattern:
         case Bgp() | Closure():
             return set(visible(pattern))

@@ -35,7 +35,7 @@ from cqels_opt.query.visible import visible
 
 
 def read_group(reading: Reading, tree: Branch, source: Source) -> Algebra:
-    """The algebra of a group, its filters applied to the whole of it."""
+    """The algebra of a group; its filters apply to the whole group."""
     pattern, filters = _parts(reading, tree, source)
     return filtered(pattern, filters)
 
@@ -47,7 +47,7 @@ def filtered(pattern: Algebra, filters: list[Expression]) -> Algebra:
 
 
 def conjunction(filters: list[Expression]) -> Expression | None:
-    """One expression for several filters."""
+    """The conjunction of filters; None without filters."""
     if len(parts := [part for condition in filters for part in operands(condition, "&&")]) <= LONG:
         parts = filters
     return chained(parts, lambda left, right: Call("&&", (left, right))) if filters else None
@@ -63,7 +63,7 @@ def _parts(reading: Reading, tree: Branch, source: Source) -> tuple[Algebra, lis
 
 
 class _Group:
-    """The pattern so far, the run of triple patterns not yet part of it, and the filters of the group."""
+    """The state of reading a group: the pattern so far, the pending triple patterns, and the filters."""
 
     def __init__(self, reading: Reading, source: Source) -> None:
         self.reading, self.source = reading, source
@@ -156,7 +156,7 @@ class _Group:
 
 
 def graph_name(reading: Reading, tree: Branch) -> Name:
-    """What stands after GRAPH: here a variable may name a window."""
+    """The name after GRAPH; here a variable may name a window."""
     return Variable(tokens(tree)[0][1:]) if tree.data == "variable" else read_iri(reading, tree)
 
 

@@ -1,4 +1,4 @@
-"""Mistakes: what a parser could not read, said in human words."""
+"""Error messages for syntax errors: what was found, what was expected, and a suggestion."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _WORDS: Final = {
     "_TO_NOW": "TO NOW",
     "$END": "the end of the query",
 }
-_SAID: Final = {
+_KEYWORDS_OF: Final = {
     "OUTPUT": ("ISTREAM", "DSTREAM", "RSTREAM"),
     "AGGREGATE": ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"),
 }
-"""The words of a terminal that stands for several."""
+"""The keywords of a terminal that matches several."""
 _UPDATES: Final = {"INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH"}
 _LOGIC: Final = {"AND": "&&", "OR": "||"}
 _SIGNS: Final = {"==": "=", "<>": "!=", "=>": ">=", "=<": "<=", "&": "&&"}
@@ -54,12 +54,12 @@ _BARE_ITEM = re.compile(
         ( [?$]\w+ | (?:[A-Z_][\w.-]*:?[\w.-]*|<[^<>\s]*>) \s* \( (?:[^(){}]|\((?:[^(){}]|\([^(){}]*\))*\))* \) ) \s* $""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""A variable or call at the end of a text, in the head of a SELECT."""
+"""A variable or a call at the end of the text, in the head of a SELECT."""
 _NAME = re.compile(r"AS\s+([?$]\w+)", re.IGNORECASE)
 
 
 def explain(unexpected: UnexpectedInput, text: str, grammar: Lark) -> tuple[str, int]:
-    """A message for what was met, and its place in the text."""
+    """The message for a syntax error and its offset in the text."""
     accepted = _accepted(unexpected) - {"KIND"}  # a window kind of another package: few readers have one
     if isinstance(unexpected, UnexpectedToken) and unexpected.token.type == "$END":
         return f"the query ends too early; expected {_listed(accepted, grammar)}", len(text.rstrip())
@@ -80,7 +80,7 @@ def explain(unexpected: UnexpectedInput, text: str, grammar: Lark) -> tuple[str,
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """``; did you mean …?`` where one of the known words is near."""
+    """``; did you mean …?`` with the most similar known word, or ``""``."""
     by_upper = {name.upper(): name for name in known}
     near = difflib.get_close_matches(word.upper(), by_upper, 1, _NEAR)
     return f"; did you mean {by_upper[near[0]]}?" if near and near[0] != word.upper() else ""
@@ -94,7 +94,7 @@ def _accepted(unexpected: UnexpectedInput) -> set[str]:
 
 
 def _spelt(name: str, grammar: Lark) -> str:
-    """A terminal as a reader knows it: its keyword, its sign in quotes, or what it stands for."""
+    """A terminal for a message: its keyword, its sign in quotes, or a description."""
     if name in _WORDS:
         return _WORDS[name]
     pattern = grammar.get_terminal(name).pattern
@@ -105,11 +105,11 @@ def _keywords(accepted: set[str], grammar: Lark) -> list[str]:
     words = [spelt for name in accepted if (spelt := _spelt(name, grammar)) == name]
     if "FUNCTION" in accepted:
         words += (name for name in ARITIES if name[0].isalpha() and " " not in name)
-    return [*words, *(word for name in accepted for word in _SAID.get(name, ()))]
+    return [*words, *(word for name in accepted for word in _KEYWORDS_OF.get(name, ()))]
 
 
 def _listed(accepted: set[str], grammar: Lark) -> str:
-    """At most six, what a reader needs first: brackets, then terms, then keywords, then operators."""
+    """At most six expected items, the most useful first: brackets, then terms, then keywords, then operators."""
     words = {_spelt(name, grammar) for name in accepted}
     if "STAR" in accepted and "SLASH" not in accepted:  # SELECT * and the like: no path, no product
         words = (words - {"an operator"}) | {"'*'"}
@@ -120,7 +120,7 @@ def _listed(accepted: set[str], grammar: Lark) -> str:
 
 
 def _known_mistake(text: str, at: int, accepted: set[str]) -> str | None:
-    """What is wrong, where the text at a place tells more than a list of what was expected."""
+    """The message for a common mistake, where the text at the position says more than a list of expected items."""
     rest = text[at:]
     word = _WORD.match(rest)
     upper = word[0].upper() if word is not None else ""

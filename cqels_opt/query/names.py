@@ -1,4 +1,4 @@
-"""Names: prefixes, BASE and the terms that a query writes, as canonical N-Triples text."""
+"""Prefixes, BASE and the terms that a query writes, as canonical N-Triples text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WELL_KNOWN: Final = {
     "prov": "http://www.w3.org/ns/prov#",
     "rspu": "http://w3id.org/rsp/rspu#",
 }
-"""Prefixes that an error message can complete; a query has to declare them all the same."""
+"""Prefixes that an error message can complete; a query must still declare them."""
 
 RDF_FIRST, RDF_REST, RDF_NIL, RDF_TYPE, RDF_REIFIES = (f"<{RDF}{name}>" for name in ("first", "rest", "nil", "type", "reifies"))
 _NUMBERS = {"INTEGER": XSD + "integer", "DECIMAL": XSD + "decimal", "DOUBLE": XSD + "double"}
@@ -37,7 +37,7 @@ class UnresolvedError(ValueError):
 
 
 class Names:
-    """The prefixes and the base that hold at a place of the prologue."""
+    """The prefixes and the base in effect at a position of the prologue."""
 
     def __init__(self) -> None:
         self.prefixes: dict[str, str] = {}
@@ -73,9 +73,9 @@ class Names:
 
 
 def resolve(base: str, reference: str) -> str:
-    """Resolve an IRI reference against a base IRI, RFC 3986 §5.2.2."""
+    """Resolves an IRI reference against a base IRI, RFC 3986 §5.2.2."""
     if _SCHEME.match(reference):
-        # Dots in an absolute IRI stay, as they do in N-Triples: otherwise the two would not be the same term.
+        # An absolute IRI keeps its dot segments, as in N-Triples: otherwise the two would be different terms.
         return reference
     scheme, authority, path, query, _ = urlsplit(base)
     body, mark, fragment = reference.partition("#")
@@ -93,7 +93,7 @@ def resolve(base: str, reference: str) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """RFC 3986 §5.2.4."""
+    """Removes dot segments, RFC 3986 §5.2.4."""
     kept: list[str] = []
     segments = path.split("/")
     for segment in segments:
@@ -108,7 +108,7 @@ def _without_dots(path: str) -> str:
 
 
 def string_value(tree: Tree[Token]) -> str:
-    """The text of a ``string`` rule, without quotation marks and escapes."""
+    """The text of a ``string`` rule, without quotation marks, unescaped."""
     token = tree.children[0]
     assert isinstance(token, Token)
     marks = 3 if token.type == "STRING_LONG" else 1
@@ -139,5 +139,5 @@ def literal_term(names: Names, tree: Tree[Token]) -> str:
 
 
 def number_term(token: Token, text: str | None = None) -> str:
-    """The canonical term of a numeric token (with other ``text``, say without its sign); its lexical form is kept."""
+    """The canonical term of a numeric token; ``text`` replaces its lexical form (for example, without the sign)."""
     return literal(str(token) if text is None else text, _NUMBERS[token.type.removeprefix("SIGNED_")])

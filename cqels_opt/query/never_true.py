@@ -1,7 +1,8 @@
-"""Conditions that can never be true, for nothing in their group binds a variable that they read.
+"""Finds conditions that can never be true because nothing in their group binds a variable that they read.
 
-A FILTER sees what its own group binds (SPARQL 1.1 §5.2.2, §18.2.2), HAVING the keys and aggregates and no name that SELECT gives. Such a
-condition is valid, and an error for every row: a query that gives no answers for ever, and says nothing.
+A FILTER reads what its own group binds (SPARQL 1.1 §5.2.2, §18.2.2); HAVING reads keys and aggregates, but no name that SELECT
+assigns. A condition that reads another variable is valid but an error for every row, so the query would never return an answer,
+without a message.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from cqels_opt.query.scope import inputs, operands
 from cqels_opt.query.visible import visible
 
 _LENIENT = ("BOUND", "COALESCE", "||")
-"""May have a value though a variable within is unbound; of ``||`` that is looked at more closely where it stands outermost."""
+"""Functions that may have a value although a variable in them is unbound; an outermost ``||`` is checked operand by operand."""
 
 _FIRST = ("IF", "IN", "NOT IN")
-"""Are errors without their first argument; whether they read the others hangs on it."""
+"""Functions that are an error without their first argument; the first argument decides whether they read the others."""
 
 
 def never_true(query: Query) -> tuple[str, ...]:
-    """A sentence for each such condition of a query's body. What stands within EXISTS is not looked at: it sees more."""
+    """One sentence per such condition in a query's body. Conditions inside EXISTS are skipped: they also read outer bindings."""
     aggregates = dict[str, Aggregate]()
     found = []
     for pattern in _patterns(query.body):
@@ -49,7 +50,7 @@ def _patterns(body: Algebra) -> Iterator[Algebra]:
 
 
 def _needed(condition: Expression) -> set[Variable]:
-    """The variables without which a condition is not true whatever else is bound: in each of its alternatives."""
+    """The variables without which the condition is never true: those that each of its alternatives needs."""
     return set.intersection(*(_read(part) for part in operands(condition, "||")))
 
 

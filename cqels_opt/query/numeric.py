@@ -1,15 +1,15 @@
-"""Numbers of SPARQL: integer < decimal < float < double, their arithmetic and their canonical forms.
+"""SPARQL's numbers: integer < decimal < float < double, their arithmetic and their canonical forms.
 
-A number is a Python value: ``int`` (xsd:integer and everything derived from it), ``Decimal``, :class:`Single` (xsd:float)
-or ``float`` (xsd:double); ``bool`` is never a number here. Choices where XSD and XPath leave room:
+A number is a Python value: ``int`` (xsd:integer and derived types), ``Decimal``, :class:`Single` (xsd:float) or ``float``
+(xsd:double); ``bool`` is never a number here. Choices where XSD and XPath leave freedom:
 
 - Integers and decimals are exact and unbounded (pyoxigraph: 64 and 128 bits, an error beyond).
-- A quotient of integers or decimals has 18 digits after the point, cut off and not rounded, as pyoxigraph has it; one below
-  1e-9 gets more of them, so that at least ten significant digits remain.
-- Zero divided by a decimal is zero; pyoxigraph has an error where the divisor has a fraction.
-- Canonical forms are XSD 1.1's: decimals without exponent and without a needless point (``"3"``, ``"2.5"``), floats and
-  doubles as mantissa and exponent with the fewest digits that read back (``"1.0E1"``, ``"INF"``, ``"-0.0E0"``).
-  pyoxigraph writes the same double as ``10``.
+- A quotient of integers or decimals has 18 digits after the point, truncated, as in pyoxigraph; a quotient below 1e-9 has more,
+  so that at least ten significant digits remain.
+- Zero divided by a decimal is zero; in pyoxigraph it is an error if the divisor has a fraction.
+- Canonical forms are XSD 1.1's: decimals without exponent and without trailing zeros (``"3"``, ``"2.5"``), floats and doubles as
+  mantissa and exponent with the fewest digits that parse back (``"1.0E1"``, ``"INF"``, ``"-0.0E0"``). pyoxigraph writes the same
+  double as ``10``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ExpressionError(Exception):
 
 
 class Single(float):
-    """An xsd:float: the value is always one that 32 bits can hold."""
+    """An xsd:float: a value that fits into 32 bits."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ class Single(float):
 Number: TypeAlias = "int | Decimal | float"
 
 EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
-"""Sums and products of decimals are never rounded; they are as long as their terms, whose digits somebody wrote."""
+"""Sums and products of decimals are never rounded; their length is bounded by the digits of the operands."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
@@ -44,7 +44,7 @@ _FRACTION_DIGITS = 18
 _SIGNIFICANT_DIGITS = 10
 
 
-# ------------------------------------------------------------------ from text
+# ------------------------------------------------------------------ parsing
 def parse_integer(lexical: str) -> int | None:
     """The integer of a lexical form of xsd:integer, of any length."""
     if not _INTEGER.fullmatch(lexical):
@@ -58,7 +58,7 @@ def parse_decimal(lexical: str) -> Decimal | None:
 
 
 def parse_double(lexical: str) -> float | None:
-    """The double of a lexical form of xsd:double, ``INF`` and ``NaN`` among them."""
+    """The double of a lexical form of xsd:double, including ``INF`` and ``NaN``."""
     if lexical in _SPECIAL:
         return _SPECIAL[lexical]
     return float(lexical) if _DOUBLE.fullmatch(lexical) else None
@@ -71,7 +71,7 @@ def parse_single(lexical: str) -> Single | None:
 
 
 def single(value: float) -> Single:
-    """A double rounded to 32 bits; too large becomes infinite."""
+    """A double rounded to 32 bits; infinite if too large."""
     try:
         return Single(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
@@ -79,14 +79,14 @@ def single(value: float) -> Single:
 
 
 def double(value: Number) -> float:
-    """A number as a double; an integer too large becomes infinite."""
+    """A number as a double; infinite if an integer is too large."""
     try:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
 
 
-# ------------------------------------------------------------------ to text
+# ------------------------------------------------------------------ formatting
 def integer_text(value: int) -> str:
     """The canonical form of an integer, of any length."""
     return str(value) if value.bit_length() < 12_000 else format(Decimal(value), "f")
@@ -113,7 +113,7 @@ def double_text(value: float) -> str:
 
 
 def plain_text(value: float) -> str:
-    """A double or float as XPath casts it to a string: plain between 1e-6 and 1e6, else canonical."""
+    """A double or float as XPath casts it to a string: without exponent between 1e-6 and 1e6, else canonical."""
     if value == 0:
         return "-0" if math.copysign(1, value) < 0 else "0"
     return decimal_text(Decimal(_shortest(value))) if 1e-6 <= abs(value) < 1e6 else double_text(value)
@@ -127,7 +127,7 @@ def _shortest(value: float) -> str:
 
 # ------------------------------------------------------------------ arithmetic
 def promote(a: Number, b: Number) -> tuple[Number, Number]:
-    """Both numbers in the wider type of the two."""
+    """Both numbers, converted to the wider of their types."""
     if isinstance(a, float) or isinstance(b, float):
         if (isinstance(a, float) and not isinstance(a, Single)) or (isinstance(b, float) and not isinstance(b, Single)):
             return double(a), double(b)
@@ -159,7 +159,7 @@ def multiply(a: Number, b: Number) -> Number:
 
 
 def divide(a: Number, b: Number) -> Number:
-    """``a / b``: of integers a decimal; by an exact zero an error, by 0.0E0 infinite or NaN."""
+    """``a / b``: for integers a decimal; division by an exact zero is an error, by 0.0E0 infinite or NaN."""
     x, y = promote(a, b)
     if isinstance(x, float):
         return _like(x, _float_quotient(x, double(y)))
@@ -169,7 +169,7 @@ def divide(a: Number, b: Number) -> Number:
 
 
 def quotient(a: Decimal, b: Decimal) -> Decimal:
-    """An exact quotient cut off after 18 digits behind the point, or later where it is tiny."""
+    """An exact quotient truncated to 18 digits after the point, or more for a tiny value."""
     if not a:
         return Decimal(0)
     shift = max(_FRACTION_DIGITS, _SIGNIFICANT_DIGITS - 1 + b.adjusted() - a.adjusted() + 1)
@@ -204,7 +204,7 @@ def absolute(a: Number) -> Number:
 
 
 def rounded(a: Number) -> Number:
-    """ROUND: to the nearest integer, halves upwards."""
+    """ROUND: to the nearest integer, halves up."""
     if isinstance(a, Decimal):
         below = floor(a)
         assert isinstance(below, Decimal)
@@ -235,7 +235,7 @@ def nearest_decimal(a: float) -> Decimal:
 
 
 def binary_units(a: float) -> int:
-    """A finite double as a whole multiple of 2**-1074, the smallest double: exact, and exact to add."""
+    """A finite double as an integer multiple of 2**-1074, the smallest double: exact, and exact to add."""
     numerator, denominator = a.as_integer_ratio()
     return numerator * (_UNITS // denominator)
 
@@ -244,7 +244,7 @@ _UNITS = 2**1074
 
 
 def exact_ratio(units: int, rest: Decimal, count: int = 1) -> float:
-    """``(units * 2**-1074 + rest) / count``, rounded once; too large becomes infinite."""
+    """``(units * 2**-1074 + rest) / count``, rounded once; infinite if too large."""
     numerator, denominator = rest.as_integer_ratio()
     top, bottom = units * denominator + numerator * _UNITS, _UNITS * denominator * count
     try:

@@ -1,7 +1,7 @@
-"""A query without its constants: queries with one outline differ in constants only (CQELS report §6.2, its Q1' to Q4').
+"""A query without its constants: queries with the same outline differ only in constants (CQELS report §6.2, its Q1' to Q4').
 
-Taken out are subjects and objects of triple patterns, and constants in FILTER and BIND. What else is constant, predicates, graphs,
-windows, numbers of LIMIT, belongs to the outline.
+Replaced are subjects and objects of triple patterns and constants in FILTER and BIND. All other constants (predicates, graphs,
+windows, LIMIT) belong to the outline.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from cqels_opt.query import algebra as a
 from cqels_opt.query.functions import SEEDED
 
 HOLE = ".hole"
-"""Begins the name of the variable that stands for a constant which was taken out."""
+"""The prefix of the variables that replace constants."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A query whose constants are holes, numbered in the order in which the query has them; ``values`` are what was in them."""
+    """A query whose constants are replaced by holes, numbered in query order; ``values`` are the constants."""
 
     query: a.Query
     values: tuple[a.Term, ...] = field(compare=False)
 
 
 def outline(query: a.Query) -> Outline | None:
-    """The outline of a query; None of one that has to be on its own.
+    """The outline of a query; None for a query that cannot share a template.
 
-    Those are CONSTRUCT, ASK and DESCRIBE, and queries that call RAND() or its like (they hang on the text) or C-SPARQL's timestamp(), whose
-    arguments are patterns. The name that a SELECT registers does not matter: it makes no stream.
+    Those are CONSTRUCT, ASK and DESCRIBE, and queries that call RAND() and the like (their values depend on the text) or
+    C-SPARQL's timestamp(), whose arguments are patterns. The name that a SELECT registers is ignored: a SELECT produces no
+    stream.
     """
     if query.form is not None or _calls(query.body, SEEDED | {a.TIMESTAMP}):
         return None
@@ -39,19 +40,19 @@ def outline(query: a.Query) -> Outline | None:
 
 
 def filled(query: a.Query, nodes: Sequence[a.Name]) -> a.Algebra:
-    """The body of an outline with these terms, or variables, in its holes."""
+    """The body of an outline with these terms or variables in its holes."""
     return _Constants(lambda hole: nodes[int(hole.removeprefix(HOLE))], holes=True).algebra(query.body)
 
 
 class _Constants:
-    """Puts something else where constants, or holes, are."""
+    """Replaces the constants, or the holes, of an algebra tree."""
 
     def __init__(self, put: Callable[[str], a.Name], holes: bool = False) -> None:
         self._put, self._holes = put, holes
         self.values: list[a.Term] = []
 
     def node(self, node: a.Node) -> a.Node:
-        """A subject or object. Triple terms with variables are left as they are."""
+        """A subject or object. Triple terms with variables stay unchanged."""
         return node if isinstance(node, a.TripleTerm) else self._name(node)
 
     def _name(self, node: a.Name) -> a.Name:
@@ -81,7 +82,7 @@ class _Constants:
         return expression
 
     def algebra(self, node: a.Algebra) -> a.Algebra:
-        """A pattern. Paths and inline data are left as they are."""
+        """A pattern. Paths and inline data stay unchanged."""
         match node:
             case a.Bgp(patterns, source):
                 return a.Bgp(tuple(a.TriplePattern(self.node(t.s), t.p, self.node(t.o)) for t in patterns), source)
@@ -104,7 +105,7 @@ class _Constants:
 
 
 def _calls(node: object, functions: frozenset[str]) -> bool:
-    """Whether one of some functions is called anywhere."""
+    """Whether a node contains a call of one of the functions."""
     if isinstance(node, a.Call) and node.function in functions:
         return True
     if isinstance(node, tuple):

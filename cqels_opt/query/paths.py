@@ -1,7 +1,7 @@
 """Property paths: from their syntax to the algebra (SPARQL 1.1 §18.2.2.3, §18.2.2.4 and §18.4).
 
-What has a fixed length becomes patterns that meet in variables nobody can name: ``/`` a join, ``|`` a UNION, ``^`` swaps the ends, and
-``!(…)`` is a pattern whose predicate is filtered. ``*``, ``+`` and ``?`` are a :class:`~cqels_opt.query.algebra.Closure` of their step.
+Paths of fixed length become patterns over fresh variables: ``/`` is a join, ``|`` a UNION, ``^`` swaps the ends, and ``!(…)`` is
+a pattern with a filter on the predicate. ``*``, ``+`` and ``?`` become a :class:`~cqels_opt.query.algebra.Closure` of their step.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cqels_opt.query.visible import visible
 
 
 def read_path(reading: Reading, path: Branch, start: Node, end: Node, source: Source) -> list[TriplePattern | Algebra]:
-    """The patterns of ``start path end``, to be joined."""
+    """The patterns whose join is ``start path end``."""
     match path.data:
         case "variable":
             return [TriplePattern(start, reading.variable(path), end)]
@@ -46,7 +46,7 @@ def read_path(reading: Reading, path: Branch, start: Node, end: Node, source: So
             return read_path(reading, branches(path)[0], end, start, source)
         case "path_sequence":
             first, second = branches(path)
-            middle = _between(reading)
+            middle = _fresh(reading)
             return [*read_path(reading, first, start, middle, source), *read_path(reading, second, middle, end, source)]
         case "path_alternative":
             ways = [together(read_path(reading, part, start, end, source), source) for part in _alternatives(path)]
@@ -58,7 +58,7 @@ def read_path(reading: Reading, path: Branch, start: Node, end: Node, source: So
 
 
 def together(found: Sequence[TriplePattern | Algebra], source: Source) -> Algebra:
-    """The join of patterns, their triple patterns as one basic graph pattern."""
+    """The join of patterns; their triple patterns form one basic graph pattern."""
     triples = tuple(part for part in found if isinstance(part, TriplePattern))
     whole: Algebra = Bgp(triples, source) if triples else unit(source)
     for part in found:
@@ -68,7 +68,7 @@ def together(found: Sequence[TriplePattern | Algebra], source: Source) -> Algebr
 
 
 def _alternatives(path: Branch) -> list[Branch]:
-    """``a | b | c``, which leans to the left and may be long."""
+    """The operands of ``a | b | c``, a left-deep chain that may be long."""
     found: list[Branch] = []
     while path.data == "path_alternative":
         path, last = branches(path)
@@ -76,13 +76,13 @@ def _alternatives(path: Branch) -> list[Branch]:
     return [path, *reversed(found)]
 
 
-def _between(reading: Reading) -> Variable:
-    """A variable that is no one's, like a blank node's."""
+def _fresh(reading: Reading) -> Variable:
+    """A fresh variable that a query cannot name, like a blank node."""
     return Variable(f"_:.{reading.number('blank')}")
 
 
 def _predicate(reading: Reading, tree: Branch) -> str:
-    """An IRI or ``a``, by itself or within the part of a negated set."""
+    """An IRI or ``a``, alone or as a member of a negated set."""
     inside = branches(tree)
     if tree.data == "iri":
         return read_iri(reading, tree)
@@ -90,19 +90,19 @@ def _predicate(reading: Reading, tree: Branch) -> str:
 
 
 def _negated(reading: Reading, path: Branch, start: Node, end: Node, source: Source) -> Algebra:
-    """``!(…)``: forward past the plain members, and backward past the inverse ones, where there are any."""
+    """``!(…)``: forward over the plain members and backward over the inverse members, if any."""
     plain = [_predicate(reading, part) for part in branches(path) if part.data == "path_one"]
     inverse = [_predicate(reading, part) for part in branches(path) if part.data == "path_one_inverse"]
     parts = []
     if plain or not inverse:
-        parts.append(_past(reading, plain, start, end, source))
+        parts.append(_predicate_not_in(reading, plain, start, end, source))
     if inverse:
-        parts.append(_past(reading, inverse, end, start, source))
+        parts.append(_predicate_not_in(reading, inverse, end, start, source))
     return reduce(Union, parts)
 
 
-def _past(reading: Reading, predicates: Sequence[str], start: Node, end: Node, source: Source) -> Algebra:
-    predicate = _between(reading)
+def _predicate_not_in(reading: Reading, predicates: Sequence[str], start: Node, end: Node, source: Source) -> Algebra:
+    predicate = _fresh(reading)
     pattern = Bgp((TriplePattern(start, predicate, end),), source)
     if not predicates:
         return pattern
@@ -111,13 +111,13 @@ def _past(reading: Reading, predicates: Sequence[str], start: Node, end: Node, s
 
 def _repeated(reading: Reading, path: Branch, start: Node, end: Node, source: Source) -> Algebra:
     if isinstance(start, TripleTerm):
-        whole = _between(reading)
+        whole = _fresh(reading)
         return taken_apart(reading, _repeated(reading, path, whole, end, source), whole, start)
     if isinstance(end, TripleTerm):
-        whole = _between(reading)
+        whole = _fresh(reading)
         return taken_apart(reading, _repeated(reading, path, start, whole, source), whole, end)
     sign = tokens(path)[-1].type
-    here, there = _between(reading), _between(reading)
+    here, there = _fresh(reading), _fresh(reading)
     step = together(read_path(reading, branches(path)[0], here, there, source), source)
     nodes = None
     if sign != "PLUS":
@@ -127,12 +127,12 @@ def _repeated(reading: Reading, path: Branch, start: Node, end: Node, source: So
 
 
 def taken_apart(reading: Reading, pattern: Algebra, whole: Variable, term: TripleTerm) -> Algebra:
-    """The rows of a pattern in which a variable is a triple term of this form, with the values of the variables in it."""
+    """The rows in which a variable is a triple term of this form, with the variables of the form bound."""
     found: Algebra = Filter(pattern, Call("ISTRIPLE", (whole,)))
     for name, part in (("SUBJECT", term.s), ("PREDICATE", term.p), ("OBJECT", term.o)):
         value = Call(name, (whole,))
         if isinstance(part, TripleTerm):
-            inner = _between(reading)
+            inner = _fresh(reading)
             found = taken_apart(reading, Extend(found, inner, value), inner, part)
         elif isinstance(part, Variable) and part not in visible(found):
             found = Extend(found, part, value)
@@ -143,7 +143,7 @@ def taken_apart(reading: Reading, pattern: Algebra, whole: Variable, term: Tripl
 
 def _nodes(reading: Reading, node: Variable, source: Source) -> Algebra:
     """All subjects and objects of the active graph."""
-    predicate, other = _between(reading), _between(reading)
+    predicate, other = _fresh(reading), _fresh(reading)
     ways = [TriplePattern(node, predicate, other), TriplePattern(other, predicate, node)]
     found = Union(Bgp((ways[0],), source), Bgp((ways[1],), source))
     graph = graph_in(source)

@@ -1,4 +1,7 @@
-"""The state of one ``parse`` (:class:`Reading`), and what a query language adds to SPARQL 1.1 (:class:`Dialect`)."""
+"""The state while the tree of one query is read: its dialect, names, windows and position in the text.
+
+A :class:`Dialect` describes how a query language differs from SPARQL 1.1; a :class:`Reading` is the state of one ``parse``.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ class Dialect:
 
 @dataclass(slots=True)
 class Scope:
-    """Where an expression stands: the source of its EXISTS patterns, its clause, and what it may put its aggregates into."""
+    """The context of an expression: the source of its EXISTS patterns, its clause, and the collector of its aggregates."""
 
     source: Source
     clause: str
@@ -76,14 +79,14 @@ class Scope:
 
 @dataclass(slots=True)
 class Aggregates:
-    """The aggregates that the expressions of one SELECT ask for, each with its variable."""
+    """The aggregates in the expressions of one SELECT, each with its variable."""
 
     fresh: Callable[[], Variable]
     found: dict[Aggregate, Variable] = field(default_factory=dict)
 
 
 class Reading:
-    """The state of reading one query. ``read_group`` and ``read_select`` are given to it, as patterns nest in expressions."""
+    """The state of reading one query. ``read_group`` and ``read_select`` are parameters because expressions contain patterns."""
 
     def __init__(
         self,
@@ -110,29 +113,29 @@ class Reading:
 
     # ---------------------------------------------------------------- errors
     def fail(self, at: Branch | Token, message: str) -> NoReturn:
-        """Raise a QueryError at a place of the tree."""
+        """Raises a QueryError at a position of the tree."""
         start = at.start_pos if isinstance(at, Token) else 0 if at.meta.empty else at.meta.start_pos
         line, column = line_and_column(self.text, start or 0)
         raise QueryError(message, self.text, line, column, self.file)
 
     def whole(self, token: Token) -> int:
-        """The number of a token INTEGER, which is to fit into 64 bits."""
+        """The number of an INTEGER token; an error above 18 digits, which may not fit into 64 bits."""
         if len(token) > 18:
             self.fail(token, "this number is too large")
         return int(token)
 
     # ---------------------------------------------------------------- fresh names
     def number(self, kind: Literal["agg", "key", "graph", "blank", "run"]) -> int:
-        """The next number for names of a kind."""
+        """The next number for fresh names of a kind."""
         return next(self._numbers[kind])
 
     def fresh(self, kind: Literal["agg", "key", "graph"]) -> Variable:
-        """A variable that no query can write."""
+        """A fresh variable that no query can write."""
         return Variable(f".{kind}{self.number(kind)}")
 
     # ---------------------------------------------------------------- variables and windows
     def variable(self, tree: Branch) -> Variable:
-        """A variable that takes values; the name of a window does not."""
+        """A variable that can have a value; an error for the name of a window."""
         token = tree.children[0]
         assert isinstance(token, Token)
         variable = Variable(token[1:])
@@ -141,7 +144,7 @@ class Reading:
         return variable
 
     def declare(self, window: Window, known_as: Name | None, at: Branch | Token, start: int, end: int) -> None:
-        """Add a window, known in the body as ``known_as``, whose declaration is the text ``[start, end)``."""
+        """Adds a window, named ``known_as`` in the body, whose declaration is the text ``[start, end)``."""
         if window.name in self.windows:
             self.fail(at, f"the window {window.name} is declared twice")
         self.windows[window.name] = window
@@ -150,14 +153,14 @@ class Reading:
         self.clauses.append(WindowClause(window.name, start, end))
 
     def free_window_name(self, iri: str) -> str:
-        """The local name of a stream, numbered from the second window on; ``s1``, ``s2`` … where an IRI has none."""
+        """The local name of a stream, numbered from the second window onwards; ``s1``, ``s2`` … if the IRI has none."""
         found = re.search(r"([A-Za-z_]\w*)\W*>$", iri)
         stem = found[1] if found else "s"
         names = ([stem] if found else []) + [f"{stem}{n}" for n in range(2 if found else 1, len(self.windows) + 3)]
         return next(name for name in names if name not in self.windows)
 
     def graph(self, name: Name) -> Source:
-        """What ``GRAPH name`` is matched in: a window of that name, else the static named graphs."""
+        """The source of ``GRAPH name``: the window of that name, else the static named graphs."""
         return InWindow(self.window_of[name]) if name in self.window_of else NamedGraph(name)
 
     def source(self, tree: Branch) -> str:
@@ -167,7 +170,7 @@ class Reading:
 
 
 def line_and_column(text: str, at: int) -> tuple[int, int]:
-    """Where a character of a text stands, counting from 1."""
+    """The line and column of a character, counted from 1."""
     return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
@@ -187,5 +190,5 @@ def tokens(tree: Branch) -> list[Token]:
 
 
 def only(tree: Branch, *rules: str) -> Branch | None:
-    """The first child of one of these rules, if there is one."""
+    """The first child of one of these rules, or None."""
     return next((child for child in branches(tree) if child.data in rules), None)

@@ -1,11 +1,11 @@
-r"""XPath regular expressions (REGEX, REPLACE): what does a pattern with its flags mean?
+r"""XPath regular expressions (REGEX, REPLACE), translated to RE2 or to the backtracking matcher.
 
-Patterns run on RE2, whose time is linear in the length of the text. What RE2 lacks (references to groups, counts above 1,000, ``\b``)
-runs on :mod:`cqels_opt.query.backtracking`, which fails a call that takes too many steps.
+Patterns run on RE2, whose time is linear in the length of the text. Patterns that RE2 does not support (back-references, counts
+above 1,000, ``\b``) run on :mod:`cqels_opt.query.backtracking`, which limits the steps of a call.
 
-Translated: ``$`` (the end only, never before a last newline), ``\p{Lu}`` and ``\P{…}`` (general categories), ``\i`` and ``\c``,
-class subtraction ``[a-z-[aeiou]]``, the flags ``s m i x q``. ``\w`` is Python's (letters, digits, underscore), as other engines
-have it; XPath's also has symbols and has no underscore. ``(?`` other than ``(?:`` is an error.
+Translated: ``$`` (only the end, never before a last newline), ``\p{Lu}`` and ``\P{…}`` (general categories), ``\i`` and ``\c``,
+class subtraction ``[a-z-[aeiou]]``, the flags ``s m i x q``. ``\w`` is Python's (letters, digits, underscore), as in other
+engines; XPath's also has symbols and no underscore. ``(?`` other than ``(?:`` is an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _REPLACEMENT = re.compile(r"\\([\\$])|\$([0-9]+)|([\\$])")
 _DIGITS = frozenset("0123456789")
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??")
 
-# Classes that RE2 has for ASCII only: as Python's, outside and inside a class (there W and S have no such form).
+# RE2 supports these classes for ASCII only; here they match what Python's match, outside and inside a class (W and S cannot be
+# inside).
 _SPACE = r"\t-\r\x1c-\x1f\x{85}\p{Z}"
 _OUTSIDE = {
     "d": r"\p{Nd}",
@@ -48,18 +49,18 @@ _INSIDE = {"d": r"\p{Nd}", "D": r"\P{Nd}", "w": r"\p{L}\p{N}_", "s": _SPACE}
 
 
 class Match(Protocol):
-    """A match: the text of each group, None where it did not take part; 0 is the whole."""
+    """A match: the text of each group, None for a group without a match; group 0 is the whole match."""
 
     def __getitem__(self, group: int, /) -> str | None:
         """The text of a group."""
 
 
 class Pattern(Protocol):
-    """A pattern ready to search with."""
+    """A compiled pattern."""
 
     @property
     def groups(self) -> int:
-        """How many groups it has."""
+        """The number of groups."""
 
     def search(self, text: str) -> Match | None:
         """The first match."""
@@ -70,7 +71,7 @@ class Pattern(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LinearMatch:
-    """A match of RE2, whose texts are UTF-8."""
+    """A match of RE2, which works on UTF-8."""
 
     found: Any
 
@@ -81,7 +82,7 @@ class LinearMatch:
 
 @dataclass(frozen=True, slots=True)
 class LinearPattern:
-    """A pattern of RE2."""
+    """A pattern compiled by RE2."""
 
     compiled: Any
 
@@ -110,7 +111,7 @@ def _utf8(text: str) -> bytes:
 
 @lru_cache(maxsize=1024)
 def compile_pattern(pattern: str, flags: str) -> Pattern:
-    """A pattern ready to search with, or ExpressionError."""
+    """The compiled pattern; raises ExpressionError."""
     if set(flags) - set(_FLAGS):
         raise ExpressionError(f"unknown flag in {flags!r}")
     options = re.NOFLAG
@@ -125,7 +126,7 @@ def compile_pattern(pattern: str, flags: str) -> Pattern:
 
 
 def _linear(tokens: list[Token], options: re.RegexFlag) -> LinearPattern | None:
-    """The pattern for RE2, if that can have it."""
+    """The pattern for RE2, or None if RE2 does not support it."""
     parts = []
     for token in tokens:
         part = token.re2 if token.re2 is not None else _scanned(token.python, options) if token.is_class else None
@@ -178,7 +179,7 @@ def _template(replacement: str, groups: int) -> Callable[[Match], str]:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of a pattern in Python's syntax and in RE2's. None: RE2 has no such thing, or only as a class with all its characters."""
+    """A piece of a pattern in Python's syntax and in RE2's (None: RE2 does not support it, or only as a list of characters)."""
 
     python: str
     re2: str | None
@@ -191,7 +192,7 @@ def _plain(character: str) -> Token:
 
 
 class _Translator:
-    """A pass over one pattern, from left to right."""
+    """One left-to-right pass over a pattern."""
 
     def __init__(self, pattern: str, flags: str) -> None:
         self.pattern, self.at = pattern, 0
@@ -258,7 +259,7 @@ class _Translator:
         return Token("(?:", "(?:")
 
     def _reference(self, digits: str) -> Token:
-        """A reference to a group, with as many digits as there are groups for."""
+        """A reference to a group; takes as many digits as form the number of an existing group."""
         if digits == "0":
             raise ExpressionError("unknown escape \\0")
         while self._peek() in _DIGITS and int(digits + self._peek()) <= self.groups:
@@ -304,19 +305,19 @@ class _Translator:
 
 
 def _ranged(ranges: str, inside: bool) -> Token:
-    """Ranges of characters as a class, or as a part of one."""
+    """Character ranges as a class, or as a part of one."""
     body = ranges if inside else f"[{ranges}]"
     return Token(body, re.sub(r"\\U([0-9a-f]{8})", r"\\x{\1}", body))
 
 
 @lru_cache(maxsize=64)
 def _scanned(one: str, options: re.RegexFlag) -> str:
-    """A class for RE2 with all characters that a class of Python's syntax has."""
+    """A class for RE2 that lists all characters of a class in Python's syntax."""
     return f"[{_hexadecimal(_ranges(re.compile(one, options).match))}]"
 
 
 def _ranges(has: Callable[[str], object]) -> list[tuple[int, int]]:
-    """The stretches of characters that something has."""
+    """The ranges of characters for which a predicate is true."""
     found, start = [], -1
     for code in range(sys.maxunicode + 2):
         inside = code <= sys.maxunicode and bool(has(chr(code)))

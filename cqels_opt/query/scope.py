@@ -1,4 +1,4 @@
-"""What an expression reads: its variables, and whether its value depends on the instant."""
+"""The variables that an expression reads, and whether its value depends on the instant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from cqels_opt.query.functions import INSTANT_DEPENDENT, SEEDED
 
 
 def variables(expression: Expression) -> frozenset[str]:
-    """The names of the variables that an expression reads, those of EXISTS patterns included (not what a sub-select hides)."""
+    """The names of the variables that an expression reads, including those of EXISTS patterns that no sub-select hides."""
     found: set[str] = set()
     for part in _parts(expression):
         if isinstance(part, Variable):
@@ -40,7 +40,7 @@ def variables(expression: Expression) -> frozenset[str]:
 
 
 def uses_now(expression: Expression) -> bool:
-    """Whether the value can differ from instant to instant for the same row: NOW(), RAND(), UUID() or STRUUID() occur."""
+    """Whether the value for a row can change between instants: the expression calls NOW(), RAND(), UUID() or STRUUID()."""
     return any(
         _pattern_uses_now(part.pattern) if isinstance(part, Exists) else part.function in INSTANT_DEPENDENT
         for part in _parts(expression)
@@ -49,12 +49,12 @@ def uses_now(expression: Expression) -> bool:
 
 
 def seeded(expression: Expression) -> bool:
-    """Whether a function is called that hangs on all that a row binds: what calls it stays where it was written."""
+    """Whether the expression calls a function that depends on all bindings of a row; such an expression must not be moved."""
     return any(isinstance(part, Call) and part.function in SEEDED for part in _parts(expression))
 
 
 def _parts(expression: Expression) -> Iterator[Expression]:
-    """The expression and all within it, EXISTS unopened; without recursion, for chains of operators may be long."""
+    """The expression and all its parts, without those inside EXISTS; no recursion, because chains of operators may be long."""
     waiting = [expression]
     while waiting:
         part = waiting.pop()
@@ -64,7 +64,7 @@ def _parts(expression: Expression) -> Iterator[Expression]:
 
 
 def operands(condition: Expression, operator: str) -> list[Expression]:
-    """What an operator joins, from left to right, however it is nested: of ``&&`` what each row must pass. Without recursion, as above."""
+    """The operands of an operator from left to right, however nested; for ``&&``, the conjuncts. Without recursion, as above."""
     found, waiting = list[Expression](), [condition]
     while waiting:
         part = waiting.pop()
@@ -80,7 +80,7 @@ def _pattern_uses_now(pattern: Algebra) -> bool:
 
 
 def visible(pattern: Algebra) -> frozenset[str]:
-    """The variables of a pattern that a mapping from outside can bind: all but those hidden in a sub-select, and blank nodes."""
+    """The variables of a pattern that an outer mapping can bind: all except blank nodes and those hidden in a sub-select."""
     if isinstance(pattern, Project):
         return frozenset(v.name for v in pattern.variables)
     own: set[str] = set()
@@ -102,7 +102,7 @@ def visible(pattern: Algebra) -> frozenset[str]:
 
 
 def inputs(pattern: Algebra) -> tuple[Algebra, ...]:
-    """The patterns that a pattern is made of, left before right; what stands within EXISTS is none of them."""
+    """The input patterns of a pattern, left before right, without those inside EXISTS."""
     if isinstance(pattern, (Bgp, Values)):
         return ()
     if isinstance(pattern, Closure):

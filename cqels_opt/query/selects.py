@@ -18,7 +18,7 @@ from cqels_opt.query.algebra import (
     graph_in,
 )
 from cqels_opt.query.formulas import read_expression, used
-from cqels_opt.query.graphs import join, one_group_a_graph, unit
+from cqels_opt.query.graphs import group_per_graph, join, unit
 from cqels_opt.query.groups import filtered, read_group, read_values
 from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, tokens
 from cqels_opt.query.visible import nameable, visible
@@ -26,7 +26,7 @@ from cqels_opt.query.visible import nameable, visible
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A column: a variable, with an expression where it is written ``(expression AS ?v)``."""
+    """A column: a variable, and its expression if it is written ``(expression AS ?v)``."""
 
     tree: Branch
     variable: Variable
@@ -36,7 +36,7 @@ class _Item:
 def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
     """The algebra of a query or ``sub_select``; its outermost Project names the variables of an answer.
 
-    Of a query that is no SELECT, which names none, they are all that its solutions can bind.
+    For a query that is not a SELECT, these are all variables that its solutions can bind.
     """
     where, modifiers = only(tree, "where_clause", "where_template"), _child(tree, "modifiers")
     head = only(tree, "select_clause")
@@ -58,7 +58,7 @@ def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
     star = head is None or bool(tokens(head))
     grouped = group_clause is not None or having is not None or bool(aggregates.found)
     in_scope = set(visible(body))
-    # Within GRAPH ?g a sub-select is evaluated in each graph by itself: the graph is part of its groups and rows.
+    # Within GRAPH ?g a sub-select is evaluated separately in each graph: the graph is part of its groups and rows.
     named = graph_in(source)
     graph = (named,) if isinstance(named, Variable) else ()
     if grouped:
@@ -68,7 +68,7 @@ def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
         in_scope = set(keys)
         made = tuple((variable, aggregate) for aggregate, variable in aggregates.found.items())
         if graph and group_clause is None:
-            body = one_group_a_graph(body, source, graph[0], made, lambda: reading.fresh("agg"))
+            body = group_per_graph(body, source, graph[0], made, lambda: reading.fresh("agg"))
         else:
             body = Group(body, (*keys, *graph), made, implicit=group_clause is None)
     _check_names(reading, items, in_scope)

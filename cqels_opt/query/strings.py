@@ -44,14 +44,14 @@ def lcase(item: Item) -> Item:
 
 
 def concat(*items: Item) -> Item:
-    """CONCAT: keeps a language tag that all arguments have."""
+    """CONCAT: keeps the language tag if all arguments have the same."""
     pieces = [text(item) for item in items]
     languages = {piece.language for piece in pieces}
     return string("".join(piece.lexical for piece in pieces), languages.pop() if len(languages) == 1 else "")
 
 
 def compatible(a: Item, b: Item) -> tuple[Text, Text]:
-    """Two strings whose languages go together (§17.4.3.1.2): the second has none, or the first's."""
+    """Two strings with compatible languages (§17.4.3.1.2): the second has no language, or the first's."""
     x, y = text(a), text(b)
     if y.language and y.language != x.language:
         raise ExpressionError("strings of different languages")
@@ -77,21 +77,21 @@ def contains(a: Item, b: Item) -> Item:
 
 
 def strbefore(a: Item, b: Item) -> Item:
-    """STRBEFORE: ``""`` without language where the second does not occur."""
+    """STRBEFORE: ``""`` without language if the second string does not occur."""
     x, y = compatible(a, b)
     at = x.lexical.find(y.lexical)
     return string("") if at < 0 else string(x.lexical[:at], x.language)
 
 
 def strafter(a: Item, b: Item) -> Item:
-    """STRAFTER: ``""`` without language where the second does not occur."""
+    """STRAFTER: ``""`` without language if the second string does not occur."""
     x, y = compatible(a, b)
     at = x.lexical.find(y.lexical)
     return string("") if at < 0 else string(x.lexical[at + len(y.lexical) :], x.language)
 
 
 def encode_for_uri(item: Item) -> Item:
-    """ENCODE_FOR_URI: everything but RFC 3986's unreserved characters is percent-encoded."""
+    """ENCODE_FOR_URI: percent-encodes all characters except RFC 3986's unreserved ones."""
     return string(quote(text(item).lexical, safe=""))
 
 

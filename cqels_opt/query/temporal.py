@@ -1,7 +1,7 @@
-"""Dates and times of XSD as values: parsed, compared on the UTC time line, written canonically.
+"""XSD dates and times as values: parsing, comparison on the UTC time line, canonical form.
 
-A time without a zone is UTC (SEMANTICS §6), so every two dateTimes can be compared; pyoxigraph gives an error where the
-missing zone could change the answer. Years may have more than four digits or be negative, and ``24:00:00`` is the next midnight.
+A time without a zone is UTC (SEMANTICS §6), so any two dateTimes are comparable; pyoxigraph gives an error where the missing zone
+could change the answer. Years may have more than four digits or be negative, and ``24:00:00`` is the next midnight.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SECONDS_A_DAY = 86_400
 class Temporal:
     """A dateTime, date or time (``kind``): its fields as written, and ``instant``, its UTC seconds since the epoch.
 
-    ``zone`` is in minutes, None if none is written. A time lies on the epoch's day; a date begins at its midnight.
+    ``zone`` is in minutes, None if the text has none. A time is on the day of the epoch; a date begins at its midnight.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Temporal:
 
 
 def parse_temporal(kind: str, lexical: str) -> Temporal | None:
-    """The value of a lexical form of xsd:dateTime, xsd:date or xsd:time; None if it has none."""
+    """The value of a lexical form of xsd:dateTime, xsd:date or xsd:time; None if the form is invalid."""
     match = _FORMS[kind].fullmatch(lexical)
     if match is None:
         return None
@@ -68,20 +68,20 @@ def parse_temporal(kind: str, lexical: str) -> Temporal | None:
 
 
 def temporal(kind: str, date: tuple[int, int, int], time: tuple[int, int, Decimal], zone: int | None) -> Temporal:
-    """A value of its fields, which are valid."""
+    """The value of valid fields."""
     whole = day_number(*date) * _SECONDS_A_DAY + (time[0] * 60 + time[1] - (zone or 0)) * 60
     return Temporal(kind, *date, *time, zone, EXACT.add(Decimal(whole), time[2]))
 
 
 def from_milliseconds(now: int) -> Temporal:
-    """The UTC dateTime of an instant of the time line."""
+    """The UTC dateTime of an instant (ms)."""
     days, rest = divmod(now, _SECONDS_A_DAY * 1000)
     minutes, millis = divmod(rest, 60_000)
     return temporal("dateTime", civil(days), (minutes // 60, minutes % 60, Decimal(millis).scaleb(-3)), 0)
 
 
 def convert(value: Temporal, kind: str) -> Temporal | None:
-    """A cast between the kinds: a date is its midnight; a dateTime has a date and a time."""
+    """A cast between kinds: a date to its midnight, a dateTime to its date or its time; None if there is no such cast."""
     if kind == value.kind:
         return value
     if kind == "dateTime" and value.kind == "date":
@@ -94,14 +94,14 @@ def convert(value: Temporal, kind: str) -> Temporal | None:
 
 
 def zone_text(zone: int | None) -> str:
-    """``Z``, ``-05:30``, or nothing: what TZ returns."""
+    """``Z``, ``-05:30``, or ``""``: the result of TZ."""
     if zone is None:
         return ""
     return f"{'-' if zone < 0 else '+'}{abs(zone) // 60:02}:{abs(zone) % 60:02}" if zone else "Z"
 
 
 def zone_duration(zone: int) -> str:
-    """A zone as the dayTimeDuration that TIMEZONE returns: ``PT0S``, ``-PT5H30M``."""
+    """A zone as the dayTimeDuration of TIMEZONE: ``PT0S``, ``-PT5H30M``."""
     hours, minutes = divmod(abs(zone), 60)
     parts = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
     return ("-" if zone < 0 else "") + "PT" + (parts or "0S")
@@ -120,13 +120,13 @@ def _zone(text: str | None) -> int | None:
 
 # ------------------------------------------------------------------ the calendar
 def days_in_month(year: int, month: int) -> int:
-    """The days of a month in the Gregorian calendar, extended backwards through year 0."""
+    """The days of a month in the proleptic Gregorian calendar, which has a year 0."""
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     return 29 if month == 2 and leap else _DAYS[month - 1]
 
 
 def day_number(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01, in any year."""
+    """Days since 1970-01-01, for any year."""
     y = year - (month <= 2)
     era, of_era = divmod(y, 400)
     of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1

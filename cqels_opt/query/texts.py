@@ -1,8 +1,9 @@
-"""Texts of queries that differ in IRIs and strings only are parsed once: thousands of instances of one query come in seconds.
+"""Parses texts of queries that differ only in IRIs and strings once, so that thousands of instances of a query are read in
+seconds.
 
-A text is taken apart into IRIs, plain strings and what stands between them. The first text of an outline is parsed a second time with
-marks in their places, which says where in the algebra each of them comes to stand; what comes to stand where a constant makes another query
-(a stream's name, a graph, a predicate) has to be the same. Where anything is in doubt a text is parsed as ever.
+A text is split into IRIs, plain strings and the text between them. The first text of an outline is parsed again with markers in
+place of the constants, which shows where each constant occurs in the algebra. A constant whose position makes another query (a
+stream's name, a graph, a predicate) must be the same in all texts. If any check fails, the text is parsed normally.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from cqels_opt.query.chains import check_levels
 from cqels_opt.query.outlines import Outline, filled, outline
 from cqels_opt.query.parser import BYTE_ORDER_MARK, parse
 
-KEPT = 256  # texts without their constants
-OUTLINES = 16  # of a text without its constants: they differ in what has to be the same
+MOST_TEXTS = 256  # cached texts without constants
+MOST_OUTLINES = 16  # per text without constants; they differ in the constants that must be the same
 
 _PIECES = re.compile(
     r"""
@@ -34,14 +35,14 @@ _MARK = "urn:x-cqels-opt:constant:"
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """A text in pieces: the constants, where they stand, and what is between them."""
+    """A text in pieces: the constants, their end positions, and the text between them."""
 
     between: tuple[str, ...]
     constants: tuple[str, ...]
     ends: tuple[int, ...]
 
     def marked(self, which: Sequence[int]) -> str:
-        """The text with marks in the place of some constants."""
+        """The text with markers in place of the given constants."""
         shown = list(self.constants)
         for place in which:
             shown[place] = _mark(place, shown[place])
@@ -50,9 +51,10 @@ class _Pieces:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of the texts of one outline: a query, its pieces, and for each hole of the outline a constant or its place in a text.
+    """What is cached about the texts of one outline.
 
-    ``fixed`` are the places of constants that have to be the same.
+    ``holes`` has, for each hole of the outline, a constant or the index of a constant in the text. ``fixed`` are the indexes of
+    the constants that must be the same in every text.
     """
 
     query: a.Query
@@ -62,7 +64,7 @@ class _Known:
     fixed: tuple[int, ...]
 
     def read(self, text: str, pieces: _Pieces, file: str) -> tuple[a.Query, Outline] | None:
-        """Another text of the outline."""
+        """Another text of the outline; None if a fixed constant differs."""
         if any(pieces.constants[place] != self.pieces.constants[place] for place in self.fixed):
             return None
         values = tuple(hole if isinstance(hole, str) else pieces.constants[hole] for hole in self.holes)
@@ -77,13 +79,13 @@ class _Known:
 
 
 class Reader:
-    """Reads queries, and remembers the outlines of their texts."""
+    """Parses queries and caches the outlines of their texts."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, tuple[str, ...]], list[_Known]] = OrderedDict()
 
     def read(self, text: str, dialect: str = "auto", file: str = "query") -> tuple[a.Query, Outline | None]:
-        """The query of a text, and its outline. Raises QueryError with line and column."""
+        """The query of a text and its outline. Raises QueryError with line and column."""
         text = text.removeprefix(BYTE_ORDER_MARK)
         pieces = _pieces(text)
         key = (dialect, pieces.between)
@@ -93,9 +95,9 @@ class Reader:
         query = parse(text, dialect, file)
         check_levels(query)
         outlined = outline(query)
-        if outlined is not None and pieces.constants and (learnt := _learnt(query, outlined, pieces, dialect)) is not None:
-            self._known[key] = [*self._known.pop(key, []), learnt][-OUTLINES:]
-            if len(self._known) > KEPT:
+        if outlined is not None and pieces.constants and (added := _known_text(query, outlined, pieces, dialect)) is not None:
+            self._known[key] = [*self._known.pop(key, []), added][-MOST_OUTLINES:]
+            if len(self._known) > MOST_TEXTS:
                 self._known.popitem(last=False)
         return query, outlined
 
@@ -115,8 +117,8 @@ def _mark(place: int, constant: str) -> str:
     return f"<{_MARK}{place}>" if constant.startswith("<") else f'"{_MARK}{place}"'
 
 
-def _learnt(query: a.Query, outlined: Outline, pieces: _Pieces, dialect: str) -> _Known | None:
-    """Where the constants of a text come to stand; None where that cannot be told."""
+def _known_text(query: a.Query, outlined: Outline, pieces: _Pieces, dialect: str) -> _Known | None:
+    """The positions of a text's constants in the algebra; None if they cannot be determined."""
     marks = {_mark(place, constant): place for place, constant in enumerate(pieces.constants)}
     found = _outline_of(pieces.marked(range(len(marks))), dialect)
     free = sorted({marks[value] for value in found.values if value in marks}) if found is not None else []

@@ -1,6 +1,6 @@
 """Triples: from ``;`` and ``,`` lists, blank nodes, collections, reifiers and annotations to triple patterns.
 
-As in SPARQL 1.2, ``<< s p o >>`` stands for a node ``_:r`` with ``_:r rdf:reifies <<( s p o )>>``.
+As in SPARQL 1.2, ``<< s p o >>`` is a node ``_:r`` with ``_:r rdf:reifies <<( s p o )>>``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Patterns: TypeAlias = "list[TriplePattern | Algebra]"
 
 
 def read_triples(reading: Reading, block: Branch, run: int, source: Source) -> Patterns:
-    """The patterns of a ``triples_block``, in the order written; ``run`` is the number of their basic graph pattern.
+    """The patterns of a ``triples_block`` in text order; ``run`` is the number of their basic graph pattern.
 
-    They are triple patterns, and the algebra of property paths, which are matched in ``source``.
+    They are triple patterns and the algebra of property paths, which are matched in ``source``.
     """
     found: Patterns = []
     for triples in branches(block):
@@ -38,7 +38,7 @@ def _properties(reading: Reading, subject: Node, properties: Branch, run: int, s
     for verb, objects in zip(children[::2], children[1::2]):
         for item in branches(objects):
             written, *notes = branches(item) if item.data == "annotated" else [item]
-            # The triple itself comes before those of a blank node or a collection in its object place.
+            # The triple itself precedes those of a blank node or a collection at its object position.
             at = len(found)
             node = _node(reading, written, run, source, found)
             path = branches(verb)[0]
@@ -50,7 +50,7 @@ def _properties(reading: Reading, subject: Node, properties: Branch, run: int, s
 def _annotations(
     reading: Reading, s: Node, path: Branch, o: Node, notes: list[Branch], run: int, source: Source, found: Patterns
 ) -> None:
-    """``s p o ~ r {| … |}``: reifiers of the triple, and what is said of each; a block without a reifier has a new one."""
+    """``s p o ~ r {| … |}``: the reifiers of the triple and their properties; a block without a reifier gets a fresh one."""
     if path.data not in ("variable", "iri", "rdf_type"):
         reading.fail(path, "a property path cannot be annotated: write a predicate IRI, 'a' or a variable")
     triple = _triple(reading, s, _predicate(reading, path), o, notes[0])
@@ -96,7 +96,7 @@ def _node(reading: Reading, tree: Branch, run: int, source: Source, found: Patte
 
 
 def _parts(reading: Reading, tree: Branch, run: int, source: Source, found: Patterns) -> Node:
-    """The triple term of ``<<( s p o )>>``, or of ``<< s p o >>``, whose quoted triples inside are reifiers themselves."""
+    """The triple term of ``<<( s p o )>>``, or of ``<< s p o >>``, whose inner quoted triples are themselves reifiers."""
     subject, verb, item = branches(tree)[:3]
     s, o = (_node(reading, part, run, source, found) for part in (subject, item))
     return _triple(reading, s, _predicate(reading, verb), o, tree)
@@ -112,7 +112,7 @@ def _predicate(reading: Reading, verb: Branch) -> Node:
 
 
 def _triple(reading: Reading, s: Node, p: Node, o: Node, at: Branch) -> Node:
-    """A triple term: a term where it has no variables."""
+    """A triple term; a plain term if it has no variables."""
     if max(_depth(s), _depth(o)) >= MAX_DEPTH:
         reading.fail(at, f"triple terms are nested deeper than {MAX_DEPTH} levels")
     if isinstance(s, str) and isinstance(p, str) and isinstance(o, str):
@@ -127,7 +127,7 @@ def _depth(node: Node) -> int:
 
 
 def _reifier(reading: Reading, tree: Branch, run: int) -> Node:
-    """The reifier that ``~`` names: a variable, an IRI, a blank node, or, after nothing, a new one."""
+    """The reifier after ``~``: a variable, an IRI, a blank node, or a fresh one if there is no name."""
     named = branches(tree)
     if not named:
         return _blank(reading)

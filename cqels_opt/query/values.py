@@ -1,17 +1,17 @@
-"""Terms as values: what does a literal mean, when are two equal, which comes first, is it true?
+"""Terms as values: parsing of literals, equality, order and effective boolean value.
 
-While an expression is computed an :data:`Item` is either the text of a term or, for a computed number or boolean, its
-Python value; :func:`term` writes the latter canonically. :func:`value` reads a term's value.
+While an expression is computed, an :data:`Item` is either the text of a term or, for a computed number or boolean, its Python
+value; :func:`term` writes the latter canonically. :func:`value` parses a term's value.
 
-What SPARQL 1.1 says, where pyoxigraph does otherwise:
+Where SPARQL 1.1 and pyoxigraph differ, this module follows SPARQL 1.1:
 
-- ``=`` and ``!=`` of two literals whose types cannot be compared (``"a" = 1``) is an error (RDFterm-equal); pyoxigraph says
-  they differ. Strings are always comparable with strings: ``"a" = "a"@en`` is false in both. So is, after the W3C's tests
-  (open-world), a string with a language compared with any other literal, and a date with a dateTime.
-- ``<`` compares numbers, simple strings, booleans and, as an extension, dates and times with their like. pyoxigraph
-  compares no booleans, but strings of one language; a comparison with NaN is false, there an error.
-- The effective boolean value of ``"a"@en`` is true and that of ``"x"^^xsd:integer`` false; pyoxigraph has an error for both.
-  NaN is false; pyoxigraph has true.
+- ``=`` and ``!=`` of two literals whose types cannot be compared (``"a" = 1``) is an error (RDFterm-equal); in pyoxigraph they
+  differ. Strings are always comparable with strings: ``"a" = "a"@en`` is false in both. Following the W3C's tests (open-world), a
+  string with a language differs from any other literal, and a date from a dateTime.
+- ``<`` compares numbers, simple strings, booleans and, as an extension, dates and times of the same kind. pyoxigraph does not
+  compare booleans but compares strings of one language; a comparison with NaN is false, in pyoxigraph an error.
+- The effective boolean value of ``"a"@en`` is true and that of ``"x"^^xsd:integer`` false; pyoxigraph has an error for both. NaN
+  is false; in pyoxigraph true.
 - A lexical form out of its type's range (``"300"^^xsd:byte``) is ill-typed; pyoxigraph reads 300.
 """
 
@@ -68,7 +68,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """An IRI, a blank node, or a literal without a known value; ``datatype`` is the literal's, else ""."""
+    """An IRI, a blank node, or a literal without a known value; ``datatype`` is that of the literal, else ""."""
 
     term: str
     datatype: str
@@ -97,7 +97,7 @@ _BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 # ------------------------------------------------------------------ reading and writing
 def value(item: Item) -> Value:
-    """What an item means."""
+    """The value of an item."""
     return _parse(item) if isinstance(item, str) else item
 
 
@@ -113,7 +113,7 @@ def _parse(text: str) -> Value:
 
 
 def read(lexical: str, datatype: str) -> Number | Temporal | None:
-    """The value of a lexical form of a known datatype other than a string; None if it is not one."""
+    """The value of a lexical form of a known datatype other than a string; None if the form is invalid."""
     if datatype in _RANGES:
         whole = parse_integer(lexical)
         return whole if whole is not None and in_range(whole, datatype) else None
@@ -131,7 +131,7 @@ def read(lexical: str, datatype: str) -> Number | Temporal | None:
 
 
 def in_range(whole: int, datatype: str) -> bool:
-    """Whether an integer is one of a type derived from xsd:integer."""
+    """Whether an integer is in the range of a type derived from xsd:integer."""
     low, high = _RANGES[datatype]
     return (low is None or low <= whole) and (high is None or whole <= high)
 
@@ -150,12 +150,12 @@ def term(item: Item) -> str:
 
 
 def is_number(x: object) -> TypeGuard[Number]:
-    """Whether a value is a number (a boolean is none)."""
+    """Whether a value is a number (a boolean is not)."""
     return isinstance(x, (int, Decimal, float)) and not isinstance(x, bool)
 
 
 def number(item: Item) -> Number:
-    """The number that an item is, or an error."""
+    """The number of an item; raises ExpressionError."""
     found = value(item)
     if not is_number(found):
         raise ExpressionError("not a number")
@@ -163,7 +163,7 @@ def number(item: Item) -> Number:
 
 
 def text(item: Item) -> Text:
-    """The string that an item is, or an error."""
+    """The string of an item; raises ExpressionError."""
     found = value(item)
     if not isinstance(found, Text):
         raise ExpressionError("not a string")
@@ -171,7 +171,7 @@ def text(item: Item) -> Text:
 
 
 def simple(item: Item) -> str:
-    """The lexical form of a string without language tag, or an error."""
+    """The lexical form of a string without language tag; raises ExpressionError."""
     found = text(item)
     if found.language:
         raise ExpressionError("a string with a language tag")
@@ -184,7 +184,7 @@ def string(lexical: str, language: str = "") -> str:
 
 
 def datatype(item: Item) -> str:
-    """The datatype IRI of a literal, without angle brackets, or an error."""
+    """The datatype IRI of a literal, without angle brackets; raises ExpressionError."""
     written = term(item)
     if not written.startswith('"'):
         raise ExpressionError("not a literal")
@@ -193,7 +193,7 @@ def datatype(item: Item) -> str:
 
 # ------------------------------------------------------------------ comparing
 def effective_boolean(item: Item) -> bool:
-    """The effective boolean value (SPARQL 1.1 §17.2.2), or an error."""
+    """The effective boolean value (SPARQL 1.1 §17.2.2); raises ExpressionError."""
     if isinstance(item, bool):
         return item
     found = value(item)
@@ -209,7 +209,7 @@ def effective_boolean(item: Item) -> bool:
 
 
 def equal(a: Item, b: Item) -> bool:
-    """``a = b`` (SPARQL 1.1 §17.3 and RDFterm-equal), or an error for literals that cannot be compared."""
+    """``a = b`` (SPARQL 1.1 §17.3 and RDFterm-equal); raises ExpressionError for literals that cannot be compared."""
     if isinstance(a, str) and isinstance(b, str) and is_triple(a) and is_triple(b):
         return _equal_triples(a, b)
     x, y = value(a), value(b)
@@ -234,12 +234,12 @@ def equal(a: Item, b: Item) -> bool:
 
 
 def _equal_triples(a: str, b: str) -> bool:
-    """``=`` of triple terms: whether their parts are equal in pairs (SPARQL 1.2); one pair that differs decides."""
+    """``=`` of triple terms: whether their components are pairwise equal (SPARQL 1.2); one unequal pair suffices for false."""
     return decided(False, lambda pair: equal(*pair), zip(triple_parts(a), triple_parts(b)))
 
 
 def decided(by: bool, test: Callable[[T], bool], items: Iterable[T]) -> bool:
-    """``by`` where one test gives it, whatever the others do; else the error of one, if any; else the contrary (SPARQL 1.1 §17.2)."""
+    """``by`` if any test gives it; else the error of a test, if any; else ``not by`` (SPARQL 1.1 §17.2)."""
     error = None
     for item in items:
         try:
@@ -281,10 +281,11 @@ _UNBOUND, _BLANK, _IRI, _NUMBER, _BOOLEAN, _TIME, _STRING, _OTHER, _TRIPLE = ran
 
 
 def order_key(item: Item | None) -> OrderKey:
-    """The place of a term in the total order of ORDER BY, MIN, MAX, SAMPLE and GROUP_CONCAT.
+    """The position of a term in the total order of ORDER BY, MIN, MAX, SAMPLE and GROUP_CONCAT.
 
-    Unbound < blank nodes < IRIs < literals < triple terms. Of literals numbers < booleans < dates and times < strings < others: numbers
-    go by value (NaN last), strings by code point and then by language. Triple terms go part by part. Ties are broken by the text.
+    Unbound < blank nodes < IRIs < literals < triple terms. Among literals: numbers < booleans < dates and times < strings <
+    others; numbers by value (NaN last), strings by code point and then by language. Triple terms compare component by component.
+    The text breaks ties.
     """
     if item is None:
         return (_UNBOUND, 0, "")
@@ -310,7 +311,7 @@ def _order_key(written: str) -> OrderKey:
 
 
 def sort_key(item: Item | None) -> tuple[int, Any]:
-    """The place of a term as a key of ORDER BY: that of :func:`order_key`, where the next key decides between equal values."""
+    """The key of a term for ORDER BY: as :func:`order_key`, but equal values tie, so that the next sort key decides."""
     return _by_value(order_key(item))
 
 

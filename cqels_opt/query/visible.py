@@ -1,4 +1,4 @@
-"""Variable scope: which variables does a pattern make visible (SPARQL 1.1 §18.2.1)?"""
+"""Variable scope: the variables that a pattern makes visible (SPARQL 1.1 §18.2.1)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cqels_opt.query.algebra import (
 
 
 def visible(pattern: Algebra) -> tuple[Variable, ...]:
-    """The variables that a pattern can bind, in order of appearance; also blank nodes (``_:b``), which no query can name."""
+    """The variables that a pattern can bind, in order of appearance; includes blank nodes (``_:b``), which no query can name."""
     found: dict[Variable, None] = {}
     pending: list[Algebra] = [pattern]
     while pending:
@@ -41,7 +41,7 @@ def visible(pattern: Algebra) -> tuple[Variable, ...]:
             case Minus(left, _):
                 pending.append(left)
             case Extend(inner, variable, _):
-                # Its variable comes after those of its input: a unit pattern that only binds it.
+                # Its variable follows those of its input; an empty Values carries it.
                 pending += [Values((variable,), ()), inner]
             case Values(variables, _) | Project(_, variables):
                 found.update((variable, None) for variable in variables)
@@ -53,5 +53,5 @@ def visible(pattern: Algebra) -> tuple[Variable, ...]:
 
 
 def nameable(variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
-    """Those variables that a query can write: no blank nodes, no fresh ones."""
+    """The variables that a query can write: no blank nodes, no fresh variables."""
     return tuple(variable for variable in variables if not variable.name.startswith((".", "_:")))

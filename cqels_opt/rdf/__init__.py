@@ -1,1 +1,1 @@
-"""RDF: terms, their 64-bit ids, and readers of static data and of stream elements."""
+"""RDF: terms, their 64-bit ids, and readers of static data and stream elements."""

@@ -1,4 +1,4 @@
-"""Canonical texts of many terms at once: one regular expression knows the forms that are canonical as they stand, which most are."""
+"""Canonical texts of many terms at once: one regular expression recognizes terms that are already canonical, which most are."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _STRING: Final = r'"[^"\\\n\r\t]*"'
 _PLAIN: Final = rf"^(?:{PLAIN_IRI_PATTERN}|_:[A-Za-z0-9_]+|{_STRING}(?:\^\^{PLAIN_IRI_PATTERN}|@[a-z]+(?:-[a-z0-9]+)*)?)$"
 _OF_STRING: Final = f'"^^<{XSD_STRING}>'
 
-_KNOWN: dict[str, str | None] = {}  # raw term -> canonical text (None: not a term), kept by the process
+_KNOWN: dict[str, str | None] = {}  # cache per process: raw term -> canonical text (None: not a term)
 _KNOWN_LIMIT: Final = 1_000_000
 
 
 def canonical_texts(raw: pa.StringArray) -> pa.StringArray:
-    """:func:`~cqels_opt.rdf.terms.canonical` of each term; null where a text is not one term in N-Triples syntax."""
+    """:func:`~cqels_opt.rdf.terms.canonical` of each term; null where a text is not exactly one term in N-Triples syntax."""
     matches: Any = pc.match_substring_regex(raw, _PLAIN)
     plain: Any = pc.fill_null(pc.and_not(matches, pc.ends_with(raw, _OF_STRING)), False)
     if pc.all(plain).as_py():

@@ -1,8 +1,9 @@
-"""RDF documents that pyoxigraph reads (Turtle, TriG, N-Quads, RDF/XML): their quads as texts of terms, and where the parser stands.
+"""RDF documents parsed by pyoxigraph (Turtle, TriG, N-Quads, RDF/XML): their quads as term texts, and the parser's position.
 
-RDF 1.2 reads ``<< s p o >>`` as a *reifier*, a new blank node, with the triple ``_:r rdf:reifies <<( s p o )>>``; so do we. RDF-star,
-the language of ``.trigs`` and ``.ttls`` files (``rsp-ql-star-2019`` §5), means the triple itself. There the quoted triple is *its own
-reifier*: one term, equal wherever the triple is quoted, with ``<<( s p o )>> rdf:reifies <<( s p o )>>``. Then one pattern finds both.
+RDF 1.2 defines ``<< s p o >>`` as a *reifier*, a new blank node, with the triple ``_:r rdf:reifies <<( s p o )>>``; this module
+does the same. In RDF-star, the language of ``.trigs`` and ``.ttls`` files (``rsp-ql-star-2019`` §5), it is the triple itself.
+There the quoted triple is *its own reifier*: one term, equal wherever the triple is quoted, with
+``<<( s p o )>> rdf:reifies <<( s p o )>>``. Then one pattern matches both.
 """
 
 from __future__ import annotations
@@ -17,34 +18,35 @@ import pyoxigraph as ox
 from cqels_opt.rdf.lines import TOO_LONG
 from cqels_opt.rdf.terms import MAX_DEPTH, RDF_REIFIES, XSD_STRING, escape, triple
 
-#: Files of these kinds are RDF-star: a quoted triple is a term, and its own reifier.
+#: File types in RDF-star: a quoted triple is a term and its own reifier.
 RDF_STAR: Final = frozenset((".trigs", ".trigstar", ".ttls", ".ttlstar"))
 TOO_DEEP: Final = f"quoted triples are nested deeper than {MAX_DEPTH} levels"
 
 _ANONYMOUS = re.compile(r"[0-9a-f]{20,32}")
-_NESTING = re.compile(  # the first: a prefixed name may have an escaped quote or #, which begins nothing
+_NESTING = re.compile(  # the first alternative: an escaped quote or # in a prefixed name begins nothing
     rb'\\.|"""|\'\'\'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|<<\(?|\)?>>|<[^\x00-\x20<>"{}|^`]*>|#[^\n]*|\.(?=\s|$)'
 )
 _LONG_STRING = {quotes: re.compile(rb"(?:[^\\]|\\.)*?" + quotes, re.DOTALL) for quotes in (b'"""', b"'''")}
 
 
 def is_anonymous(label: str) -> bool:
-    """Whether pyoxigraph has made a blank node's label: of ``[]``, of a list, or of a reifier without a name."""
+    """Whether pyoxigraph generated a blank node's label: for ``[]``, a list, or a reifier without a name."""
     return _ANONYMOUS.fullmatch(label) is not None
 
 
 class Lines(Protocol):
-    """What gives lines of bytes: a binary file, or something that reads one."""
+    """A source of lines of bytes: a binary file, or a wrapper of one."""
 
     def readline(self, size: int = -1, /) -> bytes:
-        """The next line, of at most so many bytes; empty at the end."""
+        """The next line, at most ``size`` bytes; empty at the end."""
 
 
 class LineByLine:
-    """A file that gives its parser one line at a time, so that ``line`` is where the parser stands.
+    """A file that returns one line per read, so that ``line`` is the position of its parser.
 
-    A line in which triples are quoted too deeply is cut there, since the parser's own stack has an end: the statement is then refused,
-    and :meth:`reason` says why. A line of more than ``longest`` bytes is an OSError: the parser would have all of it in memory.
+    A line in which triples are quoted too deeply is truncated there, because the parser's recursion would overflow the stack: the
+    parser then rejects the statement, and :meth:`reason` returns the cause. A line of more than ``longest`` bytes raises OSError,
+    because the parser would hold all of it in memory.
     """
 
     def __init__(self, file: Lines, longest: int = sys.maxsize - 1) -> None:
@@ -53,7 +55,7 @@ class LineByLine:
         self._depth, self._string, self._deep = 0, b"", False
 
     def read(self, size: int = -1) -> bytes:
-        """The next line, or as much of it as is asked for."""
+        """The next line, or its next ``size`` bytes."""
         if not self._rest:
             self._rest = self._file.readline(self._longest + 1)
             self.line += bool(self._rest)
@@ -67,12 +69,12 @@ class LineByLine:
         return given
 
     def reason(self, otherwise: str) -> str:
-        """Why a statement was refused: that it is nested too deeply, or else what the parser says."""
+        """Why a statement was rejected: it is nested too deeply, or else the parser's message."""
         deep, self._deep = self._deep, False
         return TOO_DEEP if deep else otherwise
 
     def _shallow(self, text: bytes) -> bytes:
-        """The line up to where it is nested too deeply; ``_depth`` and ``_string`` (an open long string) go on to the next line."""
+        """The line, truncated where it is nested too deeply. ``_depth`` and ``_string`` (an open long string) carry over."""
         at = 0
         while at < len(text):
             if self._string:
@@ -92,7 +94,7 @@ class LineByLine:
             elif found.endswith(b">>"):
                 self._depth = max(0, self._depth - 1)
             elif found == b".":
-                self._depth = 0  # within a quoted triple it is an error, behind which the parser begins anew
+                self._depth = 0  # an error inside a quoted triple, after which the parser restarts
             if self._depth > MAX_DEPTH:
                 self._depth, self._deep = 0, True
                 return text[:at] + b" .\n"
@@ -105,8 +107,8 @@ Texts = tuple[str, str, str, "str | None"]
 class TermTexts:
     """Texts of pyoxigraph's terms. With ``star`` a quoted triple is its own reifier.
 
-    ``label`` names a blank node by its label, ``made`` one without a label by its number in the document, since pyoxigraph's own names are
-    others each time (None: keep them).
+    ``label`` names a blank node with a label. ``made`` names one without a label by its number in the document, because
+    pyoxigraph's generated names differ in each run (None: keep them).
     """
 
     def __init__(
@@ -114,39 +116,39 @@ class TermTexts:
     ) -> None:
         self._star, self._label, self._made = star, label, made
         self._count = 0
-        self._numbers: dict[str, int] = {}  # of blank nodes without a label, of the graph in hand
-        self._own: dict[str, str] = {}  # reifiers that the parser has made, and what they reify; of the graph in hand
+        self._numbers: dict[str, int] = {}  # blank nodes without a label in the current graph
+        self._reified: dict[str, str] = {}  # generated reifiers in the current graph, with the triple that each reifies
         self._graph = ""
-        self._held: Any = None  # a quad whose object may be a quoted triple: the parser says so with the next one
+        self._pending: Any = None  # a quad whose object may be a quoted triple; the next quad decides
 
     def quads(self, quad: Any) -> list[Texts]:
-        """Subject, predicate, object and graph (None: the default graph) of the quads that are known with this one; None: the last."""
+        """The quads (subject, predicate, object, graph or None) that this quad completes; ``None`` flushes the last one."""
         if quad is None or not self._star:
-            found = [part for part in (self._held, quad) if part is not None]
-            self._held = None
+            found = [part for part in (self._pending, quad) if part is not None]
+            self._pending = None
             return [self._quad(part) for part in found]
-        held, self._held = self._held, None
+        pending, self._pending = self._pending, None
         reifier = self._reifier(quad)
-        if reifier and held is not None and held.object == quad.subject:
-            self._own[reifier] = self.text(quad.object)
-        found = [] if held is None else [self._quad(held)]
+        if reifier and pending is not None and pending.object == quad.subject:
+            self._reified[reifier] = self.text(quad.object)
+        found = [] if pending is None else [self._quad(pending)]
         self._in_graph(quad)
         if reifier:
-            self._own[reifier] = self.text(quad.object)
-        if isinstance(quad.object, ox.BlankNode) and is_anonymous(quad.object.value) and quad.object.value not in self._own:
-            self._held = quad
+            self._reified[reifier] = self.text(quad.object)
+        if isinstance(quad.object, ox.BlankNode) and is_anonymous(quad.object.value) and quad.object.value not in self._reified:
+            self._pending = quad
             return found
         return [*found, self._quad(quad)]
 
     def _reifier(self, quad: Any) -> str:
-        """The label of a quad's subject where it is a reifier that the parser has made."""
+        """The label of the quad's subject if it is a generated reifier, else ""."""
         made = isinstance(quad.object, ox.Triple) and isinstance(quad.subject, ox.BlankNode) and is_anonymous(quad.subject.value)
         return quad.subject.value if made and quad.predicate.value == RDF_REIFIES else ""
 
     def _in_graph(self, quad: Any) -> str | None:
         graph = None if isinstance(quad.graph_name, ox.DefaultGraph) else self.text(quad.graph_name)
         if (graph or "") != self._graph:
-            self._own.clear()  # no blank node without a label goes from one graph to another
+            self._reified.clear()  # a blank node without a label occurs in one graph only
             self._numbers.clear()
             self._graph = graph or ""
         return graph
@@ -168,7 +170,7 @@ class TermTexts:
         if isinstance(term, ox.NamedNode):
             return f"<{term.value}>"
         if isinstance(term, ox.BlankNode):
-            return self._own.get(term.value) or self._named(term.value)
+            return self._reified.get(term.value) or self._named(term.value)
         if isinstance(term, ox.Triple):
             return triple(self.text(term.subject), f"<{term.predicate.value}>", self.text(term.object))
         string = f'"{escape(term.value)}"'

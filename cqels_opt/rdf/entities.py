@@ -1,7 +1,8 @@
-"""Entities of RDF/XML files: they abbreviate namespaces, and may not be used to expand a small file to a large one.
+"""Limits entities in RDF/XML files: they abbreviate namespaces and must not expand a small file to a large one.
 
-The parser replaces ``&name;`` by what ``<!ENTITY name "value">`` declares, also within later values, so that 20 declarations can stand for
-gigabytes. With at most :data:`MOST` characters per entity a file expands at most :data:`MOST` / 3 times (``&a;`` has three bytes).
+The parser replaces ``&name;`` by the value of ``<!ENTITY name "value">``, also within later values, so 20 declarations can expand
+to gigabytes. With at most :data:`MOST` characters per entity, a file expands at most :data:`MOST` / 3 times (``&a;`` has three
+bytes).
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import re
 from typing import BinaryIO, Final
 
 MOST: Final = 256
-"""An entity stands for so many characters at most; the longest namespaces in use have about 100."""
+"""The maximum number of characters of an expanded entity; the longest namespaces in use have about 100."""
 LONGEST: Final = 4096
-"""A declaration has so many bytes at most."""
+"""The maximum length of a declaration in bytes."""
 
 _BEGIN: Final = b"<!ENTITY"
 _DECLARATION: Final = re.compile(rb'<!ENTITY[ \t\r\n]+(?:%[ \t\r\n]+)?([\w:.-]+)[ \t\r\n]+"([^"<]*)"[ \t\r\n]*>')
@@ -20,19 +21,19 @@ _REFERENCE: Final = re.compile(r"&([^;&]*);")
 
 
 class BoundedEntities:
-    """A file that raises SyntaxError, with the line, where an entity is declared that stands for too much.
+    """A file that raises SyntaxError, with the line, for a declaration of an entity that expands to too much.
 
-    Declarations are looked for everywhere, in comments as well: the parser takes them from there.
+    It searches for declarations everywhere, including comments, because the parser reads them from there.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self.line = 0
         self._file, self._rest = file, b""
-        self._open = b""  # a declaration that goes on in the next line
+        self._open = b""  # an unfinished declaration, continued in the next line
         self._sizes: dict[str, int] = {}
 
     def readline(self, size: int = -1, /) -> bytes:
-        """The next line, of at most so many bytes, checked."""
+        """The next line, at most ``size`` bytes, checked."""
         line = self._file.readline(size)
         self.line += bool(line)
         if self._open or _BEGIN in line:
@@ -40,7 +41,7 @@ class BoundedEntities:
         return line
 
     def read(self, size: int = -1) -> bytes:
-        """The next line, or as much of it as is asked for."""
+        """The next line, or its next ``size`` bytes."""
         self._rest = self._rest or self.readline()
         size = len(self._rest) if size < 0 else size
         given, self._rest = self._rest[:size], self._rest[size:]
@@ -61,7 +62,7 @@ class BoundedEntities:
             at = text.find(_BEGIN, at + 1)
 
     def _declare(self, name: str, value: str) -> None:
-        """Remembers how much an entity stands for; of several declarations the largest."""
+        """Records the expanded size of an entity; of several declarations the largest."""
         size = len(_REFERENCE.sub("", value)) + sum(self._sizes.get(used, 1) for used in _REFERENCE.findall(value))
         if size > MOST:
             self._refuse(

@@ -1,9 +1,8 @@
-"""Stream files of named graphs (N-Quads, TriG): each named graph is one element, and a triple in the default graph has its time.
+"""Stream files of named graphs (N-Quads, TriG): each named graph is one element; a triple in the default graph gives its time.
 
-What else the default graph says of an element belongs to it (``rsp-ql-star-2019``, Definition 2).
-
-The file is read as a stream: an element is handed on once its time is known and another graph has begun, so memory holds what is
-between a graph and its time, and of each graph before them a digest of its name and of its time. The triples of a graph stand together.
+Other triples of the default graph about an element belong to it (``rsp-ql-star-2019``, Definition 2). The file is read as a
+stream: an element is emitted once its time is known and another graph has begun. So memory holds the triples between a graph and
+its time and, for each earlier graph, a digest of its name and of its time. The triples of a graph must be contiguous.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from cqels_opt.rdf.tabular import Reject, Rows
 from cqels_opt.rdf.terms import is_literal, literal_parts
 
 GENERATED_AT = "http://www.w3.org/ns/prov#generatedAtTime"
-"""The default predicate between a graph and its time."""
+"""The default predicate from a graph to its time."""
 
 BATCH = 1 << 14
 _FORMATS = {".nq": ox.RdfFormat.N_QUADS, **dict.fromkeys((".trig", ".trigs", ".trigstar"), ox.RdfFormat.TRIG)}
@@ -39,7 +38,7 @@ Statement: TypeAlias = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _Graph:
-    """A named graph that waits for its time, or for its end; ``about`` are the element's triples in the default graph."""
+    """A named graph whose time or end has not been read; ``about`` are the element's triples in the default graph."""
 
     triples: dict[Statement, int] = field(default_factory=dict)  # with their lines; a graph is a set
     about: dict[Statement, int] = field(default_factory=dict)
@@ -51,18 +50,19 @@ def _digest(text: str) -> bytes:
 
 
 class _Elements:
-    """The elements of a file as its quads come by: those that wait, and a batch of those that are whole.
+    """Groups the quads of a file into elements: the pending ones, and a batch of complete ones.
 
-    An element is whole once its time is known and the file speaks of another one. Elements leave in the order in which they began.
-    A triple of the default graph belongs to the element whose graph is its subject, or else to the one last spoken of.
+    An element is complete once its time is known and the file mentions another one. Elements are emitted in the order in which
+    they began. A triple of the default graph belongs to the element whose graph is its subject, or else to the element mentioned
+    last.
     """
 
     def __init__(self, time_predicate: str) -> None:
         self._time_predicate = f"<{time_predicate}>"
         self._waiting: dict[str, _Graph] = {}  # in order of their first triples
-        self._spoken_of = ""
-        self._announced: dict[str, _Graph] = {}  # graphs that have not begun, of which the default graph has told
-        self._finished: dict[bytes, bytes] = {}  # times by names, of each a digest: two of one are as unlikely as two equal UUIDs
+        self._current = ""
+        self._announced: dict[str, _Graph] = {}  # graphs that the default graph mentions before they begin
+        self._finished: dict[bytes, bytes] = {}  # digest of name -> digest of time; a collision is as unlikely as equal UUIDs
         self._number = 0
         self._rows: list[tuple[str, str, str, str | None, str, int, int]] = []
         self._rejects: list[Reject] = []
@@ -71,7 +71,7 @@ class _Elements:
         return len(self._rows) + len(self._rejects)
 
     def add(self, s: str, p: str, o: str, graph: str | None, line: int) -> None:
-        """Takes a quad: a triple of an element's graph, or of the default graph about it."""
+        """Adds a quad: a triple of an element's graph, or of the default graph about the element."""
         if graph is not None:
             self._add_triple(graph, (s, p, o), line)
         elif p == self._time_predicate:
@@ -79,10 +79,10 @@ class _Elements:
         else:
             self._add_about((s, p, o), line)
 
-    def _speak_of(self, name: str) -> None:
-        if name != self._spoken_of:
-            self._spoken_of = name
-            self._hand_on()
+    def _set_current(self, name: str) -> None:
+        if name != self._current:
+            self._current = name
+            self._emit_complete()
 
     def _add_triple(self, name: str, triple: Statement, line: int) -> None:
         if name not in self._waiting:
@@ -90,7 +90,7 @@ class _Elements:
                 self.reject(line, f"the triples of graph {name} do not stand together")
                 return
             self._waiting[name] = self._announced.pop(name) if name in self._announced else _Graph()
-        self._speak_of(name)
+        self._set_current(name)
         self._waiting[name].triples.setdefault(triple, line)
 
     def _add_time(self, triple: Statement, line: int) -> None:
@@ -100,8 +100,8 @@ class _Elements:
             return
         value = literal_parts(time)[0]
         graph = self._waiting.get(name) or self._announced.get(name)
-        told = graph.time if graph is not None else None
-        known = self._finished.get(_digest(name)) if told is None else _digest(told)
+        known_time = graph.time if graph is not None else None
+        known = self._finished.get(_digest(name)) if known_time is None else _digest(known_time)
         if known is not None:
             if known != _digest(value):
                 self.reject(line, f"graph {name} has a second time, {value!r}")
@@ -110,7 +110,7 @@ class _Elements:
             graph = self._announced[name] = _Graph()
         graph.time = value
         graph.about.setdefault(triple, line)
-        self._speak_of(name)
+        self._set_current(name)
 
     def _add_about(self, triple: Statement, line: int) -> None:
         name = triple[0]
@@ -118,16 +118,16 @@ class _Elements:
             self.reject(line, f"the default graph speaks of graph {name} after its element: its triples stand beside its time")
             return
         if name in self._waiting or name in self._announced:
-            self._speak_of(name)
-        graph = self._waiting.get(self._spoken_of) or self._announced.get(self._spoken_of)
+            self._set_current(name)
+        graph = self._waiting.get(self._current) or self._announced.get(self._current)
         if graph is not None:
             graph.about.setdefault(triple, line)
 
-    def _hand_on(self) -> None:
-        """Moves the elements that are whole from the head of the queue to the batch."""
+    def _emit_complete(self) -> None:
+        """Moves complete elements from the head of the queue to the batch."""
         while self._waiting:
             name, graph = next(iter(self._waiting.items()))
-            if graph.time is None or name == self._spoken_of:
+            if graph.time is None or name == self._current:
                 return
             about = {triple: line for triple, line in graph.about.items() if triple not in graph.triples}
             for of, statements in ((name, graph.triples), (None, about)):
@@ -137,20 +137,20 @@ class _Elements:
             self._finished[_digest(name)] = _digest(graph.time)
 
     def end(self) -> None:
-        """The file has ended: what has a time is whole, what has none is refused."""
+        """Ends the file: graphs with a time are complete, graphs without a time are rejected."""
         for name, graph in list(self._waiting.items()):
             if graph.time is None:
                 reason = f'graph {name} has no time: the default graph needs {name} {self._time_predicate} "…"'
                 self._rejects.extend(Reject(line, reason) for line in graph.triples.values())
                 del self._waiting[name]
-        self._speak_of("")
+        self._set_current("")
 
     def reject(self, line: int, reason: str) -> None:
-        """Refuses a line."""
+        """Rejects a line."""
         self._rejects.append(Reject(line, reason))
 
     def take(self) -> tuple[Rows, NDArray[np.int64]]:
-        """The batch, with the element of each row; it is empty afterwards."""
+        """The batch, with the element number of each row; empties the batch."""
         s, p, o, g, t, line, element = zip(*self._rows) if self._rows else ((),) * 7
         terms: dict[str, Any] = {name: pa.array(column, pa.string()) for name, column in zip("spogt", (s, p, o, g, t))}
         rows = Rows(**terms, line=np.array(line, np.int64), rejects=self._rejects)
@@ -161,10 +161,10 @@ class _Elements:
 def read_graphs(
     path: Path, kind: str, time_predicate: str = GENERATED_AT, consumed: Callable[[int], None] | None = None
 ) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
-    """The elements of a file in order of their first triples: rows, and the number of the element of each row.
+    """The elements of a file in order of their first triples: rows, and the element number of each row.
 
-    The triples of the default graph about an element (its time, and what else is said of it) are rows of it without a graph. A graph
-    without a time, with two, or whose triples do not stand together has its lines refused.
+    The triples of the default graph about an element (its time and others) are rows of it without a graph. The lines of a graph
+    without a time, with two times, or with triples that are not contiguous are rejected.
     """
     elements = _Elements(time_predicate)
     with open_bytes(path, consumed) as file:
@@ -183,18 +183,18 @@ def read_graphs(
 
 
 def _label(label: str) -> str:
-    """A blank node with a label; none looks like those of :func:`_made_in`."""
+    """A blank node with a label, distinct from all names of :func:`_made_in`."""
     return f"_:{label}_" if _LIKE_MADE.fullmatch(label) else f"_:{label}"
 
 
 def _made_in(path: Path) -> Callable[[int], str]:
-    """Names of a file's blank nodes without a label, the same whenever it is read, and others than in other files of the stream."""
+    """Names for a file's blank nodes without a label: stable across reads, distinct from those of other files of the stream."""
     file = zlib.crc32(str(path).encode())
     return lambda number: f"_:a{file:08x}-{number}"
 
 
 def _quads(lines: LineByLine, kind: str, elements: _Elements) -> Iterator[ox.Quad | None]:
-    """The quads of a file, None after the last; the parser goes on after a statement that it refuses."""
+    """The quads of a file, None after the last; the parser continues after a statement that it rejects."""
     parser = ox.parse(cast("BinaryIO", lines), format=_FORMATS[kind])
     while True:
         try:

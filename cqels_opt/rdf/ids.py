@@ -1,11 +1,12 @@
-"""64-bit ids of terms: which number stands for a canonical term, and which term does a number hold by itself?
+"""64-bit ids of canonical terms.
 
-Ids need no coordination: any executor gives a term the same id. ``id >> 60`` is the kind. Canonical integers, decimals and
-booleans are *inline*: the id holds the value and no dictionary is asked. Everything else is a 60-bit keyed hash of the canonical text
-(SipHash-2-4). The key is secret and random, one per store, so nobody can look for terms with equal ids. Two terms with equal ids are
-still possible: whoever adds a term compares its text with that of the id (:class:`CollisionError`), and the term that came later gets a
-second id, which the :class:`IdScheme` lists. Ids are never negative; 0 means unbound. What a triple term consists of is in no id: the
-store has relations from its id to those of its parts, and streams tell them as they are read.
+Ids need no coordination: every executor assigns a term the same id. ``id >> 60`` is the kind. Canonical integers, decimals and
+booleans are *inline*: the id contains the value, without a dictionary lookup. Every other id is a 60-bit keyed hash of the
+canonical text (SipHash-2-4). The key is secret and random, one per store, so nobody can construct terms with equal ids. Two terms
+can still have equal ids by chance: code that adds a term compares its text with the text that has the id
+(:class:`CollisionError`), and the later term gets a second id, recorded in the :class:`IdScheme`. Ids are never negative; 0 means
+unbound. The id of a triple term does not contain its components: the store has relations from its id to theirs, and streams
+report them as they are read.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from cqels_opt.rdf.terms import OPENING, XSD_BOOLEAN, XSD_DECIMAL, XSD_INTEGER
 Ids: TypeAlias = NDArray[np.int64]
 
 UNBOUND: Final = 0
-HASH_BITS: Final = 60  # of an id that is a hash; tests use fewer, so that ids collide
+HASH_BITS: Final = 60  # bits of a hash id; tests use fewer, so that ids collide
 KEY_VARIABLE: Final = "CQELS_OPT_TERM_KEY"
 
 KIND_IRI: Final = 1
@@ -42,7 +43,7 @@ KIND_BOOLEAN: Final = 6
 KIND_QUOTED: Final = 7
 KIND_SHIFT: Final = 60
 INLINE: Final = (KIND_INTEGER, KIND_DECIMAL, KIND_BOOLEAN)
-"""The kinds of ids that hold their value; the others are hashes, spread evenly over their 60 bits."""
+"""The kinds of ids that contain their value; the others are hashes, uniformly distributed over 60 bits."""
 
 _PAYLOAD: Final = (1 << 60) - 1
 _INTEGER_ZERO: Final = 1 << 59
@@ -58,7 +59,7 @@ FALSE_ID: Final = KIND_BOOLEAN << KIND_SHIFT
 
 
 class CollisionError(RunError):
-    """Different terms have the same id. ``losers`` are those that need another one: all but the one that was there first."""
+    """Different terms have the same id. ``losers`` are those that need another one: all except the first."""
 
     def __init__(self, losers: Iterable[str]) -> None:
         self.losers = tuple(dict.fromkeys(losers))
@@ -71,14 +72,14 @@ class CollisionError(RunError):
 # ------------------------------------------------------------------ key and second ids
 @dataclass(frozen=True)
 class IdScheme:
-    """What the ids of a store, and of the runs over it, depend on: the ``key`` (32 hexadecimal digits) and the terms with a second id."""
+    """What determines the ids of a store and its runs: the ``key`` (32 hexadecimal digits) and the terms with a second id."""
 
     key: str
     displaced: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def new(cls) -> IdScheme:
-        """A new random key; or the one in the environment, for reproducible tests."""
+        """A new random key, or the key in the environment, for reproducible tests."""
         key = os.environ.get(KEY_VARIABLE) or secrets.token_hex(16)
         if not re.fullmatch("[0-9a-f]{32}", key):
             raise InputError(f"{KEY_VARIABLE} must be 32 hexadecimal digits (0-9, a-f): unset it, and the key is random")
@@ -91,16 +92,16 @@ class IdScheme:
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any]) -> IdScheme:
-        """The scheme of a store or checkpoint, from what :meth:`as_header` put there."""
+        """The scheme in the header of a store or checkpoint (:meth:`as_header`)."""
         return cls(str(header["key"]), tuple((str(text), int(term_id)) for text, term_id in header["displaced"]))
 
     def as_header(self) -> dict[str, Any]:
-        """As headers record it."""
+        """The header entries."""
         return {"key": self.key, "displaced": [list(pair) for pair in self.displaced]}
 
     @cached_property
     def hash_key(self) -> str:
-        """The key as pandas takes it: 16 ASCII characters, which leave 112 of the 128 bits."""
+        """The key in the form that pandas requires: 16 ASCII characters, which keep 112 of the 128 bits."""
         return "".join(chr(byte & 0x7F) for byte in bytes.fromhex(self.key))
 
     @cached_property
@@ -109,19 +110,19 @@ class IdScheme:
         return pa.array(texts, pa.string()), np.array(ids, np.int64)
 
     def with_displaced(self, displaced: Iterable[tuple[str, int]]) -> IdScheme:
-        """The same key, with the second ids of further terms."""
+        """The same key, with second ids for more terms."""
         both = dict(displaced) | dict(self.displaced)
         return self if len(both) == len(self.displaced) else replace(self, displaced=tuple(both.items()))
 
     def displacing(self, losers: Iterable[str]) -> IdScheme:
-        """The scheme in which these terms have other ids than now: the hash of the text and a counter.
+        """The scheme in which these terms have new ids: the hash of the text and a counter.
 
-        Whether the new id is free shows where the term is encoded again; if it is not, the term is displaced once more.
+        Encoding the term again shows whether the new id is free; if it is not, the term is displaced once more.
         """
         found = dict(self.displaced)
         for text in sorted(set(losers)):
             hashed = _hashes(pa.array([f"{text}\0{attempt}" for attempt in range(ATTEMPTS)]), self).tolist()
-            ids = list(dict.fromkeys(hashed))  # so that no id is tried twice
+            ids = list(dict.fromkeys(hashed))  # never try an id twice
             tried = ids.index(found[text]) + 1 if found.get(text) in ids else 0
             taken = {encode_one(text, IdScheme(self.key)), *found.values()}
             free = [term_id for term_id in ids[tried:] if term_id not in taken]
@@ -133,12 +134,12 @@ class IdScheme:
 
 ATTEMPTS: Final = 64
 PUBLIC: Final = IdScheme.of_seed(0x5EED_0F_C0E1_0001)
-"""The scheme of stores up to format 3, whose key everybody knows. Nothing new is written with it."""
+"""The scheme of stores of format 3 or older, whose key is public. New stores never use it."""
 
 
 # ------------------------------------------------------------------ text -> id
 def encode(texts: Sequence[str] | pa.StringArray, scheme: IdScheme) -> Ids:
-    """The ids of canonical terms. Callers pass distinct terms where they can: equal terms are hashed again."""
+    """The ids of canonical terms. Pass distinct terms where possible: equal terms are hashed repeatedly."""
     array = _strings(texts)
     if array.null_count:
         raise ValueError("a term is missing")
@@ -199,7 +200,7 @@ def _integers(lexical: pa.StringArray) -> tuple[NDArray[np.bool_], Ids]:
 
 
 def integer_ids(values: Ids) -> Ids:
-    """The ids of integers in their canonical form; none of them may be beyond 59 bits, as no time is."""
+    """The ids of integers in canonical form; each must fit into 59 bits, as every time does."""
     return (values + _INTEGER_ZERO) | KIND_INTEGER << KIND_SHIFT
 
 
@@ -209,21 +210,21 @@ def _decimals(lexical: pa.StringArray) -> tuple[NDArray[np.bool_], Ids]:
     texts = lexical.filter(pa.array(kept))
     scales = _lengths(texts) - 1 - pc.find_substring(texts, ".").to_numpy(zero_copy_only=False).astype(np.int64)
     mantissas: Ids = pc.replace_substring(texts, ".", "").cast(pa.int64()).to_numpy(zero_copy_only=False)
-    # the mantissa of -0.0 has lost the minus
+    # the mantissa of -0.0 loses the sign
     negative_zero = (mantissas == 0) & _numpy(pc.starts_with(texts, "-"))
     fits = (mantissas >= -_DECIMAL_ZERO) & (mantissas < _DECIMAL_ZERO) & ~negative_zero
     kept[kept] = fits
     return kept, KIND_DECIMAL << KIND_SHIFT | scales[fits] << 56 | (mantissas[fits] + _DECIMAL_ZERO)
 
 
-# ------------------------------------------------------------------ id -> what it holds
+# ------------------------------------------------------------------ id -> value
 def kinds(ids: Ids) -> NDArray[np.int64]:
     """The kind of each id (0 for unbound)."""
     return ids >> KIND_SHIFT
 
 
 def is_inline(ids: Ids) -> NDArray[np.bool_]:
-    """Which ids hold their term themselves."""
+    """Which ids contain their value."""
     kind = ids >> KIND_SHIFT
     return (kind >= KIND_INTEGER) & (kind <= KIND_BOOLEAN)
 
@@ -250,10 +251,10 @@ def inline_texts(ids: Ids) -> list[str | None]:
 
 
 def numeric(ids: Ids) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The values of inline numbers (NaN elsewhere), and where comparing these floats is exact.
+    """The values of inline numbers (NaN elsewhere), and a mask of where comparing these floats is exact.
 
     Integers are exact up to 2**53; decimals up to 15 significant digits, because different decimals of 15 digits always have
-    different nearest floats. Where the mask is False, and the id is a number, compare the texts' exact values instead.
+    different nearest floats. Where the mask is False and the id is a number, compare the exact values of the texts.
     """
     values = np.full(len(ids), np.nan)
     exact = np.zeros(len(ids), np.bool_)
@@ -270,7 +271,7 @@ def numeric(ids: Ids) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
 
 
 def numeric_parts(ids: Ids) -> tuple[Ids, Ids]:
-    """Mantissa and scale of inline numbers: the value is mantissa / 10**scale. (0, 0) for every other id."""
+    """Mantissa and scale of inline numbers: the value is mantissa / 10**scale; (0, 0) for every other id."""
     mantissa, scale = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
     kind = ids >> KIND_SHIFT
     at = kind == KIND_INTEGER
@@ -283,7 +284,7 @@ def numeric_parts(ids: Ids) -> tuple[Ids, Ids]:
 
 # ------------------------------------------------------------------ collisions
 def once(ids: Ids, texts: pa.StringArray) -> tuple[Ids, pa.StringArray]:
-    """Each id once, in rising order, with its text. CollisionError if one stands for two texts."""
+    """The distinct ids in ascending order, with their texts. CollisionError if an id has two texts."""
     order = np.argsort(ids, kind="stable")
     check_collisions(ids, texts, order)
     rising = ids[order]
@@ -292,9 +293,9 @@ def once(ids: Ids, texts: pa.StringArray) -> tuple[Ids, pa.StringArray]:
 
 
 def check_collisions(ids: Ids, texts: Sequence[str] | pa.StringArray, order: Ids | None = None) -> None:
-    """Raise CollisionError if one id stands for different texts; the least of them keeps it. Equal (id, text) pairs may repeat.
+    """Raises CollisionError if an id has different texts; the least text keeps it. Equal (id, text) pairs may repeat.
 
-    ``order`` is that of the ids, where it is known.
+    ``order`` sorts the ids, if the caller has it.
     """
     order = np.argsort(ids, kind="stable") if order is None else order
     sorted_ids = ids[order]
@@ -308,11 +309,11 @@ def check_collisions(ids: Ids, texts: Sequence[str] | pa.StringArray, order: Ids
         return
     losers: list[str] = []
     for term_id in np.unique(sorted_ids[same[clash]]).tolist():
-        mine = order[np.searchsorted(sorted_ids, term_id) : np.searchsorted(sorted_ids, term_id, "right")]
-        losers += sorted({str(text) for text in array.take(mine).to_pylist()})[1:]
+        group = order[np.searchsorted(sorted_ids, term_id) : np.searchsorted(sorted_ids, term_id, "right")]
+        losers += sorted({str(text) for text in array.take(group).to_pylist()})[1:]
     raise CollisionError(losers)
 
 
 def chosen(texts: pa.StringArray, which: NDArray[np.bool_]) -> list[str]:
-    """Some of the texts."""
+    """The texts that the mask selects."""
     return [str(text) for text in texts.filter(pa.array(which)).to_pylist()]

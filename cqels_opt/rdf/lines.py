@@ -1,4 +1,4 @@
-"""Files of lines, plain or compressed: opened, counted and cut into blocks of whole lines."""
+"""Files of lines, plain or compressed: opening, byte counts, and blocks of whole lines."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from numpy.typing import NDArray
 from cqels_opt.errors import DataError
 
 BLOCK = 8 << 20
-"""Bytes that are read at a time; first far less, so that many files can be open that have not begun."""
+"""Bytes per read; the first read is much smaller, so that many files can be open before they are consumed."""
 
 LONGEST_LINE = 64 << 20
-"""Bytes. A longer line is refused, and not kept in memory: a few kilobytes that decompress to one line could fill it."""
+"""Maximum bytes of a line. A longer line is not buffered: a few kilobytes that decompress to one line could fill memory."""
 TOO_LONG = f"is longer than {LONGEST_LINE >> 20} MiB, the most that a line may have"
 
 COMPRESSIONS = (".gz", ".zst")
 _NONE = np.empty(0, np.int64)
 UNREADABLE = (OSError, EOFError, zlib.error, zstandard.ZstdError)
-"""What reading a file raises that is damaged, cut off, or on a disk that fails."""
+"""Exceptions while reading a file that is damaged, truncated, or on a failing disk."""
 _BLANKS = np.frombuffer(b" \t\r\n", np.uint8)
 
 
 def format_of(path: Path) -> str:
-    """The extension that says how to read a file, in lower case: ``.ndjson`` of ``a.ndjson.gz``."""
+    """The extension that determines the format, in lower case: ``.ndjson`` of ``a.ndjson.gz``."""
     plain = path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
     return plain.suffix.lower()
 
 
 def check_file(path: Path) -> None:
-    """``DataError`` unless the path is a file."""
+    """Raises DataError unless the path is a file."""
     if not path.exists():
         raise DataError(f"{path}: no such file; check the path")
     if not path.is_file():
@@ -45,7 +45,7 @@ def check_file(path: Path) -> None:
 
 
 class _Counted(io.RawIOBase):
-    """A file that tells how far it has been read, below any decompression."""
+    """A file that reports its read position, before decompression."""
 
     def __init__(self, path: Path, consumed: Callable[[int], None] | None) -> None:
         self._file, self._consumed = path.open("rb", buffering=0), consumed
@@ -65,7 +65,7 @@ class _Counted(io.RawIOBase):
 
 
 def open_bytes(path: Path, consumed: Callable[[int], None] | None = None) -> BinaryIO:
-    """The file's bytes, decompressed by its extension; ``consumed`` is told the position in the file on disk as it is read."""
+    """The file's bytes, decompressed by extension; ``consumed`` is called with the position in the file on disk."""
     raw = io.BufferedReader(_Counted(path, consumed), 1 << 18)
     match path.suffix.lower():
         case ".gz":
@@ -78,7 +78,7 @@ def open_bytes(path: Path, consumed: Callable[[int], None] | None = None) -> Bin
 
 
 def rest_of_line(file: BinaryIO, room: int) -> bytes | None:
-    """What is left of a line where that has at most ``room`` bytes; else None, and the line has been passed over."""
+    """The rest of a line if it has at most ``room`` bytes; else skips the line and returns None."""
     found = file.readline(room + 1)
     if len(found) <= room:
         return found
@@ -89,9 +89,9 @@ def rest_of_line(file: BinaryIO, room: int) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole records of a file: ``text`` and the places in it where each record that is not blank begins and ends.
+    """Whole records of a file: ``text``, and the begin and end of each non-blank record in it.
 
-    ``lines`` are the numbers of the lines, from 1, on which the records begin; ``too_long`` those of records that are left out.
+    ``lines`` are the line numbers, from 1, on which the records begin; ``too_long`` are those of omitted records.
     """
 
     text: bytes
@@ -108,33 +108,33 @@ class Block:
 def blocks(
     path: Path, consumed: Callable[[int], None] | None = None, *, quoted: bool = False, size: int | None = None
 ) -> Iterator[Block]:
-    """The file in blocks of whole lines; with ``quoted`` a newline between double quotes (CSV) ends no record.
+    """The file in blocks of whole lines; with ``quoted`` a newline between double quotes (CSV) does not end a record.
 
-    Damaged or cut-off compression is a :class:`DataError`. Behind a record with ``quoted`` that is too long nothing is read: a quote
-    that is not closed may be why it is, so that no later line end is known to end a record.
+    Damaged or truncated compression raises :class:`DataError`. With ``quoted``, reading stops after a record that is too long: an
+    unclosed quote may be the cause, so no later line end is certain to end a record.
     """
     size = size or BLOCK
-    line, rest, ask, passing = 1, b"", min(size, 1 << 16), False
+    line, rest, request, skipping = 1, b"", min(size, 1 << 16), False
     with open_bytes(path, consumed) as file:
         while True:
             try:
-                read = file.read(ask)
+                read = file.read(request)
             except UNREADABLE as error:
                 raise DataError(f"{path}:{line}: cannot be read on: {error}; check that the file is whole") from error
-            ask, over = min(size, 4 * ask), not read
-            if passing and read:
-                behind = read.find(b"\n") + 1
-                if not behind:
+            request, at_end = min(size, 4 * request), not read
+            if skipping and read:
+                after = read.find(b"\n") + 1
+                if not after:
                     continue
-                read, line, passing = read[behind:], line + 1, False
+                read, line, skipping = read[after:], line + 1, False
             if line == 1 and not rest:
                 read = read.removeprefix(b"\xef\xbb\xbf")
             text = rest + read
-            if over and text and not text.endswith(b"\n"):
+            if at_end and text and not text.endswith(b"\n"):
                 text += b"\n"
             ends = _record_ends(text, quoted=quoted)
-            if over and len(text) and (not len(ends) or ends[-1] != len(text) - 1):
-                ends = np.append(ends, len(text) - 1)  # a quote that is never closed: the format's parser will say so
+            if at_end and len(text) and (not len(ends) or ends[-1] != len(text) - 1):
+                ends = np.append(ends, len(text) - 1)  # an unclosed quote, which the parser of the format reports
             if len(ends):
                 cut = int(ends[-1]) + 1
                 yield _block(text[:cut], ends, line)
@@ -144,10 +144,10 @@ def blocks(
                 yield Block(b"", _NONE, _NONE, _NONE, (line,))
                 if quoted:
                     return
-                rest, passing = b"", True
+                rest, skipping = b"", True
             else:
                 rest = text
-            if over:
+            if at_end:
                 return
 
 

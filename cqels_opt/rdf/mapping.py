@@ -1,7 +1,8 @@
-"""Columns to triples: what a mapping file says, and the triples that it gives for records (of JSON, CSV or a DataFrame).
+"""Maps columns to triples: reads a mapping file and applies it to records (of JSON, CSV or a DataFrame).
 
-The words are those of R2RML and RML, written in TOML: a triples map has a subject, maybe a graph and classes, and properties; each is a
-constant, a column, or a template with columns in braces (R2RML §6 and §7.3). docs/sources-and-sinks.md describes the file.
+The vocabulary is that of R2RML and RML, written in TOML: a triples map has a subject, an optional graph and classes, and
+properties. Each is a constant, a column, or a template with columns in braces (R2RML §6 and §7.3). docs/sources-and-sinks.md
+describes the file.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from cqels_opt.rdf.terms import (
 )
 
 Record: TypeAlias = Mapping[str, Any]
-Triple: TypeAlias = "tuple[str, str, str, str | None]"  # and its graph
+Triple: TypeAlias = "tuple[str, str, str, str | None]"  # s, p, o and graph
 Make: TypeAlias = Callable[[Sequence[Any]], str]
 
-UNITS = {"s": 3, "ms": 0, "us": -3, "ns": -6}  # powers of ten to milliseconds
+UNITS = {"s": 3, "ms": 0, "us": -3, "ns": -6}  # powers of ten relative to milliseconds
 _KNOWN_LIMIT = 100_000
-_DIGITS = 30  # of a time, at most: 2**53 ms in nanoseconds have 22
+_DIGITS = 30  # maximum digits of a time; 2**53 ms in nanoseconds has 22
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _LANGUAGE = re.compile(r"[A-Za-z]+(-[A-Za-z0-9]+)*")
 _LABEL = re.compile(r"[^A-Za-z0-9]")
@@ -47,31 +48,31 @@ _UNSAFE = re.compile(
 
 
 class Number(str):
-    """A number of JSON that is no integer, in its own characters: no digit is lost on the way to a literal."""
+    """A non-integer JSON number as its original text, so that the literal keeps all digits."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TermMap:
-    """A term for each record: from the values of ``columns`` by ``make``, which raises ``ValueError`` where they give none.
+    """Builds a term from the values of ``columns`` with ``make``, which raises ``ValueError`` if they do not form a term.
 
     A record without one of the columns has no such term (R2RML §11.1: NULL).
     """
 
     columns: tuple[str, ...]
     make: Make
-    _known: dict[Any, str] = field(default_factory=dict, compare=False, repr=False)  # values repeat from record to record
+    _known: dict[Any, str] = field(default_factory=dict, compare=False, repr=False)  # values repeat between records
 
     def of(self, record: Record) -> str | None:
         """The term of a record."""
         values = [value_at(record, column) for column in self.columns]
         if None in values:
             return None
-        key = tuple([(value.__class__, value) for value in values])  # 1, True and "1" are not the same literal
+        key = tuple([(value.__class__, value) for value in values])  # 1, True and "1" are different literals
         try:
             found = self._known.get(key)
-        except TypeError:  # a list or an object, of which make says that it is no value
+        except TypeError:  # unhashable: a list or an object, which make rejects
             return self.make(values)
         if found is None:
             found = self.make(values)
@@ -83,7 +84,7 @@ class TermMap:
 
 @dataclass(frozen=True, slots=True)
 class TriplesMap:
-    """A subject, and the predicates and objects that it has in each record."""
+    """A subject with its predicates and objects."""
 
     subject: TermMap
     properties: tuple[tuple[str, TermMap], ...]
@@ -92,7 +93,7 @@ class TriplesMap:
 
 @dataclass(frozen=True, slots=True)
 class RecordMapping:
-    """What a mapping file says. ``columns`` are those of CSV, which has no header in a message; ``iterator`` is where JSON has records."""
+    """A parsed mapping file. ``columns``: those of CSV messages, which have no header; ``iterator``: the path to JSON records."""
 
     maps: tuple[TriplesMap, ...]
     format: Literal["json", "csv"] = "json"
@@ -103,7 +104,7 @@ class RecordMapping:
     unit: str = "ms"
 
     def triples(self, record: Record) -> list[Triple]:
-        """The triples of a record; ``ValueError`` says why it gives none."""
+        """The triples of a record; ``ValueError`` gives the reason if there are none."""
         found: list[Triple] = []
         for each in self.maps:
             subject = each.subject.of(record)
@@ -121,7 +122,7 @@ class RecordMapping:
         return (column for column in read if value_at(record, column) is None)
 
     def time_of(self, record: Record) -> str | None:
-        """The record's time as text, whole milliseconds where it is a number; None without one."""
+        """The record's time as text, in whole milliseconds if it is a number; None without a time."""
         value = value_at(record, self.time) if self.time else None
         if value is None:
             return None
@@ -129,16 +130,16 @@ class RecordMapping:
         if self.unit != "ms" or isinstance(value, Number):
             try:
                 ticks = Decimal(text)
-                if ticks.adjusted() > _DIGITS:  # the integer of 1e999999999 has as many digits
+                if ticks.adjusted() > _DIGITS:  # the integer of 1e999999999 has that many digits
                     return text
                 return str(int(ticks.scaleb(UNITS[self.unit]).to_integral_value("ROUND_FLOOR")))
             except (ArithmeticError, ValueError):
-                return text  # an ISO 8601 time, or none: the reader of times refuses it
+                return text  # an ISO 8601 time, or invalid: the time parser rejects it
         return text
 
 
 def value_at(record: Record, column: str) -> Any:
-    """The value of a column; ``a.b`` is the column ``b`` of the object ``a``, unless there is a column of that very name."""
+    """The value of a column; ``a.b`` is the column ``b`` of the object ``a``, unless a column has exactly that name."""
     if column in record:
         return record[column]
     found: Any = record
@@ -159,7 +160,7 @@ def _lexical(column: str, value: Any) -> str:
 
 
 def _natural(value: Any) -> str:
-    """The datatype that a value has by itself (R2RML §10.2)."""
+    """The natural datatype of a value (R2RML §10.2)."""
     if isinstance(value, bool):
         return XSD_BOOLEAN
     return XSD_INTEGER if isinstance(value, int) else XSD_DOUBLE if isinstance(value, Number) else XSD_STRING
@@ -184,7 +185,7 @@ def _iri_of(column: str) -> Make:
 
 
 def _checked(term: str, column: str) -> str:
-    """A term in canonical text: a surrogate, or a character that no IRI has, is refused here."""
+    """The canonical text of a term; rejects surrogates and characters that no IRI can have."""
     try:
         return canonical(term)
     except TermError as error:
@@ -192,7 +193,7 @@ def _checked(term: str, column: str) -> str:
 
 
 def _from_template(parts: Sequence[str], columns: Sequence[str], kind: TermKind, as_literal: Callable[[str], str]) -> Make:
-    """``parts`` are the texts before, between and behind the columns. Values become IRI-safe in IRIs, and plain in labels."""
+    """``parts`` are the texts before, between and after the columns. Values are made safe for an IRI or a blank-node label."""
 
     def make(values: Sequence[Any]) -> str:
         texts = [_lexical(column, value) for column, value in zip(columns, values)]
@@ -218,7 +219,7 @@ def _percent(character: str) -> str:
 # ------------------------------------------------------------------ the file
 @dataclass(slots=True)
 class _Reader:
-    """Reads the tables of a mapping file; every mistake is one sentence that names the file and the place in it."""
+    """Reads the tables of a mapping file; each error names the file and the position in it."""
 
     name: str
     prefixes: dict[str, str] = field(default_factory=lambda: {"xsd": XSD})
@@ -238,7 +239,7 @@ class _Reader:
         return value
 
     def expanded(self, text: str) -> str:
-        """A prefixed name as the IRI that it stands for; other text as it is."""
+        """A prefixed name expanded to its IRI; other text unchanged."""
         prefix, colon, rest = text.partition(":")
         return self.prefixes[prefix] + rest if colon and prefix in self.prefixes else text
 
@@ -268,7 +269,7 @@ class _Reader:
         return parts, columns
 
     def term(self, place: str, given: Any, otherwise: TermKind, may: Sequence[TermKind]) -> TermMap:
-        """The term map of a table; text alone is a template of an IRI."""
+        """The term map of a table; text without a table is a template of an IRI."""
         table = {"template": given} if isinstance(given, str) else given
         if not isinstance(table, dict):
             raise self.wrong(place, f"{given!r} is no term: write text, or a table with column, template, iri or value")
@@ -341,7 +342,7 @@ _KNOWN = ("format", "columns", "delimiter", "iterator", "time", "time_unit", "pr
 
 
 def read_mapping(path: Path) -> RecordMapping:
-    """The mapping of a file; ``InputError`` names the file and the place where it is wrong."""
+    """The mapping in a file; ``InputError`` names the file and the position of an error."""
     try:
         return mapping_of(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
@@ -351,7 +352,7 @@ def read_mapping(path: Path) -> RecordMapping:
 
 
 def mapping_of(text: str, name: str = "mapping") -> RecordMapping:
-    """The mapping that a text in TOML describes."""
+    """The mapping in a TOML text."""
     reader = _Reader(name)
     try:
         table = tomllib.loads(text)

@@ -1,8 +1,8 @@
-"""Lines of N-Triples and N-Quads: which quads of canonical terms do they hold, and what is wrong with a line?
+"""Parses lines of N-Triples and N-Quads to quads of canonical terms, and reports lines with errors.
 
-A block of lines is cut at its blanks, whole columns at a time, as if every line had the plain form (no escapes, one blank between terms).
-The distinct terms that come out are held against one regular expression; a line with a term that fails goes through the whole grammar by
-itself. So a block costs a few passes over its bytes, and a regular expression a distinct term.
+A block of lines is split at its blanks with whole-column operations, as if every line had the plain form (no escapes, one blank
+between terms). One regular expression then checks the distinct terms; a line with a term that fails is parsed by the full
+grammar. So the cost of a block is a few passes over its bytes and one regular expression match per distinct term.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _LINE = re.compile(
     r"[ \t]*(?:#[^\n]*)?\r?\n?"
 )
 _BEFORE_TRIPLE = re.compile(rf"[ \t]*({_NODE})[ \t]*({IRI_PATTERN})[ \t]*(?=<<\()")
-_BEHIND_TRIPLE = re.compile(rf"[ \t]*({_NODE})?[ \t]*\.[ \t]*(?:#[^\n]*)?\r?\n?")
+_AFTER_TRIPLE = re.compile(rf"[ \t]*({_NODE})?[ \t]*\.[ \t]*(?:#[^\n]*)?\r?\n?")
 _NEWLINE, _RETURN, _BLANK, _QUOTE, _STOP = b'\n\r ".'
 
 Places = NDArray[np.int64]
 
 
 def parse_block(block: bytes, scope: int, graph: str | None, quads: bool) -> tuple[Quads, list[tuple[int, str]]]:
-    """The quads of whole lines, and for each line that is none its number in the block (from 1) and what is wrong.
+    """The quads of whole lines, and for each invalid line its number in the block (from 1) and the error.
 
-    Triples without a graph go to ``graph``. Blank nodes are renamed into ``scope``. ``quads`` allows a fourth term.
+    Triples without a graph get ``graph``. Blank nodes are renamed into ``scope``. ``quads`` allows a fourth term.
     """
     begins, ends = _lines(block)
     lines, found = _plain(block, begins, ends, scope, graph, quads)
@@ -69,7 +69,7 @@ def parse_block(block: bytes, scope: int, graph: str | None, quads: bool) -> tup
 
 
 def _lines(block: bytes) -> tuple[Places, Places]:
-    """Where each line begins, and where it ends without its line end."""
+    """The begin of each line, and its end without the line terminator."""
     array = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(array == _NEWLINE)
     if len(block) and not block.endswith(b"\n"):
@@ -80,7 +80,7 @@ def _lines(block: bytes) -> tuple[Places, Places]:
 
 
 def _plain(block: bytes, begins: Places, ends: Places, scope: int, graph: str | None, quads: bool) -> tuple[Places, Quads]:
-    """The lines (from 0) of plain form, and their quads in the same order."""
+    """The numbers (from 0) of the lines in plain form, and their quads in the same order."""
     if not _is_utf8(block):
         return np.empty(0, np.int64), Quads.of([])
     array = np.frombuffer(block, np.uint8)
@@ -92,13 +92,13 @@ def _plain(block: bytes, begins: Places, ends: Places, scope: int, graph: str | 
     begins, first, second, stop, at = (column[lines] for column in (begins, first, second, stop, at))
     object_end = stop
     if quads:
-        # a graph follows the first blank behind the object's last quotation mark
+        # a graph follows the first blank after the object's last quotation mark
         quotes = np.concatenate([[-1], np.flatnonzero(array == _QUOTE)])
         last_quote = quotes[np.searchsorted(quotes, stop) - 1]
         third = blanks[np.where(last_quote > second, np.searchsorted(blanks, last_quote), at + 2)]
         object_end = np.minimum(third, stop)
     named = object_end < stop
-    # the terms and what is between them, as one array over the block; every second entry is a term
+    # the terms and the text between them as one array over the block; every second entry is a term
     cuts = np.stack([begins, first, first + 1, second, second + 1, object_end, object_end + named, stop], axis=1)
     offsets = np.append(cuts.ravel(), len(block)).astype(np.int32)
     cells = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets.data), pa.py_buffer(block))
@@ -129,10 +129,10 @@ def _is_utf8(block: bytes) -> bool:
 
 
 def _kept(terms: pa.StringArray, codes: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Which quads have plain terms, each of a kind that may stand where it stands."""
+    """Which quads have only plain terms, each of a kind that is allowed in its position."""
     plain = _mask(pc.match_substring_regex(terms, _PLAIN_TERM)) & ~_mask(pc.ends_with(terms, _TYPED_STRING))
     iri = plain & _mask(pc.starts_with(terms, "<"))
-    # the last entry stands for a graph that is not named
+    # the last entry is the unnamed default graph
     node = np.append(plain & ~_mask(pc.starts_with(terms, '"')), True)
     s, p, o, g = codes
     kept: NDArray[np.bool_] = node[s] & iri[p] & plain[o] & node[g]
@@ -152,7 +152,7 @@ def _scoped_terms(terms: pa.StringArray, scope: int) -> pa.StringArray:
 
 
 def _merged(lines: Places, plain: Quads, others: Iterable[tuple[int, Quad]]) -> Quads:
-    """Plain quads and others, with the lines that they are on, in the order of lines."""
+    """The quads of plain lines and of other lines, in line order."""
     numbers = [number for number, _ in others]
     if not numbers:
         return plain
@@ -161,7 +161,7 @@ def _merged(lines: Places, plain: Quads, others: Iterable[tuple[int, Quad]]) -> 
 
 
 def parse_line(raw: bytes, scope: int, quads: bool = True) -> tuple[str, str, str, str | None] | None:
-    """The quad of one line of N-Quads (or N-Triples), None for an empty line or comment; TermError says what is wrong."""
+    """The quad of one line of N-Quads (or N-Triples), None for an empty line or comment; raises TermError with the reason."""
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -185,19 +185,19 @@ def parse_line(raw: bytes, scope: int, quads: bool = True) -> tuple[str, str, st
 
 
 def _of_triple_term(text: str) -> tuple[str, str, str, str | None] | None:
-    """The parts of a line whose object is a triple term (RDF 1.2), or None."""
+    """The components of a line whose object is a triple term (RDF 1.2), or None."""
     before = _BEFORE_TRIPLE.match(text)
     if before is None:
         return None
     end = term_end(text, before.end())
-    behind = _BEHIND_TRIPLE.fullmatch(text, end)
-    if behind is None:
+    after = _AFTER_TRIPLE.fullmatch(text, end)
+    if after is None:
         raise TermError(f"column {end + 1}: expected a full stop at the end of the statement, found {text[end : end + 40]!a}")
-    return before[1], before[2], text[before.end() : end], behind[1]
+    return before[1], before[2], text[before.end() : end], after[1]
 
 
 def scoped(term: str, scope: int) -> str:
-    """A term of one file of the load, whose blank nodes are told apart from those of the others."""
+    """A term whose blank nodes are renamed per file, so that files of a load do not share them."""
     return relabelled(term, lambda blank: f"_:f{scope}_{blank[2:]}")
 
 

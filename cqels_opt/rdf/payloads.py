@@ -1,6 +1,7 @@
-"""Messages to elements: the bytes of a message as RDF, as rows of terms, or as columns that a mapping makes triples of.
+"""Decodes messages to elements: the bytes of a message are RDF, rows of terms, or columns that a mapping converts to triples.
 
-A message counts whole or not at all: one that cannot be read is refused with its reason, and no triple of it is taken.
+A message is accepted or rejected as a whole: if it cannot be decoded, it is rejected with a reason and none of its triples is
+used.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from cqels_opt.rdf.terms import MAX_DEPTH
 from cqels_opt.rdf.times import EXPECTED, GREATEST, parse_times
 
 Ints: TypeAlias = "NDArray[np.int64]"
-Row: TypeAlias = "tuple[str, str, str, str | None, str | None]"  # s, p, o, g and the time as text, None for the message's own
+Row: TypeAlias = "tuple[str, str, str, str | None, str | None]"  # s, p, o, g and the time as text; None: the message's own time
 
 DOCUMENTS: Final = {
     "nt": ox.RdfFormat.N_TRIPLES,
@@ -41,23 +42,23 @@ DOCUMENTS: Final = {
 ROWS: Final = "json"
 FORMATS: Final = (ROWS, *DOCUMENTS)
 ELEMENT_BITS: Final = 16
-"""The elements of a message are numbered in so many bits."""
+"""The number of bits of an element number within a message."""
 
 SHOWN = 80
 MOST_REASON = 400
 TOO_DEEP: Final = f"is nested deeper than {MAX_DEPTH} levels"
 
-_STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.?)*+"?+', re.DOTALL)  # an open one ends with the message: no text is read twice
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.?)*+"?+', re.DOTALL)  # an unclosed string ends with the message: no rescans
 _STEP: Final = np.zeros(256, np.int64)
 _STEP[list(b"[{")], _STEP[list(b"]}")] = 1, -1
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """How messages are read: a format of ``FORMATS``, or a mapping of columns to triples.
+    """How messages are decoded: a format of ``FORMATS``, or a mapping of columns to triples.
 
-    ``time_predicate`` stands between a graph and its time in ``nq``, ``trig`` and ``jsonld``; in a message without named graphs it
-    stands between any subject and the time.
+    ``time_predicate`` connects a graph to its time in ``nq``, ``trig`` and ``jsonld``; in a message without named graphs it
+    connects any subject to the time.
     """
 
     format: str = ROWS
@@ -66,7 +67,7 @@ class Payload:
 
 
 def payload_of(text: str | Path, time_predicate: str = GENERATED_AT) -> Payload:
-    """What a user names: one of ``FORMATS``, or the file of a mapping (``.toml``)."""
+    """The payload that a user names: one of ``FORMATS``, or the file of a mapping (``.toml``)."""
     if str(text).endswith(".toml"):
         return Payload("mapping", read_mapping(Path(text)), time_predicate)
     if text not in FORMATS:
@@ -76,7 +77,7 @@ def payload_of(text: str | Path, time_predicate: str = GENERATED_AT) -> Payload:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A message that cannot be used, by its place among those given, and why."""
+    """A message that cannot be used, by its index, and the reason."""
 
     message: int
     reason: str
@@ -84,7 +85,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Rows of messages: terms (canonical), time in ms, the message of each row and the number of its element in that message."""
+    """Rows of messages: terms (canonical), time in ms, the message of each row and its element number in that message."""
 
     s: pa.StringArray
     p: pa.StringArray
@@ -96,7 +97,7 @@ class Decoded:
     refused: list[Refused] = field(default_factory=list)
 
     def numbers(self) -> Ints:
-        """The elements numbered over all messages, from 0; an element's rows need not stand together."""
+        """Element numbers over all messages, from 0; the rows of an element need not be contiguous."""
         _, of = np.unique(np.stack([self.message, self.element]), axis=1, return_inverse=True)
         return np.asarray(of, np.int64).ravel()
 
@@ -104,8 +105,9 @@ class Decoded:
 def decode(payload: Payload, values: Sequence[bytes | None], times: Sequence[int | None], scopes: Sequence[str]) -> Decoded:
     """The rows of messages, in their order.
 
-    ``times`` (ms) are the messages' own, for elements that say none. Rows of a message with equal ``g`` and ``t`` are one element. The
-    blank nodes of a document belong to it: ``scopes`` tells each message's from those of others, and is the same when it is read again.
+    ``times`` (ms) are the messages' own, for elements without a time. Rows of a message with equal ``g`` and ``t`` are one
+    element. Blank nodes are local to a document: ``scopes`` separates those of different messages and is the same when a message
+    is read again.
     """
     read = _reader(payload)
     columns: tuple[list[Any], ...] = ([], [], [], [], [])
@@ -146,7 +148,7 @@ def _bytes(value: bytes | None) -> bytes:
 
 
 def _check_characters(rows: Sequence[Row]) -> None:
-    """Refuses half of a surrogate pair, which an escape of JSON can name: Arrow takes no column with one in it."""
+    """Rejects half of a surrogate pair, which a JSON escape can contain: Arrow cannot store it."""
     for row in rows:
         for cell in row:
             if cell is not None and not cell.isascii() and any("\ud800" <= character <= "\udfff" for character in cell):
@@ -154,16 +156,16 @@ def _check_characters(rows: Sequence[Row]) -> None:
 
 
 def _with_excerpt(reason: str, value: bytes | None) -> str:
-    """A reason, as text that can be written, with the beginning of the message: no reader of the refusals has to look it up."""
+    """A reason as encodable text with the beginning of the message, so that readers of the rejections need not look it up."""
     reason = reason.encode(errors="backslashreplace").decode()
-    reason = reason if len(reason) <= MOST_REASON else reason[: MOST_REASON - 3] + "..."  # some quote the message whole
+    reason = reason if len(reason) <= MOST_REASON else reason[: MOST_REASON - 3] + "..."  # some reasons quote the whole message
     if not value:
         return reason
     text = value[: SHOWN + 1].decode(errors="backslashreplace")
     return f"{reason}; the message begins {text[:SHOWN]!a}" if len(text) > SHOWN else f"{reason}; the message is {text!a}"
 
 
-# ------------------------------------------------------------------ what all formats have in common
+# ------------------------------------------------------------------ common to all formats
 def _checked(
     columns: Sequence[list[Any]],
     terms: Sequence[Any],
@@ -172,7 +174,7 @@ def _checked(
     refused: dict[int, str],
     values: Sequence[bytes | None],
 ) -> Ints:
-    """The rows' times; messages with a term or a time that is none are refused, at their first one."""
+    """The rows' times; rejects messages with an invalid term or time, at the first one."""
 
     def refuse(wrong: NDArray[np.bool_], reason: Callable[[int], str]) -> None:
         for row in np.flatnonzero(wrong).tolist():
@@ -182,10 +184,10 @@ def _checked(
 
     for name, given, term, begins in zip("spog", columns, terms, ("<_", "<", '<_"', "<_")):
         absent = np.array([cell is None for cell in given], bool)
-        may = np.zeros(len(term), bool)
+        allowed = np.zeros(len(term), bool)
         for character in begins:
-            may |= np.asarray(pc.fill_null(pc.starts_with(term, character), False).to_numpy(zero_copy_only=False))
-        wrong = ~may & ~absent if name == "g" else ~may
+            allowed |= np.asarray(pc.fill_null(pc.starts_with(term, character), False).to_numpy(zero_copy_only=False))
+        wrong = ~allowed & ~absent if name == "g" else ~allowed
         refuse(wrong, lambda row, n=name, c=given: f"{n} is {_shown(c[row])}, which cannot stand there")  # type: ignore[misc]
     own = np.array([cell is None for cell in columns[4]], bool)
     t, valid = parse_times(pa.array(columns[4], pa.string()))
@@ -201,20 +203,20 @@ def _shown(cell: str | None) -> str:
 
 
 def _elements(message: Ints, g: Any, t: Ints) -> Ints:
-    """The number of each row's element in its message: rows of equal ``g`` and ``t`` are one, in the order of their first rows."""
+    """The element number of each row within its message: rows with equal ``g`` and ``t`` are one element, by first row."""
     if not len(message):
         return message
     graph = g.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     keys = np.stack([message, graph, t])
     _, first, of = np.unique(keys, axis=1, return_index=True, return_inverse=True)
-    number = np.argsort(np.argsort(first))[of.ravel()]  # elements in the order of their first rows, over all messages
+    number = np.argsort(np.argsort(first))[of.ravel()]  # elements in order of their first rows, over all messages
     begins = np.flatnonzero(np.append(True, message[1:] != message[:-1]))
     return np.asarray(number - number[begins][np.cumsum(np.append(0, message[1:] != message[:-1]))], np.int64)
 
 
 # ------------------------------------------------------------------ formats
 def _reader(payload: Payload) -> Callable[[bytes, str], list[Row]]:
-    """What reads one message; it raises ``ValueError`` with the reason why one cannot be used."""
+    """The function that decodes one message; it raises ``ValueError`` with the reason."""
     mapping = payload.mapping
     if mapping is not None:
         return lambda value, scope: _mapped(mapping, value, scope)
@@ -233,7 +235,7 @@ _EXACT: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=Number
 
 
 def _check_depth(value: bytes) -> None:
-    """Refuses JSON that is nested too deeply before a recursive reader sees it: the stack of one has an end that nothing catches."""
+    """Rejects JSON that is nested too deeply before a recursive parser reads it, because a stack overflow cannot be caught."""
     if value.count(b"[") + value.count(b"{") <= MAX_DEPTH:
         return
     steps = _STEP[np.frombuffer(_STRINGS.sub(b"", value), np.uint8)]
@@ -261,7 +263,7 @@ def _records(found: Any) -> list[Mapping[str, Any]]:
 
 
 def _rows(value: bytes) -> list[Row]:
-    """Objects with ``s p o`` (N-Triples terms) and maybe ``g`` and ``t``, one or a list of them."""
+    """Objects with ``s p o`` (N-Triples terms) and optionally ``g`` and ``t``: one object or a list."""
     rows: list[Row] = []
     for record in _records(_json(value, _PLAIN)):
         for name in "spog":
@@ -288,11 +290,11 @@ def _mapped(mapping: RecordMapping, value: bytes, scope: str) -> list[Row]:
     rows: list[Row] = []
     for record in records:
         time = mapping.time_of(record)
-        rows += [(_own(s, scope), p, _own(o, scope), g, time) for s, p, o, g in mapping.triples(record)]
+        rows += [(_scoped(s, scope), p, _scoped(o, scope), g, time) for s, p, o, g in mapping.triples(record)]
     return rows
 
 
-def _own(term: str, scope: str) -> str:
+def _scoped(term: str, scope: str) -> str:
     return f"_:{scope}{term[2:]}" if term.startswith("_:") else term
 
 
@@ -312,9 +314,10 @@ def _csv_records(mapping: RecordMapping, value: bytes) -> list[Mapping[str, Any]
 
 
 def _document(value: bytes, scope: str, name: str, kind: ox.RdfFormat, time_predicate: str) -> list[Row]:
-    """The triples of a document. A named graph has the time that the default graph says of it; the rest of that is passed over then.
+    """The triples of a document as rows.
 
-    Without named graphs all triples are one element, with the time that one of them says.
+    A named graph has the time given in the default graph; other triples of the default graph are ignored. Without named graphs
+    all triples are one element, with the time that one of them gives.
     """
     if kind == ox.RdfFormat.JSON_LD:
         _check_depth(value)
@@ -336,7 +339,7 @@ def _document(value: bytes, scope: str, name: str, kind: ox.RdfFormat, time_pred
             raise ValueError("has a triple term, which this engine does not know")
         return str(term)
 
-    told: dict[str, str] = {}
+    times_of: dict[str, str] = {}
     default: list[tuple[str, str, str]] = []
     named: list[tuple[str, str, str, str]] = []
     for quad in quads:
@@ -348,13 +351,13 @@ def _document(value: bytes, scope: str, name: str, kind: ox.RdfFormat, time_pred
         if quad.predicate.value == time_predicate:
             if not isinstance(quad.object, ox.Literal):
                 raise ValueError(f"the time of {s} is {o}, not a literal")
-            if told.setdefault(s, quad.object.value) != quad.object.value:
+            if times_of.setdefault(s, quad.object.value) != quad.object.value:
                 raise ValueError(f"{s} has a second time, {quad.object.value!r}")
     if named:
-        return [(s, p, o, g, told.get(g)) for s, p, o, g in named]
+        return [(s, p, o, g, times_of.get(g)) for s, p, o, g in named]
     if not default:
         raise ValueError("holds no triple")
-    if len(known := set(told.values())) > 1:
+    if len(known := set(times_of.values())) > 1:
         raise ValueError(f"has {len(known)} times, and no named graphs that they are of")
     return [(s, p, o, None, next(iter(known), None)) for s, p, o in default]
 

@@ -1,4 +1,4 @@
-"""Columns of quads: the distinct terms once, and for each quad which of them it has."""
+"""Columns of quads, dictionary-encoded: the distinct terms, and the codes of each quad."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ NO_GRAPH: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Quads:
-    """Quads of canonical terms: ``codes`` has four rows (s, p, o, g), each a column of positions in ``terms``."""
+    """Quads of canonical terms: ``codes`` has four rows (s, p, o, g) with one index into ``terms`` per quad."""
 
     terms: pa.StringArray
     codes: Codes
 
     @classmethod
     def of(cls, quads: Sequence[Quad]) -> Quads:
-        """Quads as columns; None as graph is the default graph."""
+        """Quads as columns; graph None is the default graph."""
         columns = zip(*quads) if quads else ((), (), (), ())
         return cls.of_columns(*(pa.array(column, pa.string()) for column in columns))
 
     @classmethod
     def of_columns(cls, *columns: pa.StringArray) -> Quads:
-        """Quads of columns s, p, o and g; null as graph is the default graph."""
+        """Quads from columns s, p, o and g; graph null is the default graph."""
         coded = pa.concat_arrays(columns).dictionary_encode()
         codes = coded.indices.fill_null(NO_GRAPH).to_numpy(zero_copy_only=False)
         return cls(cast("pa.StringArray", coded.dictionary), codes.astype(np.int32, copy=False).reshape(4, len(columns[0])))
 
     @classmethod
     def concat(cls, parts: Sequence[Quads]) -> Quads:
-        """All quads of several columns, in order; a term that several have is there several times."""
+        """The concatenation of quads, in order; a term of several parts is stored several times."""
         starts = np.cumsum([0, *(len(part.terms) for part in parts[:-1])])
         codes = [np.where(part.codes == NO_GRAPH, NO_GRAPH, part.codes + start) for part, start in zip(parts, starts)]
         return cls(pa.concat_arrays([part.terms for part in parts]), np.concatenate(codes, axis=1).astype(np.int32, copy=False))
 
     def take(self, rows: NDArray[Any]) -> Quads:
-        """The quads at these places, or where a mask is true."""
+        """The quads at these positions, or where a mask is true."""
         return Quads(self.terms, self.codes[:, rows])
 
     def compacted(self) -> Quads:
-        """The same without terms that no quad has."""
+        """The same quads without unused terms."""
         used = np.zeros(len(self.terms) + 1, np.bool_)
         used[self.codes] = True
         used[NO_GRAPH] = False

@@ -1,4 +1,6 @@
-"""The parts of many triple terms at once: one regular expression knows those whose subject is no triple term, which most are."""
+"""The components of many triple terms at once: one regular expression handles those whose subject is not a triple term, which
+most are.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ _FLAT: Final = r"^<<\( (?P<s><[^<>]*>|_:[^ ]+) (?P<p><[^<>]*>) (?P<o>.+) \)>>$"
 
 
 def quoted_among(terms: pa.StringArray) -> pa.StringArray:
-    """Those of some canonical terms that are triple terms."""
+    """The triple terms among canonical terms."""
     found: pa.StringArray = terms.filter(pc.starts_with(terms, OPENING))
     return found
 
 
 def parts_of(terms: pa.StringArray) -> pa.StringArray:
-    """The subjects of canonical triple terms, then their predicates, then their objects."""
+    """The subjects of canonical triple terms, followed by their predicates and by their objects."""
     taken: Any = pc.extract_regex(terms, _FLAT)
     columns = [pc.struct_field(taken, name) for name in "spo"]
     others: Any = pc.is_null(taken)

@@ -1,7 +1,7 @@
-"""Readers of static RDF: which quads of canonical terms does a file hold?
+"""Readers of static RDF files: yield quads of canonical terms.
 
-Line-based formats are read in byte ranges, so that executors share a file; the others are read whole, through pyoxigraph. Blank
-nodes are scoped to their file. What is wrong goes to :class:`Failures` with file and line, which ends the reading or counts it.
+Line-based formats are read in byte ranges, so that executors share a file; other formats are read as whole files through
+pyoxigraph. Blank nodes are scoped to their file. Errors go to :class:`Failures` with file and line, which raises or counts them.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ FORMATS: Final[dict[str, Format]] = {
     ".parquet": "parquet",
 }
 COMPRESSIONS: Final[dict[str, Compression]] = {".gz": "gz", ".zst": "zst"}
-#: Compressed text is taken to be this many times larger.
+#: The assumed ratio of uncompressed to compressed size.
 EXPANSION: Final = 8
-#: Bytes of lines and, elsewhere, quads that are handed on at a time.
+#: Bytes per block of lines and, for other formats, quads per batch.
 BLOCK: Final = 1 << 22
 BATCH: Final = 1 << 16
 
@@ -67,9 +67,9 @@ class StaticSource:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one task reads: bytes ``[start, end)`` of a line-based file, or a whole file (``end`` None).
+    """The input of one task: bytes ``[start, end)`` of a line-based file, or a whole file (``end`` None).
 
-    ``path`` is absolute, ``name`` is what the user wrote; ``scope`` distinguishes the blank nodes of the load's files.
+    ``path`` is absolute, ``name`` is the path as the user wrote it; ``scope`` distinguishes the blank nodes of the load's files.
     """
 
     path: str
@@ -84,7 +84,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Failure:
-    """Something that cannot be read. ``line`` counts from 1 (in Parquet: rows); 0 where the parser does not tell."""
+    """A read error. ``line`` counts from 1 (in Parquet: rows); 0 if the parser does not report it."""
 
     path: str
     line: int
@@ -95,7 +95,7 @@ class Failure:
 
 
 class Failures:
-    """What could not be read: with ``skip`` counted, and the first ones kept; without, the first one is raised as a DataError."""
+    """Read errors. With ``skip`` they are counted and the first ones kept; without, the first one is raised as a DataError."""
 
     def __init__(self, skip: bool, limit: int = 100) -> None:
         self._skip, self._limit = skip, limit
@@ -103,7 +103,7 @@ class Failures:
         self.first: list[Failure] = []
 
     def add(self, failure: Failure) -> None:
-        """Note a failure, or raise it."""
+        """Records a failure, or raises it."""
         if not self._skip:
             raise DataError(str(failure))
         self.count += 1
@@ -113,7 +113,7 @@ class Failures:
 
 # ------------------------------------------------------------------ files
 def file_format(path: Path) -> tuple[Format, Compression | None]:
-    """Format and compression by the file's name; DataError for another name."""
+    """Format and compression by the file's name; DataError for an unknown name."""
     compression = COMPRESSIONS.get(path.suffix.lower())
     found = FORMATS.get(format_of(path))
     if found is None:
@@ -125,13 +125,13 @@ def file_format(path: Path) -> tuple[Format, Compression | None]:
 
 
 def source_size(source: StaticSource) -> int:
-    """The bytes to read of a source, compressed ones estimated."""
+    """The bytes to read of a source; an estimate if it is compressed."""
     _, compression = file_format(source.path)
     return sum(path.stat().st_size for path in _files(source)) * (EXPANSION if compression else 1)
 
 
 def pieces(source: StaticSource, scope: int, size: int) -> list[Piece]:
-    """Cut a source into pieces of about ``size`` bytes where its format allows; DataError if there is no such file."""
+    """Splits a source into pieces of about ``size`` bytes where its format allows; DataError if the file does not exist."""
     kind, compression = file_format(source.path)
     result = []
     for path in _files(source):
@@ -149,7 +149,7 @@ def pieces(source: StaticSource, scope: int, size: int) -> list[Piece]:
 
 
 def _files(source: StaticSource) -> list[Path]:
-    """The file itself, or what a folder named ``….parquet`` holds."""
+    """The file itself, or the files in a folder named ``….parquet``."""
     path = source.path
     if path.is_dir() and path.suffix == ".parquet":
         return sorted(part for part in path.rglob("*.parquet") if part.is_file())
@@ -159,13 +159,13 @@ def _files(source: StaticSource) -> list[Path]:
 
 
 def _open(piece: Piece) -> BinaryIO:
-    # a piece begins anywhere in a plain file, so that one must be seekable
+    # a piece can begin anywhere in a plain file, so the file must be seekable
     return open_bytes(Path(piece.path)) if piece.compression else Path(piece.path).open("rb")
 
 
 # ------------------------------------------------------------------ reading
 def read(piece: Piece, failures: Failures) -> Iterator[Quads]:
-    """The quads of a piece, in batches. What cannot be read is given to ``failures`` and left out."""
+    """The quads of a piece, in batches. Errors go to ``failures``, and the affected quads are omitted."""
     reader = _read_lines if piece.format in ("nt", "nq") else _read_parquet if piece.format == "parquet" else _read_document
     try:
         yield from reader(piece, failures)
@@ -181,7 +181,7 @@ def read_all(sources: Iterable[StaticSource], failures: Failures) -> Iterator[Qu
 
 
 def graph_term(source: StaticSource | Piece) -> str | None:
-    """The canonical name of the graph that triples without a graph go to; DataError if it is not an IRI."""
+    """The canonical name of the graph for triples without a graph; DataError if it is not an IRI."""
     if source.graph is None:
         return None
     try:
@@ -196,7 +196,7 @@ def _read_lines(piece: Piece, failures: Failures) -> Iterator[Quads]:
     with _open(piece) as file:
         first = 0
         if piece.start:
-            # the line that contains the byte before this piece belongs to the piece before
+            # the line that contains the byte before this piece belongs to the previous piece
             file.seek(piece.start - 1)
             rest_of_line(file, 0)
             first = file.tell()
@@ -226,7 +226,7 @@ def _read_lines(piece: Piece, failures: Failures) -> Iterator[Quads]:
 
 
 def _lines_before(piece: Piece, offset: int) -> int:
-    """How many lines end before a byte of the file; counted when something is wrong, not otherwise."""
+    """The number of lines that end before a byte of the file; computed only for error messages."""
     if not offset:
         return 0
     lines = 0
@@ -256,7 +256,7 @@ def _read_document(piece: Piece, failures: Failures) -> Iterator[Quads]:
             except SyntaxError as error:
                 failures.add(Failure(piece.name, error.lineno or file.line, file.reason(_message(error))))
                 if piece.format == "rdf":
-                    break  # XML that is not well-formed ends there; Turtle goes on after the next full stop
+                    break  # after a well-formedness error XML cannot continue; Turtle continues after the next full stop
             if len(quads) >= BATCH:
                 yield Quads.of(quads)
                 quads = []

@@ -1,7 +1,7 @@
-"""Stream files to elements: which rows stand in a file, with which times, and which of them are one element?
+"""Reads stream files: their rows, times and elements.
 
-Terms are handed on as the file has them (N-Triples text); only what cannot be a term at all is refused here, as are bad lines
-and bad times. Canonical text is made where the terms are encoded.
+Terms stay as written in the file (N-Triples text); only text that cannot be a term is rejected here, as are bad lines and bad
+times. Terms are canonicalized where they are encoded.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def read_stream(
     rejected: Callable[[Reject], None] | None = None,
     consumed: Callable[[int], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The elements of a stream file in batches of ``ROW_SCHEMA``; no element is cut by the end of a batch.
+    """The elements of a stream file in batches of ``ROW_SCHEMA``; a batch never ends within an element.
 
-    Elements come in the order of the file. In a format with columns, rows with equal ``g`` and ``t`` are one element where no row
-    of another time stands between them; it stands where its first row does. In N-Quads and TriG each named graph is one, and its
-    time is the object of ``<graph> <time_predicate> "…"`` in the default graph.
+    Elements are in file order. In a format with columns, rows with equal ``g`` and ``t`` are one element if no row of another
+    time is between them; the element is at the position of its first row. In N-Quads and TriG each named graph is one element,
+    and its time is the object of ``<graph> <time_predicate> "…"`` in the default graph.
 
-    With ``on_error="fail"`` the first line that cannot be used raises ``DataError("path:line: …")``; with ``"skip"`` they go
-    to ``rejected``. ``consumed`` is told how many bytes of the file have been read.
+    With ``on_error="fail"`` the first unusable line raises ``DataError("path:line: …")``; with ``"skip"`` such lines are passed
+    to ``rejected``. ``consumed`` is called with the number of bytes read from the file.
     """
     check_file(path)
     columns = {".ndjson": read_ndjson, ".jsonl": read_ndjson, ".csv": read_csv, ".parquet": read_parquet}
@@ -78,7 +78,7 @@ def read_stream(
 
 
 def _checked(rows: Rows, refuse: Callable[[Iterable[Reject]], None], element: NDArray[np.int64] | None = None) -> pa.RecordBatch:
-    """The usable rows with their times parsed; the others are refused, in the order of their lines."""
+    """The usable rows with parsed times; rejects the others, in line order."""
     count = len(rows.line)
     good = np.ones(count, np.bool_)
     rejects = list(rows.rejects)
@@ -91,7 +91,7 @@ def _checked(rows: Rows, refuse: Callable[[Iterable[Reject]], None], element: ND
 
     for name, column, begins in (("s", rows.s, "<_"), ("p", rows.p, "<"), ("o", rows.o, '<_"')):
         keep(_begins(column, begins), lambda i, n=name, c=column: _bad_term(n, c[i].as_py()))  # type: ignore[misc]
-        if name == "p" or (name == "s" and element is None):  # in RDF-star documents a quoted triple may be a subject
+        if name == "p" or (name == "s" and element is None):  # in RDF-star documents a quoted triple can be a subject
             keep(~_mask(pc.starts_with(column, "<<")), lambda i, n=name, c=column: _bad_term(n, c[i].as_py()))  # type: ignore[misc]
     graph = (
         pc.if_else(pc.equal(rows.g, pa.scalar("")), pa.scalar(None, pa.string()), rows.g) if rows.g.null_count < count else rows.g
@@ -120,7 +120,7 @@ def _mask(array: Any) -> NDArray[np.bool_]:
 
 
 def _begins(column: Any, characters: str) -> NDArray[np.bool_]:
-    """Whether each text begins as a term does that may stand there: ``<`` an IRI, ``_`` a blank node, ``"`` a literal."""
+    """Whether each text begins like a term that is allowed here: ``<`` an IRI, ``_`` a blank node, ``"`` a literal."""
     found = np.zeros(len(column), np.bool_)
     if column.null_count == len(column):
         return found
@@ -147,27 +147,27 @@ def _bad_time(value: str | int | None) -> str:
 
 
 def _elements(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Numbers the elements. A last run of rows of one time is held back while another row may still belong to its graphs."""
-    number, held = 0, None
+    """Numbers the elements. The last run of rows with one time is held back while another row may still belong to its graphs."""
+    number, pending = 0, None
     for batch in batches:
-        if held is not None:
-            batch = pa.Table.from_batches([held, batch]).combine_chunks().to_batches()[0]
-            held = None
+        if pending is not None:
+            batch = pa.Table.from_batches([pending, batch]).combine_chunks().to_batches()[0]
+            pending = None
         if batch.column("g").null_count < len(batch):
             times = batch.column("t").to_numpy()
             changes = np.flatnonzero(times[1:] != times[:-1])
             run = int(changes[-1]) + 1 if len(changes) else 0
             if batch.column("g")[run:].null_count < len(batch) - run:
-                batch, held = batch[:run], batch[run:]
+                batch, pending = batch[:run], batch[run:]
         if len(batch):
             batch, number = _number(batch, number)
             yield batch
-    if held is not None:
-        yield _number(held, number)[0]
+    if pending is not None:
+        yield _number(pending, number)[0]
 
 
 def _number(batch: pa.RecordBatch, number: int) -> tuple[pa.RecordBatch, int]:
-    """The rows with their elements, the rows of an element together, and the number of the next element."""
+    """The rows with their element numbers, the rows of an element contiguous; and the next element number."""
     count = len(batch)
     graphs = batch.column("g")
     element = np.arange(count, dtype=np.int64)
@@ -176,7 +176,7 @@ def _number(batch: pa.RecordBatch, number: int) -> tuple[pa.RecordBatch, int]:
         runs = np.concatenate([[0], np.cumsum(times[1:] != times[:-1])])
         codes = graphs.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         alone = codes < 0
-        codes[alone] = count + np.flatnonzero(alone)  # a row without a graph is an element of its own
+        codes[alone] = count + np.flatnonzero(alone)  # a row without a graph is an element by itself
         _, first, group = np.unique(runs * (2 * count) + codes, return_index=True, return_inverse=True)
         element = np.argsort(np.argsort(first))[group]
         order = np.argsort(element, kind="stable")

@@ -1,7 +1,7 @@
-"""Rows of stream files with columns ``s p o t`` and optionally ``g``: newline-delimited JSON, CSV and Parquet, read by blocks.
+"""Rows of stream files with columns ``s p o t`` and optionally ``g``: newline-delimited JSON, CSV and Parquet, read in blocks.
 
-Arrow parses a block at once. Where it refuses, or finds another number of rows than there are records, the block is read again
-record by record, so that each bad one is found with its line.
+Arrow parses a whole block. If that fails, or the number of rows differs from the number of records, the block is parsed again
+record by record, so that each bad record is reported with its line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Consumed = Callable[[int], None] | None
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A line that cannot be used, and why."""
+    """An unusable line and the reason."""
 
     line: int
     reason: str
@@ -39,7 +39,7 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows as they stand in a file: terms as text, times as int64 milliseconds or still as text; and the lines refused so far."""
+    """Rows as in the file: terms as text, times as int64 milliseconds or still as text; and the lines rejected so far."""
 
     s: Any
     p: Any
@@ -51,7 +51,7 @@ class Rows:
 
 
 def read_ndjson(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
-    """The rows of a file with one JSON object a line; other keys are ignored."""
+    """The rows of a file with one JSON object per line; other keys are ignored."""
     for block in blocks(path, consumed):
         table = None
         for time_type in (pa.int64(), pa.string()):
@@ -105,8 +105,8 @@ def _require(place: str, names: Iterable[str]) -> None:
 
 
 def _rows(block: Block, table: pa.Table | None, parse: Callable[[bytes], dict[str, str | int | None]]) -> Rows:
-    """The rows of a block: of its table, or without one record by record; and its lines that are too long."""
-    return _singly(block, parse) if table is None or block.too_long else _from_table(table, block.lines)
+    """The rows of a block: from its table, or without one record by record; and its lines that are too long."""
+    return _record_by_record(block, parse) if table is None or block.too_long else _from_table(table, block.lines)
 
 
 def _from_table(table: pa.Table, lines: NDArray[np.int64]) -> Rows:
@@ -116,14 +116,14 @@ def _from_table(table: pa.Table, lines: NDArray[np.int64]) -> Rows:
 
 
 def _parse_json(block: Block, time_type: pa.DataType) -> pa.Table | None:
-    """The block's table if Arrow reads one row a record, every one of them with this type of time."""
+    """The block's table, or None if Arrow does not parse exactly one row per record, all with this type of time."""
     schema = pa.schema([(name, time_type if name == "t" else pa.string()) for name in COLUMNS])
     options = pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     if not len(block.lines):
         return schema.empty_table()
     try:
         table = pa_json.read_json(io.BytesIO(block.text), parse_options=options)
-        table.validate(full=True)  # Arrow's JSON reader lets bytes through that are not UTF-8
+        table.validate(full=True)  # Arrow's JSON reader accepts invalid UTF-8
     except (pa.ArrowException, UnicodeDecodeError):
         return None
     return table if len(table) == len(block.lines) else None
@@ -157,8 +157,8 @@ def _header(path: Path, block: Block) -> list[str]:
 Record = dict[str, str | int | None]
 
 
-def _singly(block: Block, parse: Callable[[bytes], Record]) -> Rows:
-    """The block record by record: ``parse`` raises ``ValueError`` with the reason why one cannot be used."""
+def _record_by_record(block: Block, parse: Callable[[bytes], Record]) -> Rows:
+    """The block record by record; ``parse`` raises ``ValueError`` with the reason if a record is unusable."""
     records: list[Record] = []
     lines: list[int] = []
     rejects = [Reject(line, TOO_LONG) for line in block.too_long]

@@ -1,9 +1,9 @@
-"""RDF terms as text: what is the canonical N-Triples form of a term, and what are its parts?
+r"""RDF terms as text: the canonical N-Triples form of a term, and its components.
 
-A term travels through the whole package as its *canonical text*: ``<iri>``, ``_:label``, ``"text"``, ``"text"@en`` (the tag in
-lower case; with a base direction ``"text"@ar--rtl``) or ``"text"^^<iri>`` (xsd:string left out). Inside a literal only ``\\``,
-``"``, newline, carriage return and tab are escaped; every other character is itself. Lexical forms are kept: ``"007"^^<…integer>``
-stays as it is. A triple term (RDF 1.2) is ``<<( s p o )>>``, with one blank between, nested to any depth up to :data:`MAX_DEPTH`.
+The whole package represents a term by its *canonical text*: ``<iri>``, ``_:label``, ``"text"``, ``"text"@en`` (the tag in lower
+case; with a base direction ``"text"@ar--rtl``) or ``"text"^^<iri>`` (xsd:string omitted). Inside a literal only ``\\``, ``"``,
+newline, carriage return and tab are escaped. Lexical forms are kept: ``"007"^^<…integer>`` stays unchanged. A triple term (RDF
+1.2) is ``<<( s p o )>>``, with single blanks, nested up to :data:`MAX_DEPTH` levels.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RDF_REIFIES: Final = RDF + "reifies"
 TermKind: TypeAlias = Literal["iri", "blank", "literal", "triple"]
 
 MAX_DEPTH: Final = 100
-"""How deeply triple terms may be nested: deeper ones are refused as they are read, and no later step can run out of stack."""
+"""The maximum nesting of triple terms: deeper ones are rejected when read, so that no later step overflows the stack."""
 
 _NAME_START = (
     "A-Za-z_:\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
@@ -50,7 +50,7 @@ STRING_PATTERN: Final = rf"\"[^\"\\\n\r]*(?:(?:\\[tbnrf\"'\\]|{_NUMBERED})[^\"\\
 LANGUAGE_PATTERN: Final = r"@[A-Za-z]+(?:-[A-Za-z0-9]+)*(?:--(?:ltr|rtl))?"
 LITERAL_PATTERN: Final = rf"{STRING_PATTERN}(?:\^\^{IRI_PATTERN}|{LANGUAGE_PATTERN})?"
 
-#: What the text of a triple term begins with, and what it ends with.
+#: The delimiters of a triple term.
 OPENING: Final = "<<("
 CLOSING: Final = ")>>"
 
@@ -67,7 +67,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class TermError(ValueError):
-    """A text is not one N-Triples term."""
+    """The text is not exactly one N-Triples term."""
 
 
 def canonical(text: str) -> str:
@@ -119,7 +119,7 @@ def _canonical_literal(text: str) -> str:
 
 
 def _canonical_triple(text: str) -> str:
-    """The canonical text of a triple term; without recursion, for texts may be anything."""
+    """The canonical text of a triple term; without recursion, because the input is arbitrary."""
     open_: list[list[str]] = []
     at, whole = 0, ""
     while not whole:
@@ -158,7 +158,7 @@ def _shown(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    r"""Resolve the escapes of an N-Triples string or IRI (``\n``, ``\uXXXX`` …)."""
+    r"""Resolves the escapes of an N-Triples string or IRI (``\n``, ``\uXXXX`` …)."""
     if "\\" not in text:
         return text
     return _ESCAPE.sub(_unescape_one, text)
@@ -178,13 +178,13 @@ def _unescape_one(match: re.Match[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Escape a lexical form as canonical text has it inside the quotation marks."""
+    """Escapes a lexical form as in canonical text, inside the quotation marks."""
     return text.translate(_ESCAPED)
 
 
-# ------------------------------------------------------------------ of canonical terms
+# ------------------------------------------------------------------ canonical terms
 def kind(term: str) -> TermKind:
-    """What a canonical term is."""
+    """The kind of a canonical term."""
     if term.startswith("<"):
         return "triple" if term.startswith(OPENING) else "iri"
     return "literal" if term.startswith('"') else "blank"
@@ -233,7 +233,7 @@ def triple_parts(term: str) -> tuple[str, str, str]:
 
 
 def term_end(text: str, at: int) -> int:
-    """Where the term ends that begins at a character of a text, blanks before it apart: a triple term with all that is in it."""
+    """The end of the term that begins at ``at``, after optional blanks; a triple term includes its components."""
     depth = 0
     while True:
         token = _TRIPLE_TOKEN.match(text, at)
@@ -246,16 +246,16 @@ def term_end(text: str, at: int) -> int:
 
 
 def depth(term: str) -> int:
-    """How deeply triple terms are nested in a canonical term: 0 for one that is none."""
-    deepest = now = 0
+    """The nesting depth of triple terms in a canonical term; 0 if it is not a triple term."""
+    deepest = current = 0
     for token in _TRIPLE_TOKEN.finditer(term) if term.startswith(OPENING) else ():
-        now += 1 if token[1] else -1 if token[2] else 0
-        deepest = max(deepest, now)
+        current += 1 if token[1] else -1 if token[2] else 0
+        deepest = max(deepest, current)
     return deepest
 
 
 def relabelled(term: str, label: Callable[[str], str]) -> str:
-    """A canonical term with other blank nodes: ``label`` is given each of them (``_:b``), also those inside of a triple term."""
+    """A canonical term with blank nodes replaced by ``label(_:b)``, also inside triple terms."""
     if term.startswith("_:"):
         return label(term)
     if not term.startswith(OPENING) or "_:" not in term:
@@ -293,7 +293,7 @@ def literal(lexical: str, datatype: str = XSD_STRING, language: str | None = Non
 def literal_parts(term: str) -> tuple[str, str, str | None]:
     """Lexical form (unescaped), datatype IRI (without angle brackets) and language tag of a canonical literal.
 
-    The tag of a literal with a base direction has it after two hyphens (RDF 1.2); :func:`tag_parts` parts them.
+    The tag of a literal with a base direction contains it after two hyphens (RDF 1.2); :func:`tag_parts` splits them.
 
     >>> literal_parts('"chat"@fr')
     ('chat', 'http://www.w3.org/1999/02/22-rdf-syntax-ns#langString', 'fr')

@@ -1,4 +1,4 @@
-"""Times as text: integer milliseconds or ISO 8601, to int64 milliseconds since the epoch, floored (SEMANTICS §6)."""
+"""Parses times (integer milliseconds or ISO 8601) to int64 milliseconds since the epoch, floored (SEMANTICS §6)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 GREATEST = 2**53
-"""The greatest time in milliseconds, either side of the epoch: sums with a window's length stay far from overflow."""
+"""The greatest absolute time in milliseconds: adding a window's length cannot overflow."""
 
 EXPECTED = "integer milliseconds or an ISO 8601 time such as 2007-12-28T09:00:00Z"
 
@@ -23,9 +23,9 @@ _ISO = (
 
 
 def parse_times(texts: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The times of an Arrow string array (or of a list of strings), and which of them are times; the others are 0.
+    """The times of an Arrow string array (or of a list of strings), and a mask of the valid ones; invalid times are 0.
 
-    A time without a zone is UTC. A fraction is cut after the millisecond, which floors also before 1970.
+    A time without a zone is UTC. A fraction is truncated to milliseconds, which floors also before 1970.
     """
     array = pa.array(texts, pa.string()) if isinstance(texts, list) else texts
     times = np.zeros(len(array), np.int64)
@@ -36,7 +36,7 @@ def parse_times(texts: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     valid = integer
     rest = np.flatnonzero(~integer)
     if len(rest):
-        encoded = array.take(rest).dictionary_encode()  # streams repeat their times: each is parsed once
+        encoded = array.take(rest).dictionary_encode()  # stream files repeat times: each distinct time is parsed once
         distinct, ok = _iso(encoded.dictionary)
         places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         if not len(distinct):
@@ -59,7 +59,7 @@ def _iso(array: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     found = _mask(pc.is_valid(fields))
 
     def number(name: str, otherwise: int = 0) -> NDArray[np.int64]:
-        text = pc.utf8_ltrim(pc.struct_field(fields, name), "+")  # which Arrow does not read before a number
+        text = pc.utf8_ltrim(pc.struct_field(fields, name), "+")  # Arrow does not parse a leading plus
         text = pc.if_else(pc.fill_null(pc.equal(text, pa.scalar("")), True), str(otherwise), text)
         return np.asarray(pc.cast(text, pa.int64()).to_numpy(zero_copy_only=False), np.int64)
 
@@ -74,7 +74,7 @@ def _iso(array: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     month_is_one = (month >= 1) & (month <= 12)
     length = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[np.where(month_is_one, month - 1, 0)]
     length = length + (leap & (month == 2))
-    midnight = (hour == 24) & (minute == 0) & (second == 0) & (millisecond == 0)  # xsd:dateTime has it: the next day's 00:00
+    midnight = (hour == 24) & (minute == 0) & (second == 0) & (millisecond == 0)  # xsd:dateTime: the next 00:00
     valid = found & month_is_one & (day >= 1) & (day <= length) & ((hour < 24) | midnight)
     valid &= (minute < 60) & (second < 60) & (zone_hour <= 14) & (zone_minute < 60)
 

@@ -1,12 +1,13 @@
-"""VoID: what does a description say of the sizes of a dataset? (W3C Interest Group Note "Describing Linked Datasets with the VoID
-Vocabulary", 2011, §4.)
+"""VoID: reads and writes the sizes in the description of a dataset (W3C Interest Group Note "Describing Linked Datasets with the
+VoID Vocabulary", 2011, §4).
 
-Of a ``void:Dataset`` these are read: ``void:triples``, ``void:distinctSubjects``, ``void:distinctObjects``, ``void:propertyPartition``
-with ``void:property``, and ``void:classPartition`` with ``void:class`` and ``void:entities``. A dataset that describes no partitions of its
-own is the sum of its ``void:subset``. Named graphs are described as in SPARQL 1.1 Service Description: ``sd:namedGraph`` with ``sd:name``
-and ``sd:graph``, beside ``sd:defaultGraph``. Several datasets in one file add up.
+Of a ``void:Dataset`` these are read: ``void:triples``, ``void:distinctSubjects``, ``void:distinctObjects``,
+``void:propertyPartition`` with ``void:property``, and ``void:classPartition`` with ``void:class`` and ``void:entities``. A
+dataset that describes no partitions of its own is the sum of its ``void:subset``. Named graphs are described as in SPARQL 1.1
+Service Description: ``sd:namedGraph`` with ``sd:name`` and ``sd:graph``, next to ``sd:defaultGraph``. Several datasets in one
+file add up.
 
-A count that cannot be one is left out and named in :attr:`Description.faults`. Nothing here is ever needed for an answer.
+An invalid count is ignored and reported in :attr:`Description.faults`. Answers never depend on a description.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ PROPERTY_PARTITION, PROPERTY, CLASS_PARTITION = _void("propertyPartition"), _voi
 CLASS, ENTITIES, SUBSET, DATASET = _void("class"), _void("entities"), _void("subset"), _void("Dataset")
 DEFAULT_GRAPH, NAMED_GRAPH, NAME, GRAPH = _sd("defaultGraph"), _sd("namedGraph"), _sd("name"), _sd("graph")
 
-#: The predicates of a description: data that have none of them describe nothing.
+#: The predicates of a description: data without any of them describe nothing.
 PREDICATES: Final = (
     *(TRIPLES, SUBJECTS, OBJECTS, PROPERTY_PARTITION, PROPERTY, CLASS_PARTITION, CLASS, ENTITIES, SUBSET),
     *(DEFAULT_GRAPH, NAMED_GRAPH, NAME, GRAPH),
@@ -54,14 +55,14 @@ PREDICATES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Triples, and how many different subjects and objects they have; None: not said."""
+    """The numbers of triples, distinct subjects and distinct objects; None: unknown."""
 
     triples: int | None = None
     subjects: int | None = None
     objects: int | None = None
 
     def __add__(self, other: Counts) -> Counts:
-        """Of both together, where nothing is in both."""
+        """The counts of two disjoint sets together."""
         return Counts(*(_sum(a, b) for a, b in zip(self, other)))
 
     def __iter__(self) -> Iterator[int | None]:
@@ -70,14 +71,14 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class GraphCounts:
-    """A graph: all of it, its ``properties``, and the entities of its ``classes``, by the canonical text of their IRIs."""
+    """The counts of a graph: in total, per property and per class (entities); keys are the canonical texts of IRIs."""
 
     whole: Counts = Counts()
     properties: Mapping[str, Counts] = field(default_factory=dict)
     classes: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: GraphCounts) -> GraphCounts:
-        """Of both together, where nothing is in both."""
+        """The counts of two disjoint graphs together."""
         properties, classes = dict(self.properties), dict(self.classes)
         for name, counts in other.properties.items():
             properties[name] = properties[name] + counts if name in properties else counts
@@ -91,7 +92,7 @@ class GraphCounts:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a VoID description says of the default graph and of named graphs. ``faults`` say what in it was no use."""
+    """The sizes of the default graph and of named graphs in a VoID description. ``faults`` describe its unusable parts."""
 
     default: GraphCounts = field(default_factory=GraphCounts)
     named: Mapping[str, GraphCounts] = field(default_factory=dict)
@@ -101,14 +102,14 @@ class Description:
         return bool(self.default) or any(self.named.values())
 
     def warning(self, where: str) -> str | None:
-        """All faults in one sentence."""
+        """All faults in one sentence; None without faults."""
         if not self.faults:
             return None
         return f"{where}: {first_of(self.faults)}: left out of the VoID description"
 
 
 def read_description(path: Path) -> Description:
-    """The description in a file of RDF; DataError where it cannot be read, or says nothing of sizes."""
+    """The description in an RDF file; DataError if it cannot be read or contains no sizes."""
     found = described(t for quads in read_all([StaticSource(path)], Failures(skip=False)) for t in zip(quads.s, quads.p, quads.o))
     if not found:
         because = f": {found.faults[0]}" if found.faults else ""
@@ -119,7 +120,7 @@ def read_description(path: Path) -> Description:
 
 
 def described(triples: Iterable[tuple[str, str, str]]) -> Description:
-    """The description that triples of canonical terms hold; an empty one where there is none."""
+    """The description in triples of canonical terms; empty if they contain none."""
     return _Reader(triples).description()
 
 
@@ -146,7 +147,7 @@ class _Reader:
         return sorted(self.values.get(node, {}).get(predicate, ()))
 
     def _graph(self, node: str, within: frozenset[str] = frozenset()) -> GraphCounts:
-        """A dataset; one that is a part of itself ends there."""
+        """The counts of a dataset; stops at a dataset that is its own subset."""
         properties: dict[str, Counts] = {}
         for part in self._all(node, PROPERTY_PARTITION):
             for name in self._all(part, PROPERTY):
@@ -192,9 +193,9 @@ _READ = frozenset(PREDICATES)
 
 
 def _total(graphs: Iterable[GraphCounts]) -> GraphCounts:
-    """Those that say anything, together."""
-    saying = [graph for graph in graphs if graph]
-    return reduce(add, saying) if saying else GraphCounts()
+    """The sum of the graphs that have any counts."""
+    described_graphs = [graph for graph in graphs if graph]
+    return reduce(add, described_graphs) if described_graphs else GraphCounts()
 
 
 def _sum(one: int | None, other: int | None) -> int | None:
@@ -203,10 +204,10 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 # ------------------------------------------------------------------ writing
 def turtle(description: Description) -> str:
-    """A description in Turtle, which :func:`read_description` reads back. Partitions come the largest first."""
+    """A description in Turtle, readable by :func:`read_description`. Partitions are in descending order of size."""
     triples = list(_dataset(description))
     text = ox.serialize(triples, format=ox.RdfFormat.TURTLE, prefixes={"void": VOID, "sd": SD})
-    assert text is not None  # no file was given to write to
+    assert text is not None  # bytes, because no file was given
     return text.decode()
 
 

@@ -1,4 +1,4 @@
-"""Joins of relations that are DataFrames and not SPARQL: what is joined, its statistics, its plans, its state. No Spark here.
+"""Joins of relations that are DataFrames, not SPARQL: specification, statistics, plans and state, without Spark.
 
-The rows are joined by Spark (``spark/relational.py``); :class:`cqels_opt.adaptive_join.AdaptiveJoin` puts both together.
+Spark joins the rows (``spark/relational.py``); :class:`cqels_opt.adaptive_join.AdaptiveJoin` combines both.
 """

@@ -1,4 +1,4 @@
-"""Conditions as text: which columns of which relations they read, and which of them are equalities to join on."""
+"""Parses conditions: the columns that they read, and the equalities to join on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLOSES = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
 
 
 class ColumnReference(NamedTuple):
-    """A column of a relation, as conditions name it; ``path`` may lead into a struct. Both in lower case, as Spark compares them."""
+    """A column of a relation as named in conditions; ``path`` may lead into a struct. Lower case, because Spark ignores case."""
 
     relation: str
     path: tuple[str, ...]
@@ -26,19 +26,19 @@ class ColumnReference(NamedTuple):
 
     @property
     def sql(self) -> str:
-        """As Spark's SQL quotes it."""
+        """Quoted for Spark SQL."""
         return ".".join("`" + part.replace("`", "``") + "`" for part in (self.relation, *self.path))
 
 
 class JoinFilter(NamedTuple):
-    """A condition that is no equality to join on: its text, and the relations that it reads."""
+    """A condition other than a join equality: its text and the relations that it reads."""
 
     text: str
     relations: frozenset[str]
 
 
 def equalities(text: str) -> list[tuple[ColumnReference, ColumnReference]]:
-    """The pairs of columns of ``a.x = b.y AND …``. Anything else is an :class:`InputError` that says where such conditions go."""
+    """The pairs of columns of ``a.x = b.y AND …``. Any other condition is an :class:`InputError` that refers to ``where``."""
     found = []
     parsed = _parsed(text, "on")
     for term in parsed.flatten() if isinstance(parsed, exp.And) else [parsed]:
@@ -54,7 +54,7 @@ def equalities(text: str) -> list[tuple[ColumnReference, ColumnReference]]:
 
 
 def filters(text: str) -> list[JoinFilter]:
-    """A condition's parts that all have to hold, each with the relations that it reads."""
+    """The conjuncts of a condition, each with the relations that it reads."""
     whole = _parsed(text, "where")
     parts = list(_conjuncts(text))
     if not isinstance(whole, exp.And) or len(parts) != len(list(whole.flatten())):
@@ -85,7 +85,7 @@ def _relations(parsed: exp.Expression, text: str) -> frozenset[str]:
 
 
 def _column(side: exp.Expression, text: str) -> ColumnReference | None:
-    """A plain column; None for anything else."""
+    """The reference of a plain column; None for any other expression."""
     if not isinstance(side, exp.Column):
         return None
     first, *path = (part.name.lower() for part in side.parts)
@@ -95,7 +95,7 @@ def _column(side: exp.Expression, text: str) -> ColumnReference | None:
 
 
 def _conjuncts(text: str) -> Iterator[str]:
-    """The text cut at its outermost ANDs, but at those that belong to a BETWEEN; the user's own words, so that Spark reads those."""
+    """The text split at its outermost ANDs, except those of BETWEEN; keeps the user's words for Spark to parse."""
     depth, between, begin = 0, 0, 0
     for token in sqlglot.tokenize(text, dialect="spark"):
         depth += (token.token_type in _OPENS) - (token.token_type in _CLOSES)

@@ -1,7 +1,7 @@
-"""What a micro-batch adds to the statistics: rows by time and by join key, counted where the rows are and sent on as counts.
+"""The statistics of a micro-batch: rows by time and by join key, counted on the executors and sent to the driver as counts.
 
-Keys are 64-bit hashes, so that columns of all types are counted alike. A task that sees very many rows counts the keys of every n-th
-one, n times; rows by time are always exact.
+Keys are 64-bit hashes, so that columns of all types are counted in the same way. A task with very many rows counts the keys of
+every n-th row with weight n; counts by time are always exact.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from cqels_opt.stats import SlotCounts, tally
 from cqels_opt.stats.frequencies import EMPTY, Ints
 
 MOST_ROWS = 1 << 20
-"""Of a relation in a task: between this and half of it, keys of all rows or of every n-th are counted."""
+"""Maximum rows of a relation per task whose keys are counted exactly; above it, between half of it and all of it are sampled."""
 
 SCHEMA: Final = "kind int, relation int, variable int, value long, count long"
 ELEMENTS, LATE, REJECTED, TIME, KEY = range(5)
 NULL: Final = np.iinfo(np.int64).min
-"""Stands for a key that is absent: such rows join with nothing."""
+"""Represents a missing key: such rows join with nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns that are counted: ``t`` and ``late``; of each relation over the stream ``p0`` (whether a row is its), ``h0_0 …``."""
+    """The counted columns: ``t`` and ``late``; per relation over the stream ``p0`` (whether a row belongs to it), ``h0_0 …``."""
 
     variables: tuple[tuple[str, ...], ...]
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ class Layout:
 
 @dataclass(slots=True)
 class Counted:
-    """What a micro-batch brought: its rows, those too late and those without a time, and the counts of each relation."""
+    """The counts of a micro-batch: all rows, late rows, rows without a time, and the counts of each relation."""
 
     elements: int = 0
     late: int = 0
@@ -51,14 +51,14 @@ class Counted:
 
 
 class _Sample:
-    """The keys of every ``step``-th row of those that came."""
+    """A systematic sample: the keys of every ``step``-th row."""
 
     def __init__(self, width: int, most: int) -> None:
         self.most, self.step, self._seen = most, 1, 0
         self._parts: list[Ints] = [np.empty((width, 0), np.int64)]
 
     def add(self, keys: Ints) -> None:
-        """Rows come; a column a row."""
+        """Adds rows; each column of the matrix is a row."""
         self._parts.append(keys[:, -self._seen % self.step :: self.step])
         self._seen += keys.shape[1]
         while sum(part.shape[1] for part in self._parts) > self.most:
@@ -66,21 +66,21 @@ class _Sample:
             self.step *= 2
 
     def counts(self) -> Iterator[tuple[Ints, Ints]]:
-        """Of each key column its values and how many rows have them."""
+        """For each key column, its values and the estimated number of rows of each."""
         for column in np.concatenate(self._parts, axis=1):
             found = tally(column[column != NULL])
             yield found.values, found.counts * self.step
 
 
 def count(batches: Iterable[pa.RecordBatch], layout: Layout, most: int = MOST_ROWS) -> pa.RecordBatch:
-    """The counts of a task's rows as a batch of :data:`SCHEMA`. Rows that are late or have no time are counted as such alone."""
+    """The counts of a task's rows as a batch of :data:`SCHEMA`. Rows that are late or without a time are counted only as such."""
     relations = range(len(layout.names))
     samples = [_Sample(len(layout.variables[i]), most) for i in relations]
     times: list[list[Ints]] = [[EMPTY] for _ in relations]
     elements, late, rejected = 0, 0, 0
     for batch in batches:
-        t, tardy = _numbers(batch.column("t")), _flags(batch.column("late"))
-        whole = (t != NULL) & ~tardy
+        t, is_late = _numbers(batch.column("t")), _flags(batch.column("late"))
+        whole = (t != NULL) & ~is_late
         any_of = np.zeros(batch.num_rows, bool)
         for i in relations:
             belongs = _flags(batch.column(f"p{i}"))
@@ -90,8 +90,8 @@ def count(batches: Iterable[pa.RecordBatch], layout: Layout, most: int = MOST_RO
             if keys := [_numbers(batch.column(f"h{i}_{j}")) for j, _ in enumerate(layout.variables[i])]:
                 samples[i].add(np.stack(keys)[:, here])
         elements += batch.num_rows
-        late += int((any_of & tardy).sum())
-        rejected += int((any_of & ~whole & ~tardy).sum())
+        late += int((any_of & is_late).sum())
+        rejected += int((any_of & ~whole & ~is_late).sum())
     rows: list[tuple[int, int, int, Ints, Ints]] = [
         (kind, 0, 0, np.zeros(1, np.int64), np.array([n], np.int64))
         for kind, n in ((ELEMENTS, elements), (LATE, late), (REJECTED, rejected))
@@ -103,19 +103,19 @@ def count(batches: Iterable[pa.RecordBatch], layout: Layout, most: int = MOST_RO
 
 
 def gathered(table: pa.Table, layout: Layout, slot: int) -> Counted:
-    """The counts of all tasks together, as those of one slot a relation."""
+    """The sum of the counts of all tasks, as one slot per relation."""
     kind, relation, variable, value, number = (
         table.column(name).to_numpy() for name in ("kind", "relation", "variable", "value", "count")
     )
     elements, late, rejected = (int(number[kind == one].sum()) for one in (ELEMENTS, LATE, REJECTED))
     found = Counted(elements, late, rejected)
     for i, name in enumerate(layout.names):
-        mine = relation == i
-        at = mine & (kind == TIME)
+        selected = relation == i
+        at = selected & (kind == TIME)
         keys = {
             v: tally(value[chosen], number[chosen])
             for j, v in enumerate(layout.variables[i])
-            for chosen in [mine & (kind == KEY) & (variable == j)]
+            for chosen in [selected & (kind == KEY) & (variable == j)]
         }
         found.slots[name] = SlotCounts(slot, *tally(value[at], number[at]), keys)
     return found

@@ -1,9 +1,8 @@
-"""How many rows of a static relation have each join key: all keys within a budget, beyond it the heavy ones and a sample of the rest.
+"""The number of rows of a static relation per join key: exact within a budget; beyond it, heavy keys and a sample of the others.
 
-The sample is that of ``stats/frequency_sketch.py``: keys whose hash is below a bound, with exact counts, so that two relations hold the
-same keys
-of what they have in common, and estimates are Horvitz and Thompson's. Here Spark counts, so keys are hashes and come with the sample
-taken already; what is not held has no rows, on average rightly.
+The sample is that of ``stats/frequency_sketch.py``: keys whose hash is below a bound, with exact counts, so that two relations
+sample the same of their common keys; estimates are Horvitz-Thompson estimates. Spark counts the keys, so keys arrive as hashes
+and already sampled. A key that is not in the sample counts as 0 rows, which is right on average.
 """
 
 from __future__ import annotations
@@ -16,26 +15,26 @@ from cqels_opt.stats import FrequencyTable
 from cqels_opt.stats.frequencies import Ints
 
 BUDGET = 1 << 18
-"""Keys of a relation and variable that the driver holds."""
+"""Maximum keys per relation and variable in the driver's memory."""
 
 HIGHEST_LEVEL = 62
 
 
 def level_for(distinct: float, budget: int = BUDGET) -> int:
-    """The level of the sample of so many keys: 2^−level of them are held, half of the budget at most; 0 holds all."""
+    """The sampling level for a number of keys: a share of 2^−level is kept, at most half of the budget; level 0 keeps all."""
     if distinct <= budget:
         return 0
     return min(HIGHEST_LEVEL, int(np.ceil(np.log2(2 * distinct / budget))))
 
 
 def heavy_for(rows: int, level: int, budget: int = BUDGET) -> int:
-    """From how many rows on a key is heavy: then at most half of the budget are. Of a level that holds all keys, none is."""
+    """The minimum rows of a heavy key, so that at most half of the budget are heavy; 0 for level 0, which keeps all keys."""
     return 0 if not level else max(2, 2 * rows // budget + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCounts:
-    """The keys that are held, rising, with their rows; all in the sample of ``level``, or of at least ``heavy`` rows."""
+    """The kept keys, ascending, with their row counts; each is in the sample of ``level`` or has at least ``heavy`` rows."""
 
     rows: int
     distinct: float
@@ -44,7 +43,7 @@ class KeyCounts:
     heavy: int = 0
 
     def fanout(self, keys: Ints) -> Ints:
-        """The rows that each key is worth: its own; of a key in a sample, those of the keys that are not held as well."""
+        """The estimated rows of each key: its own; a sampled key also represents keys that are not kept."""
         values, counts = self.held
         if not len(values):
             return np.zeros(len(keys), np.int64)
@@ -54,13 +53,13 @@ class KeyCounts:
 
     def join_size(self, other: KeyCounts) -> float:
         """Σ f·g over the keys of both."""
-        _, mine, theirs = np.intersect1d(self.held.values, other.held.values, assume_unique=True, return_indices=True)
-        f, g = self.held.counts[mine], other.held.counts[theirs]
+        _, own_index, other_index = np.intersect1d(self.held.values, other.held.values, assume_unique=True, return_indices=True)
+        f, g = self.held.counts[own_index], other.held.counts[other_index]
         weights = 2.0 ** np.maximum(self._levels(f), other._levels(g))
         return float((f.astype(np.float64) * g * weights).sum())
 
     def _levels(self, counts: Ints) -> Ints:
-        """Of each key that is held, at what level it is."""
+        """The sampling level of each count: 0 for heavy keys."""
         if not self.level:
             return np.zeros(len(counts), np.int64)
         return np.where(counts >= self.heavy, 0, self.level)

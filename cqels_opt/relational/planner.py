@@ -1,4 +1,4 @@
-"""The optimizer of an adaptive join: statistics that follow its windows, a plan for the new rows of each of them, the trace's account."""
+"""The optimizer of an adaptive join: statistics of its windows, a plan for the new rows of each, and the trace entries."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 
 Format: TypeAlias = Literal["text", "json", "dot"]
 StaticCounts: TypeAlias = Mapping[str, KeyCounts]
-"""Of a static relation, its keys by variable."""
+"""The key counts of a static relation, by variable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """A static relation: its rows, and its keys by variable."""
+    """A static relation: its number of rows, and its key counts by variable."""
 
     rows: int
     keys: StaticCounts
@@ -40,20 +40,20 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class JoinDecision:
-    """The plan of one relation's new rows, and what does each of its operators."""
+    """The plan of one relation's new rows, and the join method of each operator."""
 
     choice: PlanChoice
-    ways: tuple[MethodChoice, ...]
+    methods: tuple[MethodChoice, ...]
 
     @property
     def broadcasts(self) -> bool:
-        """Whether a side of a join is sent to all executors."""
-        return any(way.by == BROADCAST for way in self.ways)
+        """Whether one side of a join is broadcast."""
+        return any(method.by == BROADCAST for method in self.methods)
 
 
 @dataclass(slots=True)
 class ObservedJoin:
-    """The rows that the operators of each relation's plan gave, and what filters were given and kept."""
+    """The output rows of each operator per relation, and the input and output rows of filters."""
 
     operators: dict[str, list[int]] = field(default_factory=dict)
     filters: list[tuple[str, int, int]] = field(default_factory=list)
@@ -62,7 +62,7 @@ class ObservedJoin:
 class JoinPlanner:
     """Statistics and optimizer of a join. ``statics`` has the counts of its static relations.
 
-    A batch is :meth:`advance`, :meth:`choose`, and :meth:`observe` with what the plans gave.
+    Per batch, call :meth:`advance`, :meth:`choose`, and :meth:`observe` with the observed rows.
     """
 
     def __init__(
@@ -81,17 +81,17 @@ class JoinPlanner:
         self.switches = 0
 
     def replace(self, name: str, counts: Counts) -> None:
-        """Another version of a static relation from now on."""
+        """Replaces the counts of a static relation by those of a new version."""
         self.statics[name] = counts
         self.statistics.replace(self._static(name), self._static_joins())
 
     # ------------------------------------------------------------------ a batch
     def advance(self, counted: Counted, before: int, frontier: int) -> None:
-        """A micro-batch has come; what had expired at ``before`` leaves."""
+        """Adds a micro-batch's counts and removes what had expired at ``before``."""
         self.statistics.advance(counted.slots, before, frontier)
 
     def choose(self) -> dict[str, JoinDecision]:
-        """The plans of now."""
+        """Chooses the plans for this batch."""
         widest = sorted(self.spec.streams, key=lambda relation: -(relation.window or 0))
         self.rule = DeltaRule.largest_first({r.name: float(self.statistics.windows[r.name].card("old")) for r in widest})
         views = self._views()
@@ -105,7 +105,7 @@ class JoinPlanner:
         return self.decisions
 
     def without_broadcasts(self) -> dict[str, JoinDecision]:
-        """The same join orders, done otherwise: a side was too large to be sent to all executors."""
+        """The same join orders without broadcast joins: a side was too large to broadcast."""
         views, model = self._views(), replace(self.model, broadcasts=False)
         self.decisions = {
             source: JoinDecision(d.choice, spark_methods(d.choice, model, self._rows_in(views[source])))
@@ -114,36 +114,38 @@ class JoinPlanner:
         return self.decisions
 
     def observe(self, observed: ObservedJoin) -> None:
-        """What came out."""
+        """Records the observed rows."""
         self.observed = observed
         for name, before, after in observed.filters:
             self.statistics.observe(name, before, after)
         for source, rows in observed.operators.items():
             self.optimizer.observe(source, rows)
 
-    # ------------------------------------------------------------------ what it says
+    # ------------------------------------------------------------------ reports
     @property
     def fallback(self) -> str | None:
-        """Why the optimizer fell back to a greedy order, where it did."""
+        """Why the optimizer used a greedy order; None if it did not."""
         return "more join pairs than the budget; greedy order" if self.optimizer.fallback else None
 
     def plans(self) -> dict[str, str]:
-        """The plan of each relation's new rows now."""
+        """The current plan of each relation's new rows."""
         return {source: str(decision.choice.plan) for source, decision in self.decisions.items()}
 
     def summary(self) -> dict[str, Any]:
-        """The statistics of now."""
+        """The current statistics."""
         return dict(summary(self.statistics))
 
     def deltas(self) -> tuple[Delta, ...]:
-        """The trace's account of the plans."""
+        """The trace entries of the plans."""
         return tuple(self._delta(source, decision) for source, decision in self.decisions.items())
 
     def _delta(self, source: str, decision: JoinDecision) -> Delta:
         choice, counts = decision.choice, self.observed.operators.get(source)
         operators = tuple(
-            OperatorRecord(step.op, step.relation, step.on, rows, counts[i] if counts else None, str(way.by) if way.by else None)
-            for i, (step, rows, way) in enumerate(zip(choice.operators, choice.estimated, decision.ways, strict=True))
+            OperatorRecord(
+                step.op, step.relation, step.on, rows, counts[i] if counts else None, str(method.by) if method.by else None
+            )
+            for i, (step, rows, method) in enumerate(zip(choice.operators, choice.estimated, decision.methods, strict=True))
         )
         other = choice.runner_up
         runner_up = RunnerUp(str(other.plan), other.cost) if other else None
@@ -151,29 +153,29 @@ class JoinPlanner:
         return Delta(source, str(choice.plan), choice.cost, runner_up, choice.switched, reason, operators)
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
-        """The plans as of the last choice, with the rows that their operators were estimated to give and gave."""
+        """The plans of the last choice, with the estimated and the observed rows of their operators."""
         choices = {source: decision.choice for source, decision in self.decisions.items()}
         if format == "dot":
             return explaining.dot(choices)
         retained = {s: self.optimizer.alternatives(s, alternatives) for s in choices} if alternatives else None
-        hinges = {source: self.optimizer.validity(source) for source in choices}
-        described = explaining.deltas(choices, self.observed.operators, retained, hinges)
+        validity_ranges = {source: self.optimizer.validity(source) for source in choices}
+        described = explaining.deltas(choices, self.observed.operators, retained, validity_ranges)
         for delta in described:
-            for operator, way in zip(delta["operators"], self.decisions[delta["source"]].ways, strict=True):
-                operator |= {"by": str(way.by)} if way.by else {}
+            for operator, method in zip(delta["operators"], self.decisions[delta["source"]].methods, strict=True):
+                operator |= {"by": str(method.by)} if method.by else {}
         if format == "json":
             return json.dumps({"deltas": described}, indent=2, ensure_ascii=False)
         return explaining.text(described, self.model, self.statistics.epoch)
 
     # ------------------------------------------------------------------ a restart
     def state(self) -> tuple[dict[str, Any], bytes]:
-        """What a restart has to know: the optimizer's, as JSON, and the statistics."""
+        """The state for a restart: the optimizer's as JSON, and the statistics."""
         return {"optimizer": self.optimizer.state(), "switches": self.switches}, save(self.statistics)
 
     def resume(self, state: Mapping[str, Any], statistics: bytes) -> None:
-        """Goes on from there. ValueError where it is of another join."""
+        """Restores the state. ValueError if it belongs to another join."""
         load(statistics, self.statistics)
-        for name in self.statics:  # which may be another version by now
+        for name in self.statics:  # may be a newer version
             self.statistics.replace(self._static(name), self._static_joins())
         self.optimizer.resume(state["optimizer"])
         self.switches = int(state["switches"])
@@ -214,7 +216,7 @@ class JoinPlanner:
 
 
 def _intervals(relation: JoinInput) -> Intervals:
-    width = relation.window or 1  # of the micro-batch alone: its number is the time
+    width = relation.window or 1  # no window: the micro-batch, whose number is the time
 
     def intervals(times: Ints) -> tuple[Ints, Ints]:
         return times, np.asarray(times, np.int64) + width
@@ -223,5 +225,5 @@ def _intervals(relation: JoinInput) -> Intervals:
 
 
 def frontier_of(greatest: int | None, lateness: int) -> int:
-    """Up to where rows of the stream may still come: what ends before has nothing to meet."""
+    """The earliest time that rows of the stream can still have: rows that expire before it join with nothing more."""
     return int(BEFORE_TIME) if greatest is None else greatest - lateness

@@ -1,7 +1,7 @@
-"""What an adaptive join keeps: the rows of its windows as Parquet folders, and after each micro-batch a commit record.
+"""The state of an adaptive join: the rows of its windows as Parquet folders, and a commit record per micro-batch.
 
-As for queries (``state/commit_log.py``) a record names what counts and is renamed into place last, so a batch that runs again
-starts from the record before it and overwrites what it wrote.
+As for queries (``state/commit_log.py``) a record names the valid files and is renamed into place last, so a batch that runs again
+starts from the previous record and overwrites its own output.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHARE = 8
 
 
 def identity_of(spec: JoinSpec, lateness: int) -> Identity:
-    """What the state of a join is the state of."""
+    """The identity of a join's state: the parts of the query that must not change."""
     relations = [[r.name, r.static, r.window, r.time] for r in spec.relations]
     equal = [[str(left), str(right)] for left, right in spec.equal]
     return Identity(
@@ -56,8 +56,10 @@ class RetainedRows:
 
     # ------------------------------------------------------------------ a batch
     def begin(self, number: int, allow_gap: bool = False) -> bool:
-        """A batch is about to run; whether the state was read anew for it (:meth:`CommitLog.begin`). CheckpointError where that of before
-        is kept no longer, and where the batch does not follow on it."""
+        """Prepares for a batch; returns whether the state was reloaded for it (:meth:`CommitLog.begin`).
+
+        Raises CheckpointError if the previous state has been deleted, or if the batch number does not follow it.
+        """
         if not self.log.begin(number, self.state.batch, allow_gap):
             return False
         self.log.check_back(number)
@@ -66,12 +68,12 @@ class RetainedRows:
 
     @property
     def greatest(self) -> int | None:
-        """The greatest time of the stream so far."""
+        """The greatest time of the stream so far; None before the first row."""
         found: int | None = self.state.frontier.get("greatest")
         return found
 
     def check_columns(self, schema: str) -> None:
-        """The stream must have the columns of the rows that are kept."""
+        """Raises CheckpointError unless the stream has the columns of the retained rows."""
         before = self.state.frontier.get("schema")
         if before is not None and before != schema and self.state.files:
             raise CheckpointError(
@@ -79,11 +81,11 @@ class RetainedRows:
             )
 
     def path(self, number: int, shape: str = "") -> str:
-        """Where the rows of a batch are written, or those of several that it merges."""
+        """The folder of the rows of a batch, or of the rows of several batches that it merges."""
         return f"{ROWS}/{number:012d}" + (f"-{shape}" if shape else "")
 
     def live(self, frontier: int, widest: int) -> list[SlotFile]:
-        """The rows that may still meet what comes."""
+        """The rows that can still join with new ones."""
         return [chunk for chunk in self.state.files if chunk.rows and chunk.greatest + widest > frontier]
 
     def due(self, chunks: Sequence[SlotFile]) -> list[SlotFile]:
@@ -107,7 +109,7 @@ class RetainedRows:
         lengths: dict[str, int],
         digests: Mapping[str, str],
     ) -> None:
-        """The batch is done."""
+        """Commits the batch."""
         knowledge = f"{KNOWLEDGE}/{number:012d}.zip"
         learnt, statistics = planner.state()
         with sealed_files.sealing(self.folder / knowledge) as file, ZipFile(file, "w") as archive:
@@ -117,7 +119,7 @@ class RetainedRows:
             number,
             list(chunks),
             {"greatest": greatest, "schema": schema},
-            lengths={**self.state.lengths, **lengths},  # a file that this run does not write is as long as before
+            lengths={**self.state.lengths, **lengths},  # a file that this run does not write keeps its length
             totals={name: self.state.totals.get(name, 0) + totals.get(name, 0) for name in {*totals, *self.state.totals}},
             knowledge=knowledge,
             digests={**self.state.digests, **digests},
@@ -127,7 +129,7 @@ class RetainedRows:
         self._sweep()
 
     def seed_feedback(self, planner: JoinPlanner) -> str | None:
-        """Tells a new planner what was known after the last batch. Why it cannot, where that is lost: the planner is of no use then."""
+        """Restores a planner from the last commit. Returns the reason if that fails; the planner is unusable then."""
         if not self.state.knowledge:
             return None
         path = self.folder / self.state.knowledge
@@ -135,17 +137,17 @@ class RetainedRows:
             with ZipFile(pa.BufferReader(sealed_files.opened_whole(path))) as archive:
                 learnt: Any = json.loads(archive.read("planner.json"))
                 planner.resume(learnt, archive.read("statistics"))
-        except Exception as error:  # noqa: BLE001  # whatever a damaged archive, or another version's, makes of the readers
+        except Exception as error:  # noqa: BLE001  # the readers raise anything for a damaged archive
             return f"{path}: the statistics of the optimizer are lost ({error}); they are counted again"
         return None
 
     @property
     def bytes(self) -> int:
-        """What the rows that count take on the disk."""
+        """The bytes on disk of the valid rows."""
         return sum(file.stat().st_size for chunk in self.state.files for file in (self.folder / chunk.path).rglob("*"))
 
     def _sweep(self) -> None:
-        """What no record names any more goes."""
+        """Deletes files that no record names."""
         named = self.log.named()
         self.log.sweep((KNOWLEDGE,))
         for path in (self.folder / ROWS).iterdir():

@@ -1,6 +1,6 @@
-"""What is joined: relations, windows over the stream among them, the equalities that join them, and filters.
+"""The specification of a join: relations, some of them windows over the stream, join equalities, and filters.
 
-Columns that are equal to each other are one *variable* of the query graph, so that the optimizer may join on any two of them.
+Columns that are equal to each other are one *variable* of the query graph, so that the optimizer can join on any two of them.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from cqels_opt.relational.conditions import ColumnReference, JoinFilter, equalit
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 TIME = "time"
-"""The column of the answers that has the event time."""
+"""The column of the answers with the event time."""
 
 NOW = 1
-"""Milliseconds that a row of the window NOW is valid."""
+"""Validity of a row in the window NOW, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinInput:
-    """A relation. One over the stream has the milliseconds of its ``window`` (None: the micro-batch alone) and its column of ``time``."""
+    """A relation. One over the stream has a ``window`` in milliseconds (None: the micro-batch alone) and a column of ``time``."""
 
     name: str
     static: bool
@@ -36,7 +36,7 @@ class JoinInput:
 
     @property
     def key(self) -> str:
-        """The name as Spark compares names."""
+        """The name in lower case, because Spark ignores case."""
         return self.name.lower()
 
 
@@ -57,7 +57,7 @@ def window_of(text: str | None) -> int | None:
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """Relations in the order in which they were named, and conditions. Never changes: each addition gives another one."""
+    """Relations in order of declaration, and conditions. Immutable: each addition returns a new specification."""
 
     relations: tuple[JoinInput, ...] = ()
     equal: tuple[tuple[ColumnReference, ColumnReference], ...] = ()
@@ -65,7 +65,7 @@ class JoinSpec:
 
     # ------------------------------------------------------------------ building
     def relation(self, relation: JoinInput) -> JoinSpec:
-        """One more relation."""
+        """Adds a relation."""
         if not _NAME.fullmatch(relation.name):
             raise InputError(f"relation({relation.name!r}): a name is a letter or _, then letters, digits and _")
         if relation.key == TIME:
@@ -77,14 +77,14 @@ class JoinSpec:
         return replace(self, relations=(*self.relations, relation))
 
     def on(self, text: str) -> JoinSpec:
-        """Equalities to join on."""
+        """Adds join equalities."""
         found = equalities(text)
         for column in (side for pair in found for side in pair):
             self._known(column.relation, f"on({text!r})")
         return replace(self, equal=(*self.equal, *found))
 
     def where(self, text: str) -> JoinSpec:
-        """Conditions on columns of any relations."""
+        """Adds conditions on columns of any relations."""
         found = filters(text)
         for condition in found:
             for name in sorted(condition.relations):
@@ -92,7 +92,7 @@ class JoinSpec:
         return replace(self, filters=(*self.filters, *found))
 
     def checked(self) -> JoinSpec:
-        """This, if it can be run: InputError otherwise."""
+        """Returns this specification if it can run; raises InputError otherwise."""
         if not self.streams:
             raise InputError("none of the relations is over the stream: relation(name) without a DataFrame is")
         windows = [r for r in self.streams if r.window is not None]
@@ -113,7 +113,7 @@ class JoinSpec:
 
     @property
     def widest(self) -> int:
-        """Milliseconds of the widest window."""
+        """The width of the widest window in milliseconds."""
         return max(relation.window or 0 for relation in self.streams)
 
     def _known(self, name: str, where: str) -> None:
@@ -121,7 +121,7 @@ class JoinSpec:
             known = ", ".join(relation.name for relation in self.relations) or "none yet"
             raise InputError(f"{where}: there is no relation {name}; there are {known}")
 
-    # ------------------------------------------------------------------ what it means
+    # ------------------------------------------------------------------ derived properties
     @property
     def streams(self) -> tuple[JoinInput, ...]:
         """The relations over the stream."""
@@ -134,12 +134,12 @@ class JoinSpec:
 
     @property
     def stateful(self) -> bool:
-        """Whether rows of the stream meet rows of the stream, so that those of a window have to be kept."""
+        """Whether rows of the stream join with each other, so that the rows of windows must be retained."""
         return len(self.streams) > 1
 
     @cached_property
     def variables(self) -> dict[str, dict[str, tuple[ColumnReference, ...]]]:
-        """The variables, each with its columns by the key of their relation; columns that are equal are one variable."""
+        """The variables, each with its columns by relation key; equal columns are one variable."""
         classes: list[list[ColumnReference]] = []
         for left, right in self.equal:
             touched = [c for c in classes if left in c or right in c]
@@ -165,7 +165,7 @@ class JoinSpec:
         return tuple(name for name, columns in self.variables.items() if key in columns)
 
     def own_filters(self, key: str) -> tuple[str, ...]:
-        """The conditions that a relation's rows meet alone: its filters, and columns of it that must be equal to each other."""
+        """The conditions on a relation's rows alone: its filters, and equalities between its own columns."""
         alone = [condition.text for condition in self.filters if condition.relations <= {key}]
         return (*alone, *(f"{a.sql} = {b.sql}" for a, b in self._inside(key)))
 
@@ -178,7 +178,7 @@ class JoinSpec:
 
     @cached_property
     def graph(self) -> QueryGraph:
-        """The query graph. A filter of several relations reads one variable more of each, so that it comes when they are joined."""
+        """The query graph. A filter of several relations reads one more variable of each, so that it applies after their join."""
         between = {f"where {c.text}": c for c in self.filters if len(c.relations) > 1}
         read = {name for condition in between.values() for name in condition.relations}
         relations = [
@@ -194,7 +194,7 @@ class JoinSpec:
         return {condition.name: condition.name.removeprefix("where ") for condition in self.graph.filters}
 
     def equality(self, variable: str, left: Sequence[str], right: Sequence[str]) -> str:
-        """The condition that joins what two parts, given as keys of relations, have of a variable."""
+        """The join condition on a variable between two parts, given as relation keys."""
         of = self.variables[variable]
         one = next(of[key][0] for key in left if key in of)
         other = next(of[key][0] for key in right if key in of)

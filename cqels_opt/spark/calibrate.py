@@ -1,4 +1,4 @@
-"""What Spark costs on this machine and master: a job, one more stage, a row through a shuffle and a row that is broadcast."""
+"""Measures Spark's costs on this machine and master: a job, an additional stage, a shuffled row and a broadcast row."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from cqels_opt.planner.calibration import Experiment, Timer, Work, fitted, least
 from cqels_opt.planner.calibration_store import SPARK_NAMES
 from cqels_opt.spark.runner import Batches
 
-ROWS = (100_000, 1_000_000)  # shuffled or broadcast; few rows would drown in what a job takes anyway
+ROWS = (100_000, 1_000_000)  # shuffled or broadcast; the time of few rows would be lost in that of a job
 WIDTH = 5  # columns of a row: three variables and an interval
 QUIET = {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
 
 
 def elapsed(experiments: Sequence[Experiment]) -> list[float]:
-    """The least time of each experiment by the clock on the wall: what Spark does, other processes do."""
+    """The least wall-clock time of each experiment, because other processes do Spark's work."""
     return least_seconds(experiments, clock=time.perf_counter)
 
 
 def measure(spark: SparkSession, timer: Timer = elapsed) -> dict[str, float]:
-    """Spark's constants by name. Takes some ten seconds; the first jobs of a session, which are slow, do not count."""
+    """Spark's constants by name. Takes about ten seconds; the slow first jobs of a session are not measured."""
     before = {key: spark.conf.get(key, None) for key in QUIET}
     for key, value in QUIET.items():
         spark.conf.set(key, value)
@@ -40,7 +40,7 @@ def measure(spark: SparkSession, timer: Timer = elapsed) -> dict[str, float]:
 
 
 def experiments(spark: SparkSession) -> Iterator[Experiment]:
-    """All that is run. Making rows and counting them (``made``) and a join's own job (``joined``) take up what is not of interest."""
+    """All experiments. Generating and counting rows (``made``) and a join's own job (``joined``) are fitted to separate them."""
     yield _experiment(_passed(spark.range(0, 1, 1, 1)), {"job": 1})
     yield _experiment(_passed(_passed(spark.range(0, 2, 1, 2)).repartition(2)), {"job": 1, "stage": 1})
     for rows in ROWS:
@@ -62,7 +62,7 @@ def _made(spark: SparkSession, rows: int) -> DataFrame:
 
 
 def _passed(frame: DataFrame) -> DataFrame:
-    """Through a Python stage, as ours are."""
+    """Through a Python stage, like our stages."""
 
     def run(batches: Batches) -> Batches:
         yield from batches
@@ -71,7 +71,7 @@ def _passed(frame: DataFrame) -> DataFrame:
 
 
 def _counted(frame: DataFrame) -> DataFrame:
-    """A row a task: how many rows came."""
+    """One row per task: the number of its rows."""
 
     def run(batches: Batches) -> Batches:
         import pyarrow as pa

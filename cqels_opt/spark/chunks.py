@@ -1,7 +1,7 @@
-"""Replays: Spark's file source says that a batch is there, and the first stage reads the batch's chunk, each task some row groups.
+"""Replays: Spark's file source triggers a batch, and the first stage reads the batch's chunk, each task some row groups.
 
-Batch k is chunk k, whatever the source names (:meth:`cqels_opt.spark.stream.StreamRun.remaining`). Spark's own reader would copy the rows
-from Parquet through rows of the JVM to Arrow before a worker has them.
+Batch k is chunk k, whatever the source names (:meth:`cqels_opt.spark.stream.StreamRun.remaining`). If Spark read the rows, they would be
+converted from Parquet to JVM rows and then to Arrow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.parquet as parquet
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.storage import checksum, disk
 
-SHARE = 50_000  # rows that a task reads at least, while there are tasks to share them
+SHARE = 50_000  # minimum rows per task, while there are enough tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Piece:
 
 
 def shares(chunk: Path, most: int) -> list[Piece]:
-    """The row groups of a chunk in as many shares as their rows ask for, ``most`` at most."""
+    """The row groups of a chunk in shares of at least ``SHARE`` rows, ``most`` shares at most."""
     with disk.opened(checksum.verify_name(chunk)) as file:
         about = parquet.read_metadata(file)
     wanted = max(1, min(most, about.num_rows // SHARE, about.num_row_groups))

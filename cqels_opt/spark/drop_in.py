@@ -1,4 +1,4 @@
-"""What ``foreachBatch`` of a job that is there already calls: one batch at a time, over a state folder of its own, within its limits."""
+"""The function that an existing job passes to ``foreachBatch``: one batch at a time, with its own state folder and limits."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from cqels_opt.runtime.limits import Limits
 from cqels_opt.storage import disk, documents
 
 FAILED = "failed.json"
-AGAIN = 0.2
-"""Seconds between two attempts to stop what takes too long: a query may be between two jobs."""
+CANCEL_INTERVAL = 0.2
+"""Seconds between attempts to cancel a batch that takes too long: a query may be between two jobs."""
 
 _owners: WeakValueDictionary[Path, Claim] = WeakValueDictionary()
 _claiming = threading.Lock()
 
 
 def check_classic(session: object) -> None:
-    """Spark Connect is refused: stages run on executors, and are cancelled and counted, through the driver's JVM."""
+    """Rejects Spark Connect: stages run on executors, and are cancelled and counted through the driver's JVM."""
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise InputError(
             "this is a Spark Connect session, which cannot reach the driver that cqels-opt works in: "
@@ -36,10 +36,11 @@ def check_classic(session: object) -> None:
 
 
 class Claim:
-    """On a state folder, to be made before the folder is read. The newest of a process owns it, so that a cell of a notebook may be
-    run again: what is in hand is waited for, and then the one before refuses further batches.
+    """A claim on a state folder, made before the folder is read.
 
-    ``lock`` is held while a batch is done, and by who asks how things stand, as of the last batch; a sink may ask as well.
+    The newest claim of a process owns the folder, so that a notebook cell can run again: the new claim waits for the current
+    batch, and the previous owner then refuses further batches. ``lock`` is held during a batch and while the state of the last
+    batch is read; a sink may also read it.
     """
 
     def __init__(self, state: Path | None) -> None:
@@ -52,12 +53,12 @@ class Claim:
                 before.wait()
 
     def wait(self) -> None:
-        """Until no batch is in hand. One that begins then is refused, for the claim is looked at first."""
+        """Waits until no batch is running. A batch that begins later is refused, because it checks the claim first."""
         with self.lock:
             return
 
     def check(self) -> None:
-        """CheckpointError where there is a newer one."""
+        """Raises CheckpointError if a newer claim exists."""
         if self.state is not None and _owners.get(self.state, self) is not self:
             raise CheckpointError(
                 f"{self.state}: another query of this process works with this state folder by now; give each its own"
@@ -65,7 +66,7 @@ class Claim:
 
 
 class DropIn(ABC):
-    """A function for ``foreachBatch``. ``failure`` says why it is over, if it is: it took more than ``limits`` allow."""
+    """A function for ``foreachBatch``. ``failure`` is the reason if it has ended because it exceeded ``limits``."""
 
     def __init__(self, name: str, claim: Claim, limits: Limits) -> None:
         self.name, self.limits = name, limits
@@ -75,7 +76,7 @@ class DropIn(ABC):
             self._read_failure(claim.state / FAILED)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """A micro-batch. Once the query is over it does nothing, so that the job goes on."""
+        """Runs a micro-batch. After a failure it does nothing, so that the job continues."""
         self._check(frame)
         with self._lock:
             if self.failure is not None:
@@ -92,18 +93,18 @@ class DropIn(ABC):
 
     @abstractmethod
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
-        """Does a micro-batch; LimitError where it takes too much."""
+        """Runs a micro-batch; raises LimitError if it exceeds a limit."""
 
     @abstractmethod
     def _cancel(self) -> None:
-        """Cancels the jobs of the micro-batch in hand."""
+        """Cancels the jobs of the current micro-batch."""
 
-    # ------------------------------------------------------------------ the end of a query
+    # ------------------------------------------------------------------ failure of a query
     def _fail(self, batch_id: int, error: LimitError) -> None:
         self.failure = LimitError(f"{self.name} failed at batch {batch_id}, and the job continues without it: {error}")
         if self._claim.state is not None:
-            told = {"batch": batch_id, "reason": str(error)}
-            disk.write_atomically(self._claim.state / FAILED, documents.encode(FAILED, told))
+            record = {"batch": batch_id, "reason": str(error)}
+            disk.write_atomically(self._claim.state / FAILED, documents.encode(FAILED, record))
         warnings.warn(str(self.failure), RuntimeWarning, stacklevel=4)
 
     def _read_failure(self, path: Path) -> None:
@@ -120,7 +121,7 @@ class DropIn(ABC):
 
 @contextmanager
 def at_most(seconds: float | None, cancel: Callable[[], object]) -> Iterator[None]:
-    """What takes longer is cancelled, as often as it takes, and a :class:`LimitError`."""
+    """Cancels a block that takes longer, repeatedly until it ends, and raises :class:`LimitError`."""
     if seconds is None:
         yield
         return
@@ -131,7 +132,7 @@ def at_most(seconds: float | None, cancel: Callable[[], object]) -> Iterator[Non
             return
         late.set()
         cancel()
-        while not done.wait(AGAIN):
+        while not done.wait(CANCEL_INTERVAL):
             cancel()
 
     watcher = threading.Thread(target=watch, name="cqels-opt-limit", daemon=True)
@@ -148,9 +149,9 @@ def at_most(seconds: float | None, cancel: Callable[[], object]) -> Iterator[Non
 
 
 def together(*functions: Callable[[DataFrame, int], object]) -> Callable[[DataFrame, int], None]:
-    """Several functions for one ``foreachBatch``: each gets the micro-batch, whose rows are computed once.
+    """Combines several functions for one ``foreachBatch``: each gets the micro-batch, whose rows are computed once.
 
-    Where one raises, Spark runs the batch again for all of them; ours then give the same answers under the same batch id.
+    If one raises, Spark repeats the batch for all of them; ours then give the same answers under the same batch id.
     """
 
     def batch(frame: DataFrame, batch_id: int) -> None:

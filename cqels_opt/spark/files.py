@@ -1,4 +1,4 @@
-"""Live folders: Spark's file source names the new files, and the first stage reads them, in order, on an executor."""
+"""Live folders: Spark's file source lists the new files, and the first stage reads them in order on an executor."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 
 NO_ORDER = "max_ahead is of elements in an order: give order=, or messages with the columns partition and offset"
 
-_LOCAL = re.compile(r"^file:(//)?(?=/)")  # of a Hadoop path, in whose text no character is encoded
+_LOCAL = re.compile(r"^file:(//)?(?=/)")  # prefix of a Hadoop path, whose text is not percent-encoded
 
 
 @dataclass(frozen=True, slots=True)
 class FileBatch:
-    """A batch that names files (``frame``: stream, path, modificationTime). A folder's files in order are one partition."""
+    """A batch of file names (``frame``: stream, path, modificationTime). The ordered files of a folder are a source partition."""
 
     frame: DataFrame
     reading: FileReading
@@ -36,7 +36,7 @@ class FileBatch:
 
 @dataclass(frozen=True, slots=True)
 class OrderedBatch:
-    """A batch of rows whose offsets order the elements of each partition, and the rule for these."""
+    """A batch of rows whose offsets order the elements of each partition, and their admission rule."""
 
     frame: DataFrame
     admission: Admission
@@ -44,20 +44,20 @@ class OrderedBatch:
 
 @dataclass(frozen=True, slots=True)
 class NumberedBatch:
-    """A batch of rows that nobody has numbered. Their offsets are Spark's (the task above, the row below); places begin at ``first``."""
+    """A batch of rows without source offsets. Spark assigns them (task above, row below); positions start at ``first``."""
 
     frame: DataFrame
     first: int
 
 
 TASK_BITS, ROW_BITS = 16, 24
-"""The place of an element that nobody has numbered: the batch above, then the number of the task, then that in the task."""
+"""The position of an element without a source offset: batch, task, and number within the task, in descending bits."""
 
-_SPARK_BITS = 33  # of the row, in Spark's own numbers
+_SPARK_BITS = 33  # bits of the row in Spark's own numbers
 
 
 def place_of(first: int, task: Ints, row: Ints) -> Ints:
-    """Places of elements by task and number in the task. RunError where a batch has more than there are places for."""
+    """Positions of elements by task and number in the task. RunError if the batch has too many tasks or elements."""
     if len(row) and (int(row.max()) >> ROW_BITS or int(task.max()) >> TASK_BITS):
         raise RunError(
             f"a micro-batch has a task with more than {1 << ROW_BITS:,} elements, or more than {1 << TASK_BITS:,} tasks: let the source "
@@ -67,7 +67,7 @@ def place_of(first: int, task: Ints, row: Ints) -> Ints:
 
 
 def in_places(rows: pa.Table, first: int) -> pa.Table:
-    """Rows of a task that nobody has numbered, as they come; those of one graph have one place."""
+    """Assigns positions to a task's rows without source offsets, in arrival order; rows of one graph get one position."""
     numbers = rows.column("offset").to_numpy()
     row = numbers & ((1 << _SPARK_BITS) - 1)
     named = np.flatnonzero(pc.is_valid(rows.column("g")).to_numpy(zero_copy_only=False))
@@ -83,7 +83,7 @@ def in_places(rows: pa.Table, first: int) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class FileReading:
-    """How files are read, and the rule for their elements. ``elements`` is how many have been seen of each partition so far."""
+    """How files are read, and the admission rule for their elements. ``elements`` counts the elements so far per partition."""
 
     admission: Admission
     elements: Mapping[int, int]
@@ -93,9 +93,9 @@ class FileReading:
 def in_order(
     rows: pa.Table, admission: Admission, task: IngestTask, rejected: RejectSpool, place: str = ""
 ) -> tuple[pa.Table, dict[int, Admitted]]:
-    """Rows marked as late, and rejected where they are too far ahead, in the order of their offsets; and how each partition was judged.
+    """The rows in offset order, marked as late or, if too far ahead, rejected; and the admission result of each partition.
 
-    A row without time is left to others. ``place`` begins what is said of rejected ones.
+    Rows without a time are not judged here. ``place`` is the prefix of rejection messages.
     """
     rows = rows.sort_by([("partition", "ascending"), ("offset", "ascending")])
     partition = rows.column("partition").to_numpy()
@@ -118,7 +118,7 @@ def in_order(
 def read_files(
     files: pa.Table, reading: FileReading, task: IngestTask, rejected: RejectSpool
 ) -> tuple[pa.Table, dict[int, Admitted], list[FileRead]]:
-    """The rows of the batch's files in order, how each folder's were judged, and the files. What cannot be read is ``rejected``."""
+    """The rows of the batch's files in order, the admission result per folder, and the files. Bad input is ``rejected``."""
     named = sorted(zip(*(files.column(c).to_pylist() for c in ("stream", "modificationTime", "path"))))
     tables: list[pa.Table] = []
     admission, elements = reading.admission, dict(reading.elements)
@@ -131,7 +131,7 @@ def read_files(
             rejected.append(Rejected(task.streams[number], number, reject.line, f"{name}: {reject.reason}"))
 
         try:
-            read.append((stream, path.name, path.stat().st_size))  # before it is read: what comes then may be read or not
+            read.append((stream, path.name, path.stat().st_size))  # before reading: later content may be read or not
             parts = list(read_stream(path, time_predicate=reading.time_predicate, on_error="skip", rejected=refuse))
         except (DataError, FileNotFoundError) as error:
             rejected.append(Rejected(task.streams[stream], stream, 0, str(error)))

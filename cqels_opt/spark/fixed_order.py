@@ -1,7 +1,7 @@
-"""A chosen plan as Spark's own joins, in the plan's order: shuffle-hash where one side fits a hash table, else sort-merge.
+"""Executes a chosen plan with Spark's joins, in the plan's order: shuffle-hash if one side fits a hash table, else sort-merge.
 
-There is no broadcast join here: each broadcast is a Spark job of its own, and the number of jobs must not grow with that of
-patterns. With one partition Spark joins without a shuffle, so that a small batch is one task, as with our own operators.
+It does not broadcast: each broadcast is an additional Spark job, and the number of jobs must not grow with the number of
+patterns. With one partition Spark joins without a shuffle, so a small batch is one task, as with our own operators.
 """
 
 from __future__ import annotations
@@ -20,55 +20,55 @@ from cqels_opt.plans.plan import relations as names
 from cqels_opt.spark.relations import Columns, Relations, Side, filtered
 
 Metric: TypeAlias = tuple[str, int]
-"""A metric's name, and which of its columns."""
+"""A metric's name, and the index of its column."""
 
-HASHED = 1_000_000  # rows a partition that a hash table may hold
+HASHED = 1_000_000  # maximum rows per partition of a hash table
 
 
 class FixedOrder:
-    """The plan of one delta source. Metrics named ``<prefix>:<place>`` count what each operator puts out."""
+    """The plan of one delta source. Metrics named ``<prefix>:<place>`` count the output rows of each operator."""
 
     def __init__(self, relations: Relations, source: str, with_new: frozenset[str], prefix: str) -> None:
         self.relations, self.source, self.with_new, self.prefix = relations, source, with_new, prefix
-        self.operators: list[Metric] = []  # that counts each operator's rows, by place
-        self.filters: list[tuple[str, Metric, Metric]] = []  # filters, and what counts the rows before and after each
+        self.operators: list[Metric] = []  # the metric of each operator, by index
+        self.filters: list[tuple[str, Metric, Metric]] = []  # filters with the metrics of their input and output rows
         self.placed: dict[str, BlockFilter] = {}
 
     def run(self, planned: Plan | Split) -> Side:
-        """The rows of a whole plan, of a split one the first; the filters that it names are operators of it."""
+        """The rows of a whole plan (the first of a split plan); filters that the plan names are operators of it."""
         plan = planned.few if isinstance(planned, Split) else planned
         self.placed = {x.name: x for x in self.relations.block.filters if x.name in names(plan)}
         return self.side(plan)
 
     def side(self, plan: Plan) -> Side:
-        """The rows of a plan. Operators are numbered in the order in which they run, as in operators/delta_join.py."""
+        """The rows of a plan. Operators are numbered in execution order, as in operators/delta_join.py."""
         if isinstance(plan, Scan):
-            return self._put_out(self._relation(plan.relation), frozenset())
+            return self._emit(self._relation(plan.relation), frozenset())
         left = self.side(plan.input)
         if isinstance(plan, Probe) and plan.relation in self.placed:
-            return self._put_out(left, left.variables, [self.placed[plan.relation]])
+            return self._emit(left, left.variables, [self.placed[plan.relation]])
         if isinstance(plan, Join):
             right = self.side(plan.build)
         else:
             right = self._relation(plan.relation)
         joined = join(left, right, self.relations.columns, self.relations.parts, self.how(plan))
-        return self._put_out(joined, left.variables)
+        return self._emit(joined, left.variables)
 
     def how(self, plan: Plan) -> JoinMethod | None:
-        """Which of Spark's joins does a join; None: as the sizes of its sides say."""
+        """The join method of a join; None: chosen by the sizes of its sides."""
         return None
 
     def _relation(self, name: str) -> Side:
         return self.relations.get(name, self.source, name in self.with_new)
 
-    def _put_out(self, side: Side, before: frozenset[str], first: Sequence[BlockFilter] = ()) -> Side:
+    def _emit(self, side: Side, before: frozenset[str], first: Sequence[BlockFilter] = ()) -> Side:
         place, name = len(self.operators), f"{self.prefix}:{len(self.operators)}"
         block = self.relations.block
-        due = [*first, *(x for x in block.filters if x.name not in self.placed and _bound_now(x, before, side.variables))]
-        if due:
+        applicable = [*first, *(x for x in block.filters if x.name not in self.placed and _bound_now(x, before, side.variables))]
+        if applicable:
             counted = f"{self.prefix}:f{place}"
-            side = filtered(side, due, self.relations.columns, self.relations.task, counted)
-            self.filters += [(x.name, (counted, i), (counted, i + 1)) for i, x in enumerate(due)]
+            side = filtered(side, applicable, self.relations.columns, self.relations.task, counted)
+            self.filters += [(x.name, (counted, i), (counted, i + 1)) for i, x in enumerate(applicable)]
         self.operators.append((name, 0))
         return replace(side, frame=side.frame.observe(name, f.count(f.lit(1)).alias("rows")))
 
@@ -78,7 +78,7 @@ def _bound_now(x: BlockFilter, before: frozenset[str], after: frozenset[str]) ->
 
 
 def join(left: Side, right: Side, columns: Columns, parts: int, how: JoinMethod | None = None) -> Side:
-    """Rows of both sides that agree in all shared variables, with the intersection of their intervals."""
+    """Joins the rows of both sides that agree in all shared variables; intersects their intervals."""
     of = columns.of
     on = sorted(of[v] for v in left.variables & right.variables)
     conditions = [f"l.{c} = r.{c}" for c in on]
@@ -107,7 +107,7 @@ def join(left: Side, right: Side, columns: Columns, parts: int, how: JoinMethod 
         chosen.append(_either("n", left.counted, right.counted, product_in_sql(["l.{0}", "r.{0}"])))
     frame = both.selectExpr(*chosen) if chosen else both.selectExpr("1L AS n")
     return Side(
-        frame if on and parts > 1 else frame.coalesce(parts),  # a product has too many; of one, Spark must see that it is one
+        frame if on and parts > 1 else frame.coalesce(parts),  # a product has too many partitions; Spark must see that it is one
         left.variables | right.variables,
         left.ranks | right.ranks,
         left.timed or right.timed,

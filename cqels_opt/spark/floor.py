@@ -1,4 +1,4 @@
-"""What a streaming batch costs without us: the same chunks, written to Spark's ``noop`` sink."""
+"""Measures a streaming batch without our work: the same chunks, written to Spark's ``noop`` sink."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 def noop_milliseconds(
     spark: SparkSession, streams: Sequence[tuple[str, Path]], batch: BatchSize, folder: Path
 ) -> tuple[float, ...]:
-    """Milliseconds of each batch's trigger."""
+    """The milliseconds of each batch's trigger."""
     plan = cut([ReplaySource(iri, (path,)) for iri, path in streams], folder / "replay", batch)
     query = (
         chunk_stream(spark, plan.chunk_folder)

@@ -1,4 +1,4 @@
-"""The relations of an adaptive join as DataFrames: their columns and types, their times, and their keys counted."""
+"""The relations of an adaptive join as DataFrames: columns, types, times, and key counts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from cqels_opt.relational.spec import JoinInput, JoinSpec
 from cqels_opt.stats import tally
 
 AT, LATE = "__at", "__late"
-"""Columns that a stream's rows get: their time in milliseconds (null: none, or it came late), and whether they came late."""
+"""Columns added to a stream's rows: the time in milliseconds (null: no time, or late), and whether the row is late."""
 
 Batches = Iterator[pa.RecordBatch]
 
 
 # ------------------------------------------------------------------ columns
 def field_type(schema: t.StructType, column: ColumnReference, name: str) -> t.DataType:
-    """The type of a column; InputError where the relation does not have it."""
+    """The type of a column; InputError if the relation does not have it."""
     kind: t.DataType = schema
     for part in column.path:
         fields = {field.name.lower(): field.dataType for field in kind.fields} if isinstance(kind, t.StructType) else {}
@@ -38,10 +38,10 @@ def field_type(schema: t.StructType, column: ColumnReference, name: str) -> t.Da
 
 
 def key_types(spec: JoinSpec, schemas: Mapping[str, t.StructType]) -> dict[str, t.DataType]:
-    """The type in which the keys of each variable are hashed. Columns that are compared must be of one type.
+    """The type in which the keys of each variable are hashed. Compared columns must have one type.
 
-    ``schemas`` are by the key of the relation, and may lack the stream's. Whole numbers of any width are of one type. What Spark would
-    cast, such as text next to numbers, is refused: what equals what would hang on which two columns are compared.
+    ``schemas`` are keyed by relation and may lack the stream's. Integers of any width are one type. Types that Spark would cast,
+    such as text and numbers, are rejected: equality would depend on which two columns are compared.
     """
     names, found = {relation.key: relation.name for relation in spec.relations}, dict[str, t.DataType]()
     for variable, columns in spec.variables.items():
@@ -59,13 +59,16 @@ def key_types(spec: JoinSpec, schemas: Mapping[str, t.StructType]) -> dict[str, 
 
 
 def _hashed(column: ColumnReference, kind: t.DataType) -> SparkColumn:
-    """A 64-bit hash of a key, null where it is: Spark's own, which is the same in all relations for values of one type."""
+    """A 64-bit hash of a key, null for null. Spark's hash is equal in all relations for equal values of one type."""
     value = f.expr(column.sql).cast(kind)
     return f.when(value.isNotNull(), f.xxhash64(value))
 
 
 def with_times(frame: DataFrame, time: str | None, number: int, frontier: int | None) -> DataFrame:
-    """A micro-batch with :data:`AT` and :data:`LATE`. Without a column of times that is its number; rows before the frontier are late."""
+    """A micro-batch with :data:`AT` and :data:`LATE`.
+
+    Without a time column the batch number is the time. Rows before the frontier are late.
+    """
     if time is None:
         return frame.withColumns({AT: f.lit(number).cast("long"), LATE: f.lit(False)})
     kind = field_type(frame.schema, ColumnReference("", (time.lower(),)), "over the stream")
@@ -81,16 +84,16 @@ def with_times(frame: DataFrame, time: str | None, number: int, frontier: int | 
     return frame.withColumns({AT: f.when(~late, at), LATE: late})
 
 
-def met(frame: DataFrame, relation: JoinInput, spec: JoinSpec) -> DataFrame:
-    """The rows that meet the relation's own conditions, under its name."""
+def satisfying(frame: DataFrame, relation: JoinInput, spec: JoinSpec) -> DataFrame:
+    """The rows that satisfy the relation's own conditions, under its name."""
     return reduce(lambda rows, text: rows.where(f.expr(text)), spec.own_filters(relation.key), frame.alias(relation.name))
 
 
 # ------------------------------------------------------------------ counting
 def static_counts(frame: DataFrame, relation: JoinInput, spec: JoinSpec, types: Mapping[str, t.DataType]) -> Counts:
-    """The rows of a static relation and its keys by variable: one pass for their number, and one a variable."""
+    """The number of rows of a static relation and its key counts by variable, in one pass plus one per variable."""
     variables = spec.joins_on(relation.key)
-    rows = met(frame, relation, spec)
+    rows = satisfying(frame, relation, spec)
     keys = [_hashed(spec.variables[v][relation.key][0], types[v]).alias(f"h{j}") for j, v in enumerate(variables)]
     hashed = rows.select(*keys) if keys else rows.select(f.lit(0).alias("h"))
     about = [f.approx_count_distinct(f"h{j}").alias(f"d{j}") for j, _ in enumerate(variables)]
@@ -111,9 +114,9 @@ def static_counts(frame: DataFrame, relation: JoinInput, spec: JoinSpec, types: 
 def stream_counts(
     frame: DataFrame, columns: Sequence[str], spec: JoinSpec, types: Mapping[str, t.DataType], number: int
 ) -> Counted:
-    """What a micro-batch of these ``columns`` adds to the statistics, in one job without a shuffle.
+    """The statistics of a micro-batch with these ``columns``, in one job without a shuffle.
 
-    Rows of a relation that is no window count under the number of the batch, whatever their times.
+    Rows of a relation without a window are counted under the batch number, whatever their times.
     """
     layout = Layout(tuple(spec.joins_on(r.key) for r in spec.streams), tuple(r.name for r in spec.streams))
     row = f.struct(*(f.col(quoted(name)) for name in columns))
@@ -133,5 +136,5 @@ def stream_counts(
 
 
 def quoted(name: str) -> str:
-    """A name as Spark's SQL quotes it."""
+    """A name quoted for Spark SQL."""
     return "`" + name.replace("`", "``") + "`"

@@ -1,4 +1,4 @@
-"""The rows that a micro-batch adds to an adaptive join: chosen plans as Spark's joins, in their order, with hints."""
+"""The rows that a micro-batch adds to an adaptive join: chosen plans as Spark joins, in plan order, with hints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cqels_opt.plans.join_methods import BROADCAST, SORT_MERGE
 from cqels_opt.plans.physical import MethodChoice
 from cqels_opt.relational.planner import JoinDecision, ObservedJoin
 from cqels_opt.relational.spec import TIME, JoinInput, JoinSpec
-from cqels_opt.spark.join_inputs import AT, met, quoted
+from cqels_opt.spark.join_inputs import AT, quoted, satisfying
 from cqels_opt.spark.paths import to_read, to_write
 from cqels_opt.spark.session import IN_A_BATCH, settings
 
@@ -29,30 +29,30 @@ ROWS_A_FILE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The rows of a stream in a batch, with their times: new ones, and old ones of which those live that end after the frontier."""
+    """The rows of a stream with their times: those of the batch, and old ones, alive if they expire after the frontier."""
 
     new: DataFrame
     old: DataFrame | None = None
     frontier: int | None = None
 
     def rows(self, relation: JoinInput, spec: JoinSpec, new: bool, old: bool) -> DataFrame:
-        """Those of a relation that are asked for, under its name."""
+        """The selected rows (new, old) of a relation, under its name."""
         parts = [self.new if relation.window is None else self.new.where(f.col(AT).isNotNull())] if new else []
         if old and self.old is not None and self.frontier is not None:
             parts.append(self.old.where(f.col(AT) > self.frontier - (relation.window or 0)))
-        return met(reduce(DataFrame.unionByName, parts), relation, spec)
+        return satisfying(reduce(DataFrame.unionByName, parts), relation, spec)
 
 
 @dataclass(slots=True)
 class _Counters:
-    """The names of the metrics that count what each operator of each relation's plan puts out, and what filters were given."""
+    """The metric names that count the output rows of each operator per relation, and the input and output rows of filters."""
 
     operators: dict[str, list[str]] = field(default_factory=dict)
     filters: list[tuple[str, str, str]] = field(default_factory=list)
 
 
 class Joined:
-    """The rows that a batch adds to a join: for each relation over the stream the plan of its new rows (the delta rule, DESIGN §3)."""
+    """The rows that a batch adds to a join: per relation over the stream, the plan of its new rows (delta rule, DESIGN §3)."""
 
     def __init__(
         self,
@@ -62,21 +62,21 @@ class Joined:
         columns: Sequence[str],
         projection: Sequence[str],
     ) -> None:
-        """``columns`` are those of the stream, ``projection`` what is put out (empty: a struct a relation, and the event time)."""
+        """``columns`` are those of the stream, ``projection`` the output (empty: a struct per relation, and the event time)."""
         self.spec, self.statics, self.windows = spec, statics, windows
         self.columns, self.projection = columns, projection
         self.named = {relation.name: relation for relation in spec.relations}
         self.counters = _Counters()
 
     def rows(self, decisions: Mapping[str, JoinDecision], order: Sequence[str]) -> DataFrame:
-        """The union of the terms. One that would meet the old rows of another relation is left out where there are none."""
+        """The union of the terms. A term that joins with old rows of another relation is omitted if there are none."""
         self.counters = _Counters()
         places = [i for i, _ in enumerate(order) if self.windows.old is not None or i == len(order) - 1]
         terms = [_Term(self, place, order).run(decisions[order[place]]) for place in places]
-        return reduce(DataFrame.unionAll, (self._put_out(term) for term in terms))
+        return reduce(DataFrame.unionAll, (self._emit(term) for term in terms))
 
     def observed(self, frame: DataFrame) -> ObservedJoin:
-        """What the operators gave when a DataFrame of these rows was computed."""
+        """The operators' row counts after a DataFrame of these rows was computed."""
         seen = frame._jdf.queryExecution().observedMetrics()
         rows = {name: int(seen.apply(name).getLong(0)) for names in self._names() for name in names if seen.contains(name)}
         found = ObservedJoin(
@@ -89,7 +89,7 @@ class Joined:
         yield from self.counters.operators.values()
         yield from ((before, after) for _, before, after in self.counters.filters)
 
-    def _put_out(self, rows: DataFrame) -> DataFrame:
+    def _emit(self, rows: DataFrame) -> DataFrame:
         streams = [f"{quoted(r.name)}.{AT}" for r in self.spec.streams if r.time is not None]  # all of them, or none
         at = [f.timestamp_millis(f.greatest(*streams) if len(streams) > 1 else f.col(streams[0])).alias(TIME)] if streams else []
         if self.projection:
@@ -103,34 +103,36 @@ class Joined:
 
 
 class _Term:
-    """One term of the delta rule: the new rows of a relation with all of those before it in the order, and the old rows of those after."""
+    """One term of the delta rule: the new rows of a relation, all rows of those before it in the order, the old rows of those
+    after.
+    """
 
     def __init__(self, joined: Joined, place: int, order: Sequence[str]) -> None:
         self.joined, self.place, self.source, self.before = joined, place, order[place], set(order[:place])
         self.operators: list[str] = []
-        self.ways: Sequence[MethodChoice] = ()
+        self.methods: Sequence[MethodChoice] = ()
         self.due: Sequence[Sequence[str]] = ()
 
     def run(self, decision: JoinDecision) -> DataFrame:
-        """Its rows."""
-        self.ways, self.due = decision.ways, decision.choice.filters
+        """The rows of the term."""
+        self.methods, self.due = decision.methods, decision.choice.filters
         rows, _ = self._side(decision.choice.plan)
         self.joined.counters.operators[self.source] = self.operators
         return rows
 
     def _side(self, plan: Plan) -> tuple[DataFrame, list[JoinInput]]:
-        """The rows of a part of the plan, and the relations in it. Operators are numbered in the order in which they run."""
+        """The rows of a part of the plan, and its relations. Operators are numbered in execution order."""
         named = self.joined.named
         if isinstance(plan, Scan):
             relation = named[plan.relation]
-            return self._put_out(self._relation(relation)), [relation]
+            return self._emit(self._relation(relation)), [relation]
         left, before = self._side(plan.input)
         if isinstance(plan, Probe):
             added = [named[plan.relation]]
             right = self._relation(added[0])
         else:
             right, added = self._side(plan.build)
-        return self._put_out(self._join(left, right, plan.on, before, added)), [*before, *added]
+        return self._emit(self._join(left, right, plan.on, before, added)), [*before, *added]
 
     def _relation(self, relation: JoinInput) -> DataFrame:
         joined = self.joined
@@ -148,17 +150,17 @@ class _Term:
             for other in (r for r in added if r.window is not None):
                 a, b = (f"{quoted(r.name)}.{AT}" for r in (one, other))
                 conditions += [f"{a} < {b} + {other.window}", f"{b} < {a} + {one.window}"]
-        way = self.ways[len(self.operators)]
+        method = self.methods[len(self.operators)]
         if not on:
             right = right.hint("shuffle_replicate_nl")
-        elif way.by == SORT_MERGE:
+        elif method.by == SORT_MERGE:
             right = right.hint("merge")
         else:
-            hint = "broadcast" if way.by == BROADCAST else "shuffle_hash"
-            left, right = (left.hint(hint), right) if way.left_is_smaller else (left, right.hint(hint))
+            hint = "broadcast" if method.by == BROADCAST else "shuffle_hash"
+            left, right = (left.hint(hint), right) if method.left_is_smaller else (left, right.hint(hint))
         return left.join(right, f.expr(" AND ".join(conditions)) if conditions else None, "inner")
 
-    def _put_out(self, rows: DataFrame) -> DataFrame:
+    def _emit(self, rows: DataFrame) -> DataFrame:
         name = f"{self.place}:{len(self.operators)}"
         spec = self.joined.spec
         last = f"{name}:joined"
@@ -175,13 +177,13 @@ class _Term:
 
 
 def _counted() -> Column:
-    """What a metric counts."""
+    """The expression of a row-count metric."""
     return f.count(f.lit(1)).alias("rows")
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The rows of a batch, kept in Spark's memory or on its disks until they are let go; how many; and what operators gave."""
+    """The persisted rows of a batch, until they are released; their number; and the operators' counts."""
 
     frame: DataFrame
     rows: int
@@ -196,7 +198,7 @@ class Computed:
         order: Sequence[str],
         otherwise: Callable[[], Mapping[str, JoinDecision]],
     ) -> Computed:
-        """Computes them once. Where that fails and a side of a join was broadcast, it is done again as ``otherwise`` says, without."""
+        """Computes the rows. If that fails and a side of a join was broadcast, repeats it with the decisions of ``otherwise``."""
         try:
             return cls._once(joined, decisions, order)
         except (PySparkException, Py4JError) as error:
@@ -207,9 +209,9 @@ class Computed:
 
     @classmethod
     def _once(cls, joined: Joined, decisions: Mapping[str, JoinDecision], order: Sequence[str]) -> Computed:
-        """Where nothing is shuffled there is nothing to adapt: adaptive execution would only make a job of each stage."""
+        """Without a shuffle, adaptive execution is off: it would only make each stage a job."""
         rows = joined.rows(decisions, order)
-        unshuffled = {way.by for decision in decisions.values() for way in decision.ways} <= {None, BROADCAST}
+        unshuffled = {method.by for decision in decisions.values() for method in decision.methods} <= {None, BROADCAST}
         with settings(rows.sparkSession, IN_A_BATCH) if unshuffled else nullcontext():
             frame = rows.persist(StorageLevel.MEMORY_AND_DISK)
             counting = frame.groupBy().count()
@@ -222,11 +224,14 @@ class Computed:
 
 
 def read_rows(session: SparkSession, schema: StructType, paths: Sequence[Path]) -> DataFrame:
-    """Rows of a stream that were written; the schema is known, so nothing is read for it."""
+    """Reads written rows of a stream; with the known schema, Spark reads no file footers."""
     return session.read.schema(schema).parquet(*(f"file://{to_read(path)}" for path in paths))
 
 
 def write_rows(frame: DataFrame, path: Path, rows: int | None = None) -> None:
-    """Writes rows of a stream, over what a batch that runs again wrote; ``rows`` decides in how many files, else each task writes one."""
+    """Writes rows of a stream, replacing the output of an earlier attempt. ``rows`` determines the number of files.
+
+    Without ``rows`` each task writes one file.
+    """
     frame = frame if rows is None else frame.coalesce(rows // ROWS_A_FILE + 1)
     frame.write.mode("overwrite").parquet(f"file://{to_write(path)}")

@@ -1,7 +1,7 @@
 """``--joins spark`` and ``--plan spark``: the second stage with Spark's own joins instead of our operators.
 
-Slots, statistics, result slots and answers are the same; only who joins differs. ``--joins spark`` keeps the chosen plans and
-the one job (:mod:`cqels_opt.spark.fixed_order`); ``--plan spark`` leaves the order to Spark too (:mod:`cqels_opt.spark.sql`).
+Slots, statistics, result slots and answers are the same; only the joins differ. ``--joins spark`` keeps the chosen plans and the
+single job (:mod:`cqels_opt.spark.fixed_order`); ``--plan spark`` also leaves the order to Spark (:mod:`cqels_opt.spark.sql`).
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class JoinRunner(SparkRunner):
         self._sql = SqlPlanner(self._tables)
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
-        """See :meth:`SparkRunner.evaluate`, which also does the batch where a block has units (OPTIONAL, MINUS, EXISTS)."""
+        """See :meth:`SparkRunner.evaluate`, which also runs the batch if a block has units (OPTIONAL, MINUS, EXISTS)."""
         found = layouts(tasks)
-        making = any(task.leaving or task.take_over is not None for task in tasks)  # state, not the answers of a step
+        making = any(task.leaving or task.take_over is not None for task in tasks)  # computes state, not the answers of a step
         if not found or making or not self.joins(tasks):
             return super().evaluate(tasks, parts)
         fixed = {**FIXED, "spark.sql.shuffle.partitions": str(parts)}
@@ -85,11 +85,11 @@ class JoinRunner(SparkRunner):
         return done
 
     def joins(self, tasks: Sequence[EvaluateTask]) -> bool:
-        """Whether Spark's joins can do these tasks: it has none that do what units do."""
+        """Whether Spark's joins support these tasks: they do not support units."""
         return all(static.kind == "inner" for task in tasks for block in task.program.blocks for static in block.statics)
 
     def _in_order(self, task: EvaluateTask, layout: Layout, parts: int, columns: int, metrics: _Metrics) -> Iterator[DataFrame]:
-        """The terms of the delta rule, one a delta source, by the chosen plans."""
+        """The terms of the delta rule, one per delta source, by the chosen plans."""
         block = next(b for b in task.program.blocks if b.name == layout.block)
         relations = Relations(self.spark, self._tables, task, block, parts)
         rule = task.step.rules[block.name]
@@ -101,7 +101,7 @@ class JoinRunner(SparkRunner):
 
     @contextmanager
     def _untagged(self) -> Iterator[None]:
-        """Jobs that do not count as the batch's: what is done once a run."""
+        """Removes the batch's job tag, for work that is done once per run."""
         context, tag = self.spark.sparkContext, self._tag
         if tag:
             context.removeJobTag(tag)
@@ -113,7 +113,7 @@ class JoinRunner(SparkRunner):
 
     @contextmanager
     def _set(self, given: Mapping[str, str]) -> Iterator[None]:
-        """The settings, for the query that is planned within; they are read back, for a stream's session has its own."""
+        """Applies settings while the query inside is planned; reads them back, because a stream's session has its own."""
         with settings(self.spark, given):
             first, self.effective = not self.effective, {key: str(self.spark.conf.get(key)) for key in given}
             if first and self.debug:
@@ -123,13 +123,13 @@ class JoinRunner(SparkRunner):
 
 # ------------------------------------------------------------------ the chosen plans
 class _Metrics:
-    """Which metrics count what."""
+    """The metrics of each delta source's plan."""
 
     def __init__(self) -> None:
         self.of: list[tuple[Layout, str, FixedOrder]] = []
 
     def into(self, done: Evaluated, tasks: Sequence[EvaluateTask], frame: DataFrame) -> None:
-        """Puts what Spark counted in the query that has just run into the reports."""
+        """Copies the metrics of the query that has just run into the reports."""
         if not self.of:
             return
         seen = frame._jdf.queryExecution().observedMetrics()
@@ -153,7 +153,7 @@ def laid_out(side: Side, layout: Layout, of: Mapping[str, str], columns: int) ->
     return side.frame.selectExpr(f"{layout.number}L AS b", "a", "z", f"{'n' if side.counted else '1L'} AS n", *chosen, *padding)
 
 
-# ------------------------------------------------------------------ what becomes of the rows
+# ------------------------------------------------------------------ storing the rows
 def _kept(
     tasks: Sequence[EvaluateTask], found: Sequence[Layout], batches: Batches, name: str, whole: bool
 ) -> Iterator[tuple[EvaluateTask, EvaluateReport, Fresh | None]]:
@@ -192,25 +192,25 @@ def _write_share(tasks: Sequence[EvaluateTask], found: Sequence[Layout], parts: 
 
 
 def _finish(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[Batches], Batches]:
-    """The parts of the answers, from the rows that shares wrote."""
+    """The parts of the answers, from the rows that the shares stored."""
     work_of = finishing(tasks, parts)
 
     def run(batches: Batches) -> Batches:
-        heard: dict[int, list[Any]] = {}
+        reports_by_part: dict[int, list[Any]] = {}
         failed: list[CqelsOptError] = []
         for batch in batches:
             for part, blob in zip(batch.column("part").to_numpy(), batch.column("report")):
-                said = pickle.loads(blob.as_py() or b"")
-                if isinstance(said, CqelsOptError):
-                    failed.append(said)
+                reports = pickle.loads(blob.as_py() or b"")
+                if isinstance(reports, CqelsOptError):
+                    failed.append(reports)
                 else:
-                    heard.setdefault(int(part), []).append(said)
+                    reports_by_part.setdefault(int(part), []).append(reports)
 
         def work() -> Iterator[tuple[int, Any]]:
             if failed:
                 raise failed[0]
-            for part, said in heard.items():
-                yield from ((0, report) for report in work_of(part, said))
+            for part, reports in reports_by_part.items():
+                yield from ((0, report) for report in work_of(part, reports))
 
         return answering(work)
 

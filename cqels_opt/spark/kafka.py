@@ -1,7 +1,7 @@
-"""Kafka through Spark's connector: topics as streams of a query, and answers as messages that others can read.
+"""Kafka through Spark's connector: topics as streams of a query, and answers as messages.
 
-Spark keeps the offsets of a stream in the checkpoint: a batch that runs again reads the messages that it read before. Answers are put out
-at least once: a batch that was killed before its commit record was there is sent again, with the same batch and index in its headers.
+Spark keeps the offsets of a stream in the checkpoint: a repeated batch reads the same messages again. Answers are sent at least
+once: a batch that was killed before its commit record was written is sent again, with the same batch and index in its headers.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from cqels_opt.spark.kafka_topic import ANSWERS, KafkaTopic
 from cqels_opt.spark.messages import Messages
 
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark_version}"
-"""What a session's ``spark.jars.packages`` (``--packages``) names for Kafka."""
+"""The Maven coordinates for a session's ``spark.jars.packages`` (``--packages``)."""
 
 _SENT = "key binary, value binary, headers array<struct<key: string, value: binary>>"
 _HEADER: Any = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
-_ROWS = 1 << 12  # messages that are handed to Spark at a time
+_ROWS = 1 << 12  # messages per Arrow batch
 
 
 def topic_stream(spark: SparkSession, topic: KafkaTopic) -> Messages:
-    """A topic as a stream of messages, from its earliest on unless its options say otherwise. A Kafka partition is one partition of it."""
+    """A topic as a stream of messages, from its earliest by default. Each Kafka partition is one source partition."""
     reading = topic.reading()
     options = {"startingOffsets": "earliest", **topic.options, "kafka.bootstrap.servers": topic.servers, "subscribe": topic.topic}
     try:
@@ -43,20 +43,20 @@ def topic_stream(spark: SparkSession, topic: KafkaTopic) -> Messages:
 
 
 def _wrong(topic: KafkaTopic, error: PySparkException) -> InputError:
-    said = str(error).splitlines()[0]
-    if "data source" in said.lower() and "kafka" in said.lower():
+    message = str(error).splitlines()[0]
+    if "data source" in message.lower() and "kafka" in message.lower():
         return InputError(
             f"this Spark session has no Kafka connector: start it with --packages {CONNECTOR} (or the setting spark.jars.packages)"
         )
-    return InputError(f"topic {topic.topic} on {topic.servers}: {said}")
+    return InputError(f"topic {topic.topic} on {topic.servers}: {message}")
 
 
 class KafkaSink:
-    """Answers as messages of a topic. A query's have its name as key, and so come in order in one partition.
+    """Answers as messages of a topic. The key is the query's name, so the answers of a query are in order in one partition.
 
-    ``answers`` has a line of answers a message, as ``--out`` has them. ``json`` and ``nq`` have an element a message: the graph that a
-    CONSTRUCT or DESCRIBE gives at an instant, with its time, as these payloads read it. Headers: ``cqels-batch``, ``cqels-index``,
-    ``cqels-time`` and ``cqels-op``.
+    ``answers`` has one line of answers per message, as in ``--out``. ``json`` and ``nq`` have one element per message: the graph
+    that a CONSTRUCT or DESCRIBE yields at an instant, with its time, as these payloads are read. Headers: ``cqels-batch``,
+    ``cqels-index``, ``cqels-time`` and ``cqels-op``.
     """
 
     format: Format = "jsonl"
@@ -68,17 +68,17 @@ class KafkaSink:
             self.check(program.id, program.variables)
 
     def check(self, name: str, variables: Sequence[str]) -> None:
-        """InputError where the answers of a query are no graphs, and messages hold such."""
+        """InputError if the messages must be graphs and the query's answers are not."""
         if self.kind != ANSWERS and tuple(variables) != TRIPLE:
             raise InputError(
                 f"query {name}: its answers are no graphs, and cannot go to a topic as {self.kind!r}: use {ANSWERS!r}"
             )
 
     def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
-        """What was sent cannot be taken back."""
+        """Does nothing: sent messages cannot be withdrawn."""
 
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
-        """Sends the answers of a batch, from one task, and waits until the brokers have them."""
+        """Sends the answers of a batch from one task, and waits for the brokers' acknowledgement."""
         if not chunks:
             return {}
         files = [
@@ -87,23 +87,23 @@ class KafkaSink:
         ]
         kind: Any = self.kind
 
-        def made(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def rows_of_messages(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for _ in rows:
                 continue
-            held: list[tuple[bytes, bytes, list[dict[str, Any]]]] = []
+            pending: list[tuple[bytes, bytes, list[dict[str, Any]]]] = []
             for m in answer_messages(files, kind):
                 told = {"batch": batch, "index": m.index, "time": m.time, "op": m.op}
-                held.append(
+                pending.append(
                     (m.query.encode(), m.value, [{"key": f"cqels-{k}", "value": str(v).encode()} for k, v in told.items()])
                 )
-                if len(held) == _ROWS:
-                    yield _sent(held)
-                    held = []
-            if held:
-                yield _sent(held)
+                if len(pending) == _ROWS:
+                    yield _sent(pending)
+                    pending = []
+            if pending:
+                yield _sent(pending)
 
         options = {**self.topic.options, "kafka.bootstrap.servers": self.topic.servers, "topic": self.topic.topic}
-        frame = self.spark.range(0, 1, 1, 1).mapInArrow(made, _SENT)
+        frame = self.spark.range(0, 1, 1, 1).mapInArrow(rows_of_messages, _SENT)
         try:
             frame.write.format("kafka").options(**options, includeHeaders="true").save()
         except PySparkException as error:

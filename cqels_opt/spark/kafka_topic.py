@@ -1,4 +1,4 @@
-"""A topic of Kafka: where it is, and what its messages hold. It is a stream that a query reads, or where answers go."""
+"""A Kafka topic: its location and payload, as a stream of a query or as a sink for answers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 SCHEME: Final = "kafka://"
 ANSWERS: Final = "answers"
-GIVEN_OUT: Final = (ANSWERS, "json", "nq")
-"""What a topic of answers may hold: lines of answers as ``--out`` has them, or elements that are read again as ``json`` or ``nq``."""
+ANSWER_PAYLOADS: Final = (ANSWERS, "json", "nq")
+"""The payloads of a topic of answers: lines of answers as in ``--out``, or elements that can be read as ``json`` or ``nq``."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SERVERS = re.compile(r"[^\s/,]+:\d+(,[^\s/,]+:\d+)*")
@@ -23,11 +23,12 @@ _SERVERS = re.compile(r"[^\s/,]+:\d+(,[^\s/,]+:\d+)*")
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopic:
-    """A topic on the brokers ``servers`` (``host:port``, several with commas).
+    """A topic on the brokers ``servers`` (``host:port``, comma-separated).
 
-    As a stream, ``payload`` is one of ``json``, ``nt``, ``ttl``, ``nq``, ``trig`` and ``jsonld``, or the file of a mapping (``NAME.toml``);
-    it is read from its earliest message on unless ``options`` say otherwise. As a sink, ``payload`` is ``answers``, ``json`` or ``nq``.
-    ``options`` are those of Spark's Kafka connector (``maxOffsetsPerTrigger``, ``kafka.security.protocol``, …).
+    As a stream, ``payload`` is one of ``json``, ``nt``, ``ttl``, ``nq``, ``trig`` and ``jsonld``, or the file of a mapping
+    (``NAME.toml``); it is read from its earliest message by default; ``options`` can change that. As a sink, ``payload`` is
+    ``answers``, ``json`` or ``nq``. ``options`` are those of Spark's Kafka connector (``maxOffsetsPerTrigger``,
+    ``kafka.security.protocol``, …).
     """
 
     servers: str
@@ -42,20 +43,20 @@ class KafkaTopic:
             raise InputError(f"{self.topic!r} is no name of a topic: it has letters, digits, full stops, underscores and hyphens")
 
     def reading(self) -> Payload:
-        """How its messages are read; ``InputError`` if they cannot be."""
-        from cqels_opt.rdf.payloads import payload_of  # which the command line's help does without
+        """The payload of its messages as a stream; ``InputError`` if there is no such payload."""
+        from cqels_opt.rdf.payloads import payload_of  # not needed for the command line's help
 
         return payload_of(self.payload) if isinstance(self.payload, str) else self.payload
 
     def writing(self) -> str:
-        """What answers are put into it as; ``InputError`` if they cannot be."""
-        if self.payload not in GIVEN_OUT:
-            raise InputError(f"answers do not go to a topic as {self.payload!r}: choose from {', '.join(GIVEN_OUT)}")
+        """The payload of its messages as a sink; ``InputError`` if there is no such payload."""
+        if self.payload not in ANSWER_PAYLOADS:
+            raise InputError(f"answers do not go to a topic as {self.payload!r}: choose from {', '.join(ANSWER_PAYLOADS)}")
         return str(self.payload)
 
 
 def parse_topic(text: str, payload: str | Payload = "json") -> KafkaTopic:
-    """``kafka://host:port/topic`` as people type it."""
+    """Parses ``kafka://host:port/topic``."""
     servers, slash, topic = text.removeprefix(SCHEME).partition("/")
     if not text.startswith(SCHEME) or not slash:
         raise InputError(f"{text!r} is no topic of Kafka: write {SCHEME}host:port/topic")

@@ -1,10 +1,10 @@
-"""Loading static RDF into a store, in parallel, through Spark.
+"""Loads static RDF into a store, in parallel, through Spark.
 
-A small input is one job of one task. A larger one is two jobs: executors parse and encode pieces of the files and spill them cut
-into buckets, then executors write vertical partitions and dictionary parts from the buckets. Executors share the files with the
-driver by path, so the data and the target lie where all of them can reach them. The driver sees counts and names.
+A small input is one job of one task. A larger one is two jobs: executors parse and encode pieces of the files and spill them into
+buckets, then executors write vertical partitions and dictionary parts from the buckets. Executors and driver access the files by
+path, so all of them must be able to read the data and the target. The driver handles only counts and names.
 
-A store for an object store is written to a folder beside the cache of fetched stores first, and executors upload its files.
+A store for an object store is first written to a folder next to the cache of fetched stores, and executors upload its files.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ from cqels_opt.rdf.static import Piece, StaticSource, pieces, source_size
 
 __all__ = ["LoadReport", "StaticSource", "load"]
 
-#: Inputs up to this many bytes are one task: Spark's own cost of a second job would be more than it saves.
+#: Inputs up to this many bytes are one task: the overhead of a second job would exceed its gain.
 SMALL: Final = 32 << 20
 _PIECE: Final = (4 << 20, 64 << 20)
 _BUCKET: Final = 64 << 20
 _RANGE: Final = 256 << 20
 _POLL_SECONDS: Final = 0.2
 
-#: Told the bytes that are done and all bytes, from the thread that loads or another.
+#: Called with the bytes done and the total bytes, from the loading thread or another one.
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What a load did. ``reasons`` are the first failures that ``on_error="skip"`` left out, as ``path:line: message``."""
+    """The result of a load. ``reasons`` are the first failures that ``on_error="skip"`` skipped, as ``path:line: message``."""
 
     path: Path | str
     fingerprint: str
@@ -83,7 +83,7 @@ def load(
     progress: Progress | None = None,
     durable: bool = True,
 ) -> LoadReport:
-    """Load files into a new store at ``target``, a folder or a URI. It appears whole or not at all; an old store there is replaced.
+    """Loads files into a new store at ``target``, a folder or a URI. The store appears atomically and replaces an old one.
 
     Raises DataError (``path:line: message``) for the first bad line unless ``on_error`` is ``skip``.
     """
@@ -106,7 +106,7 @@ def load(
 
 
 def _scheme_at(uri: str) -> IdScheme:
-    """The ids of a store that is loaded into an object store, see :func:`~cqels_opt.lod.atomic_publish.scheme_for`."""
+    """The id scheme for a store that is loaded into an object store, see :func:`~cqels_opt.lod.atomic_publish.scheme_for`."""
     with suppress(StoreError):
         if (key := open_store(uri).scheme.key) != PUBLIC.key:
             return IdScheme(key)
@@ -114,7 +114,7 @@ def _scheme_at(uri: str) -> IdScheme:
 
 
 def _uploads(store: Store, uri: str, cores: int) -> list[Task]:
-    """Tasks that upload the files of a store, of about the same bytes each."""
+    """Tasks that upload the files of a store, with about equal numbers of bytes."""
     files = sorted((file for file in store.data.rglob("*") if file.is_file()), key=lambda file: -file.stat().st_size)
     shares: list[tuple[int, list[str]]] = [(0, []) for _ in range(min(4 * cores, max(1, len(files))))]
     for file in files:
@@ -132,7 +132,7 @@ def _load(
     progress: Progress | None,
     durable: bool,
 ) -> LoadReport:
-    """Load files into a store in a folder."""
+    """Loads files into a store in a folder."""
     sizes = [source_size(source) for source in sources]
     recorded = [as_recorded(source) for source in sources]
     tell = progress or (lambda done, of: None)
@@ -141,7 +141,7 @@ def _load(
 
         def written(scheme: IdScheme) -> tuple[list[Outcome], Store]:
             folder = place.folder
-            for left in folder.iterdir():  # of an attempt in which terms collided
+            for left in folder.iterdir():  # left by an attempt in which terms collided
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
             if sum(sizes) <= SMALL:
                 whole = [piece for number, source in enumerate(sources) for piece in pieces(source, number, 1 << 62)]
@@ -179,12 +179,12 @@ def _load(
 def _in_two_stages(
     spark: SparkSession, sources: Sequence[StaticSource], size: int, folder: Path, scheme: IdScheme, skip: bool, tell: Progress
 ) -> tuple[list[Outcome], list[Outcome]]:
-    """Spill, then gather: the outcomes of both stages."""
+    """Runs both stages, spill and gather, and returns their outcomes."""
     cores = spark.sparkContext.defaultParallelism
     each = min(max(size // (4 * cores), _PIECE[0]), _PIECE[1])
     groups = list(_grouped([piece for scope, source in enumerate(sources) for piece in pieces(source, scope, each)], each))
     cuts = cuts_for(size, cores)
-    # reading is two thirds of the work, about
+    # reading is about two thirds of the work
     spilled = _run(
         spark,
         "load: read",
@@ -197,7 +197,7 @@ def _in_two_stages(
         ranges = zip(*(spill.quads(bucket) for spill in spills))
         filled = [[piece for piece in slices if piece.end > piece.start] for slices in ranges]
         buckets.append([slices for slices in filled if slices])
-    # the longest task begins first
+    # longest task first
     buckets.sort(key=lambda ranges: -sum(piece.end - piece.start for slices in ranges for piece in slices))
     gathering: list[Task] = [partial(gather_quads, ranges, folder) for ranges in buckets if ranges]
     for number in range(dictionary_ranges(cuts.terms)):
@@ -209,9 +209,9 @@ def _in_two_stages(
 
 
 def cuts_for(size: int, cores: int) -> Cuts:
-    """Into how many parts to cut a load of so many bytes: buckets keep the cores busy, ranges bound what a task holds.
+    """The numbers of parts of a load of ``size`` bytes: buckets occupy the cores, ranges bound the memory of a task.
 
-    Were all quads of one predicate, a range of its subjects would still be of ``_RANGE`` bytes of the source.
+    Even if all quads have one predicate, a range of its subjects covers ``_RANGE`` bytes of the source.
     """
     return Cuts(
         buckets=max(2 * cores, min(size // _BUCKET, 8 * cores)),
@@ -221,7 +221,7 @@ def cuts_for(size: int, cores: int) -> Cuts:
 
 
 def _grouped(every: Sequence[Piece], size: int) -> Iterator[list[Piece]]:
-    """Consecutive pieces together while they are small, so that a thousand tiny files are not a thousand tasks."""
+    """Groups consecutive small pieces, so that a thousand tiny files are not a thousand tasks."""
     group: list[Piece] = []
     total = 0
     for piece in every:
@@ -236,7 +236,7 @@ def _grouped(every: Sequence[Piece], size: int) -> Iterator[list[Piece]]:
 
 
 def _adopt(folder: Path, store: Path, outcomes: Sequence[Outcome]) -> None:
-    """Move what the attempts that count have written into one folder."""
+    """Moves the output of the successful attempts into one folder."""
     store.mkdir()
     for outcome in outcomes:
         own = folder / outcome.folder
@@ -252,7 +252,7 @@ def _adopt(folder: Path, store: Path, outcomes: Sequence[Outcome]) -> None:
 
 # ------------------------------------------------------------------ tasks on executors
 def _run(spark: SparkSession, name: str, tasks: Sequence[Task], progress: Progress | None = None) -> list[Outcome]:
-    """Run one job with a task a function. An error of ours comes back as data; the first in the order of tasks is raised."""
+    """Runs one job with a task per function. Our errors return as data; the first one in task order is raised."""
     frozen = [pickle.dumps(task) for task in tasks]
 
     def perform(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -286,7 +286,7 @@ def _attempt(task: bytes) -> bytes:
 
 @contextmanager
 def _watched(spark: SparkSession, name: str, progress: Progress | None) -> Iterator[None]:
-    """Report the finished tasks of the job that runs inside, about five times a second."""
+    """Reports the finished tasks of the job that runs inside, about five times per second."""
     if progress is None:
         yield
         return
@@ -312,4 +312,4 @@ def _watched(spark: SparkSession, name: str, progress: Progress | None) -> Itera
         done.set()
         watcher.join()
         for key, value in zip(("spark.jobGroup.id", "spark.job.description"), before):
-            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None takes the property away
+            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None removes the property

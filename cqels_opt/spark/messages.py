@@ -20,18 +20,18 @@ from cqels_opt.windows.admission import Admission, Admitted
 from cqels_opt.windows.frontier import Frontier
 
 MESSAGE_SCHEMA = "stream int, partition int, offset long, t long, value binary, topic string"
-PARTITION_BITS = 16  # of the number of a source partition; the stream's number is above
-BATCH_SHIFT = TASK_BITS + ROW_BITS  # the place of a message that its source has not numbered: batch, task, its number in the task
-BATCHES = (1 << 23) - 1  # places begin again after so many batches: they order elements of equal time, and nothing else
+PARTITION_BITS = 16  # bits of the number of a source partition; the stream's number is above
+BATCH_SHIFT = TASK_BITS + ROW_BITS  # the batch in the position of an unnumbered message: batch, task, number in the task
+BATCHES = (1 << 23) - 1  # positions wrap around after this many batches: they only order elements of equal time
 
 
 class Messages:
-    """A stream of messages: a streaming DataFrame, and how what is in it becomes triples.
+    """A stream of messages: a streaming DataFrame, and the payload that decodes it to triples.
 
-    ``payload`` is one of ``json``, ``nt``, ``ttl``, ``nq``, ``trig`` and ``jsonld``, or the file of a mapping (``NAME.toml``). The
-    DataFrame has a column ``value`` (binary, or text), and if its source numbers messages ``partition`` and ``offset``, and their own time
-    in ``timestamp``, as Spark's Kafka source has them. With a mapping for JSON and without a column ``value``, each row is a record of
-    its columns.
+    ``payload`` is one of ``json``, ``nt``, ``ttl``, ``nq``, ``trig`` and ``jsonld``, or the file of a mapping (``NAME.toml``).
+    The DataFrame has a column ``value`` (binary or text) and optionally, as Spark's Kafka source has, ``partition`` and
+    ``offset`` if its source numbers messages, and their time in ``timestamp``. With a mapping for JSON and without a column
+    ``value``, each row is a record of its columns.
     """
 
     def __init__(self, frame: DataFrame, payload: str | Payload) -> None:
@@ -44,7 +44,7 @@ class Messages:
             )
 
     def of_topics(self, numbers: Mapping[str, int]) -> DataFrame:
-        """The messages of some topics in the form of ``MESSAGE_SCHEMA``, each as the stream of a number; others are passed by."""
+        """The messages of some topics in the form of ``MESSAGE_SCHEMA``, each as the stream of its number; others are ignored."""
         if "topic" not in self.frame.columns:
             raise InputError(
                 f"the column topic, which tells messages of {', '.join(numbers)} apart, is missing (found: {', '.join(self.frame.columns)})"
@@ -89,7 +89,7 @@ def message_stream(given: Mapping[str, Messages], streams: Sequence[str]) -> Dat
 
 @dataclass(frozen=True, slots=True)
 class MessageReading:
-    """How the messages of a batch are read and judged: the payload of each stream, and what :class:`~cqels_opt.spark.files.Reading` has."""
+    """How the messages of a batch are decoded and admitted: the payload per stream, the batch number, the admission rule."""
 
     payloads: tuple[Payload, ...]
     batch: int
@@ -97,19 +97,19 @@ class MessageReading:
 
 
 def reading_of(payloads: Sequence[Payload], frontier: Frontier) -> Callable[[int], MessageReading]:
-    """How the messages of a batch are read, by its number: the payload of each stream; the frontier has moved on since the last batch."""
+    """Returns a function from a batch number to its :class:`MessageReading`, with the frontier's current admission rule."""
     payloads = tuple(payloads)
     return lambda batch: MessageReading(payloads, batch, frontier.admission())
 
 
 def first_place(batch: int) -> int:
-    """The place of the first element of a batch that nobody has numbered; of the others it has the lower ``BATCH_SHIFT`` bits."""
+    """The position of the first unnumbered element of a batch; the others differ in the lower ``BATCH_SHIFT`` bits."""
     return (batch & BATCHES) << BATCH_SHIFT
 
 
 @dataclass(frozen=True, slots=True)
 class MessageBatch:
-    """A batch of messages. Those of a source partition are in one task, so that their order says which elements are late."""
+    """A batch of messages. Those of a source partition are in one task: their order determines which elements are late."""
 
     frame: DataFrame
     reading: MessageReading
@@ -118,25 +118,25 @@ class MessageBatch:
 def read_messages(
     messages: pa.Table, reading: MessageReading, task: IngestTask, number: int, rejected: RejectSpool
 ) -> tuple[pa.Table, dict[int, Admitted]]:
-    """The rows of a task's messages, and how each partition was judged where the source numbers them. What cannot be read is ``rejected``.
+    """The rows of a task's messages, and the admission result per numbered partition. Unreadable messages are ``rejected``.
 
-    ``number`` is the task's: messages that nobody has numbered are numbered by batch, task and place.
+    ``number`` is the task's: unnumbered messages are numbered by batch, task and index.
     """
     tables: list[pa.Table] = []
     judged: dict[int, Admitted] = {}
     of = messages.column("stream").to_numpy()
     first, task_of = first_place(reading.batch), np.array([number], np.int64)
     for stream in np.unique(of).tolist():
-        mine = messages.filter(pa.array(of == stream))
-        numbered = mine.column("offset").null_count == 0
+        selected = messages.filter(pa.array(of == stream))
+        numbered = selected.column("offset").null_count == 0
         if not numbered and reading.admission.max_ahead is not None:
             raise InputError(NO_ORDER)
         if numbered:
-            mine = mine.sort_by([("partition", "ascending"), ("offset", "ascending")])
-        partition = mine.column("partition").to_numpy()
-        offset = mine.column("offset").to_numpy() if numbered else place_of(first, task_of, np.arange(mine.num_rows))
+            selected = selected.sort_by([("partition", "ascending"), ("offset", "ascending")])
+        partition = selected.column("partition").to_numpy()
+        offset = selected.column("offset").to_numpy() if numbered else place_of(first, task_of, np.arange(selected.num_rows))
         scopes = [f"p{p % (1 << PARTITION_BITS)}m{o}" for p, o in zip(partition.tolist(), offset.tolist())]
-        found = decode(reading.payloads[stream], mine.column("value").to_pylist(), mine.column("t").to_pylist(), scopes)
+        found = decode(reading.payloads[stream], selected.column("value").to_pylist(), selected.column("t").to_pylist(), scopes)
         for refused in found.refused:
             place = int(offset[refused.message])
             where = f"partition {partition[refused.message] % (1 << PARTITION_BITS)}: " if numbered else ""
@@ -167,13 +167,13 @@ def read_messages(
 
 
 def topics_of(messages: pa.Table, task: IngestTask) -> set[tuple[str, str]]:
-    """The streams of a task's messages, with the topics that these come from, where their source says so."""
+    """The streams of a task's messages with the topics that they come from, if the source reports topics."""
     pairs = messages.group_by(["stream", "topic"]).aggregate([]).to_pylist()
     return {(task.streams[pair["stream"]], pair["topic"]) for pair in pairs if pair["topic"] is not None}
 
 
 def check_topics(reports: Iterable[IngestReport]) -> None:
-    """InputError where a stream has messages of several topics: a partition of one has the number, and the offsets, of the other's."""
+    """InputError if a stream has messages of several topics, because partition numbers and offsets of topics overlap."""
     topics: dict[str, set[str]] = {}
     for stream, topic in (pair for report in reports for pair in report.topics):
         topics.setdefault(stream, set()).add(topic)

@@ -1,7 +1,8 @@
-"""Plans whose joins are done by different operators: fused probes, probes behind shuffles and Spark's own joins, in one job (DESIGN §8).
+"""Plans with several join methods: fused probes, probes after shuffles, and Spark's own joins, in one job (DESIGN §8).
 
-The optimizer says what does each join (:mod:`cqels_opt.plans.physical`). Consecutive replicated probes, loops, filters and units are one
-stage, a *segment*, over the rows of what lies below it; a plan that is one segment from end to end is the stage of always.
+The optimizer chooses the method of each join (:mod:`cqels_opt.plans.physical`). Consecutive replicated probes, loops, filters and
+units form one stage, a *segment*, over the rows of the operators below it; a plan that is a single segment runs as the fused
+stage.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from cqels_opt.spark.runner import Batches
 from cqels_opt.spark.scan import BATCH
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
-MARK = "k"  # the column that tells rows (-1) from counts (which of them)
+MARK = "k"  # the column that distinguishes rows (-1) from counts (their index)
 
 
 class MixedOrder(PartitionedOrder):
-    """The plan of one delta source, each join by its operator."""
+    """The plan of one delta source, each join by its method."""
 
     def run(self, planned: Plan | Split) -> Side:
-        """See :meth:`FixedOrder.run`. A split plan, and one whose joins are all replicated probes, is one segment."""
+        """See :meth:`FixedOrder.run`. A split plan, or one whose joins are all replicated probes, is one segment."""
         relations = self.relations
         by = relations.task.step.joins.get(relations.block.name, {}).get(self.source)
         if isinstance(planned, Split) or by is None:
@@ -76,7 +77,7 @@ class MixedOrder(PartitionedOrder):
         return super().side(plan) if isinstance(plan, Scan) else self._segment(plan, self.plan, (below, self.side(below)))
 
     def _segment(self, part: Plan | Split, of: Plan | Split, below: tuple[Plan, Side] | None) -> Side:
-        """Operators that are one stage, over the rows of what lies below them, or over the delta's shares."""
+        """Operators that form one stage, over the rows of the operators below them, or over the delta's shares."""
         relations, source, task, parts = self.relations, self.source, self.relations.task, self.relations.parts
         block, columns = relations.block, relations.columns
         given, timed = (below[0], below[1].timed) if below else (None, True)
@@ -125,7 +126,7 @@ def _plans(part: Plan | Split) -> tuple[Plan, ...]:
 
 
 def _columns(part: Plan | Split, block: Block, columns: Columns) -> list[str]:
-    """The variables, and then the ranks, that a part binds; of a split plan, which is a whole one, those that the block puts out."""
+    """The variables and then the ranks that a part binds; for a split plan, the output variables of the block."""
     inside = {name for plan in _plans(part) for name in names(plan)}
     occurrences = [o for o in block.occurrences if o.name in inside]
     bound = {v for o in occurrences for v in o.binds} | {v for s in block.statics if s.name in inside for v in s.binds}
@@ -142,23 +143,23 @@ def _batches(rows: Rows, kept: Sequence[str], schema: Sequence[str]) -> Iterator
 
 
 def _counts(counts: Sequence[int], schema: Sequence[str]) -> pa.RecordBatch:
-    """What a task has counted, as rows that are none."""
+    """A task's counts, encoded as marked rows."""
     nothing = np.zeros(len(counts), np.int64)
     arrays = [*(nothing for _ in schema[:-2]), np.array(counts, np.int64), np.arange(len(counts))]
     return pa.RecordBatch.from_arrays([pa.array(a, pa.int64()) for a in arrays], names=[*schema])
 
 
 class MixedRunner(JoinRunner):
-    """Runs the second stage as the optimizer says: fused from end to end, or with other operators in between."""
+    """Runs the second stage with the methods that the optimizer chose: fused, or with other operators in between."""
 
     order = MixedOrder
 
     def joins(self, tasks: Sequence[EvaluateTask]) -> bool:
-        """See :meth:`JoinRunner.joins`: whether there are any that do not run in the task that has the rows."""
+        """See :meth:`JoinRunner.joins`: whether any join does not run in the task that has the rows."""
         return not all(by is None or by.in_task for by in _used(tasks))
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
-        """See :meth:`JoinRunner.evaluate`; an index that is shared out by key is so between two tasks at least."""
+        """See :meth:`JoinRunner.evaluate`; an index partitioned by key uses at least two tasks."""
         return super().evaluate(tasks, max(parts, min(2, self.parallelism)) if PARTITIONED in _used(tasks) else parts)
 
 
@@ -168,9 +169,10 @@ def _used(tasks: Sequence[EvaluateTask]) -> set[JoinMethod | None]:
 
 
 def machine_of(spark: SparkSession) -> Machine:
-    """The task slots and executors of a session, and the bytes of indexes that an executor has room for.
+    """The task slots and executors of a session, and the bytes of an executor's memory for indexes.
 
-    That is its memory as the session sets it; the tasks of a local session share the machine's, half of which is left to others.
+    That is the memory set for the session; the tasks of a local session share the machine's memory, of which half is reserved for
+    others.
     """
     context = spark.sparkContext
     if str(context.master).startswith("local["):

@@ -1,9 +1,9 @@
-"""``--joins partitioned``: each probe goes to the task that owns its part of the index (DESIGN §8).
+"""``--joins partitioned``: each probe runs in the task that owns its part of the index (DESIGN §8).
 
-Before a probe the rows are shuffled by the join key, so that all rows of a key meet in one task, and of the memory-mapped index a task
-touches the pages of its keys alone: for an index that is too large for each executor to hold. Indexes are sorted by id, so what is hashed
-is not the id but its *granule*, the ids that share their upper bits: a task's keys lie side by side, on pages that no other task needs. The
-plan and the one job stay as they are.
+Before a probe the rows are shuffled by the join key, so that all rows of a key are in one task, and a task touches only the pages
+of its keys in the memory-mapped index: for an index that is too large for each executor's memory. Indexes are sorted by id, so
+the shuffle key is not the id but its *granule*, the ids that share their upper bits: the keys of a task are adjacent, on pages
+that no other task needs. The plan and the single job stay the same.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from cqels_opt.spark.runner import Batches
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 GRANULES: Final = 64
-"""Granules a task, at least, of the ids of each kind that are hashes: enough for tasks to be even, few enough to be many pages each."""
+"""Minimum granules per task among the hashed ids of each kind: enough to balance tasks, few enough to span many pages each."""
 
 
 def granule_bits(parts: int) -> int:
-    """How many bits of an id lie below its granule."""
+    """The number of bits of an id below its granule."""
     return KIND_SHIFT - (GRANULES * parts - 1).bit_length()
 
 
 def granule(column: str, parts: int) -> str:
-    """The granule of the id in a column, in Spark's SQL; ids that hold a value themselves are not spread, so each is its own."""
+    """The SQL expression of the granule of an id; an inline id, whose values are not uniform, is its own granule."""
     inline = ", ".join(str(kind) for kind in INLINE)
     return f"IF(shiftright({column}, {KIND_SHIFT}) IN ({inline}), {column}, shiftright({column}, {granule_bits(parts)}))"
 
 
 class PartitionedOrder(FixedOrder):
-    """The plan of one delta source, its probes behind shuffles by their keys. Bushy parts are joined by Spark."""
+    """The plan of one delta source, with a shuffle by key before each probe. Spark joins bushy parts."""
 
     def side(self, plan: Plan) -> Side:
         """See :meth:`FixedOrder.side`."""
         if not isinstance(plan, Probe) or not plan.on or plan.relation in self.placed:
             return super().side(plan)
         left = self.side(plan.input)
-        return self._put_out(self._probed(left, plan.relation), left.variables)
+        return self._emit(self._probed(left, plan.relation), left.variables)
 
     def _probed(self, left: Side, name: str) -> Side:
         relations, with_new = self.relations, name in self.with_new

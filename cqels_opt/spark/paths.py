@@ -1,4 +1,4 @@
-"""Paths as Spark takes them: a path to read is a pattern, in which ``[ ] { } * ? \\`` are signs; a path to write is taken as it is."""
+r"""Paths for Spark: a path to read is a pattern with special characters ``[ ] { } * ? \``; a path to write is literal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SIGNS: Final = re.compile(r"([\[\]{}*?\\])")
 
 
 def to_read(path: Path) -> str:
-    """A path for a reader: a pattern that nothing but this path matches."""
+    """A path for a reader: a pattern that matches only this path."""
     return _SIGNS.sub(r"\\\1", str(path.absolute()))
 
 
@@ -20,6 +20,6 @@ def to_write(path: Path) -> str:
 
 
 def in_sql(path: Path) -> str:
-    """A path as a string literal of Spark's SQL."""
+    """A path as a string literal of Spark SQL."""
     text = str(path.absolute()).replace("\\", "\\\\").replace("'", "\\'")
     return f"'{text}'"

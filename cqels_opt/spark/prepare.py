@@ -1,4 +1,4 @@
-"""Registration on Spark: static data into a store, and the query into a program, both by executors (DESIGN §3)."""
+"""Registration on Spark: executors load static data into a store and compile the query to a program (DESIGN §3)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def static_store(
     progress: Callable[[int, int], None] | None = None,
     scheme: IdScheme | None = None,
 ) -> Path:
-    """The store of a run, loaded below ``folder`` the first time. Other files over the same checkpoint are a CheckpointError."""
+    """The store of a run, loaded below ``folder`` on the first start. CheckpointError if the files have changed since."""
     target, record = folder / "store", folder / SOURCES
     facts = json.loads(json.dumps([[str(s.path), s.graph, *_facts(s.path)] for s in sources]))
     if record.exists() and target.exists():
@@ -62,7 +62,7 @@ def _facts(path: Path) -> tuple[int, int]:
 
 
 def by_an_executor(spark: SparkSession) -> Do:
-    """Has programs compiled by an executor, which computes and saves static sub-results; the driver gets their names and sizes."""
+    """Compiles programs on an executor, which computes and saves static sub-results; the driver gets names and sizes only."""
 
     def do(work: Callable[[], CompiledProgram]) -> CompiledProgram:
         (program,) = run_tasks(slots(spark.sparkContext, 1), [lambda: iter((work(),))])
@@ -72,22 +72,22 @@ def by_an_executor(spark: SparkSession) -> Do:
     return do
 
 
-def opened(place: str | os.PathLike[str]) -> Path | str:
-    """A store that is there already, as a program names it: by the folder of its newest version, or by its URI and what lies there now."""
+def resolved_store(place: str | os.PathLike[str]) -> Path | str:
+    """An existing store as a program references it: the folder of its newest version, or its URI with the current fingerprint."""
     found = place_of(place) if isinstance(place, str) else Path(place)
     return object_store_cache.pinned(found) if isinstance(found, str) else version_at(open_store(found.absolute()).path).place
 
 
-def read_by(reader: Path, store: str | os.PathLike[str]) -> Path | str:
-    """The newest version of a store, which is to stay for as long as the reader's folder is there."""
+def leased_store(reader: Path, store: str | os.PathLike[str]) -> Path | str:
+    """The newest version of a store, leased for as long as the reader's folder exists."""
     while True:
-        found = opened(store)
+        found = resolved_store(store)
         try:
             hold(reader, [found])
-        except StoreError:  # it has been replaced meanwhile
-            if opened(store) == found:
+        except StoreError:  # it was replaced meanwhile
+            if resolved_store(store) == found:
                 raise
-        except OSError:  # the store cannot be written: whoever runs over it says so
+        except OSError:  # the store is read-only: the caller reports that
             return found
         else:
             return found

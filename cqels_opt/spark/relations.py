@@ -1,8 +1,8 @@
-"""The relations of a block as Spark DataFrames, for joins that are Spark's own: what a window holds, a delta, a static relation.
+"""The relations of a block as Spark DataFrames, for Spark's own joins: the content of a window, a delta, a static relation.
 
-A frame's columns are ``v<i>`` for the variables, ``a`` and ``z`` for the interval ``[a, z)`` of what comes from a window, ``n``
-for multiplicities other than one, and ``r<i>`` for the rank at which a row of a last-n window ends. Names of variables never
-become names of columns: Spark takes ``?x`` and ``?X`` for one.
+The columns of a frame are ``v<i>`` for the variables, ``a`` and ``z`` for the interval ``[a, z)`` of rows from a window, ``n``
+for multiplicities, and ``r<i>`` for the rank at which a row of a last-n window expires. Variable names are never used as column
+names, because Spark does not distinguish ``?x`` and ``?X``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cqels_opt.state.window_state import content
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A frame with what its columns mean. ``rows`` is about how many there are."""
+    """A frame and the meaning of its columns. ``rows`` is its approximate number of rows."""
 
     frame: DataFrame
     variables: frozenset[str]
@@ -47,7 +47,7 @@ class Columns:
 
     @classmethod
     def of_block(cls, block: Block) -> Columns:
-        """Numbered in the order of their names."""
+        """Columns numbered in name order."""
         variables = {v for o in block.occurrences for v in o.binds} | {v for s in block.statics for v in s.variables}
         ranks = {RANK + stream for o in block.occurrences for stream in o.ranked}
         numbered = {v: f"v{i}" for i, v in enumerate(sorted(variables))}
@@ -69,12 +69,12 @@ def _array(batch: pa.RecordBatch | pa.Table, column: str) -> Ints:
 
 
 class Relations:
-    """Makes the frames of one block in one step, each once."""
+    """Creates the frames of one block in one step, each once."""
 
     def __init__(
         self, spark: SparkSession, tables: Tables, task: EvaluateTask, block: Block, parts: int, sized: bool = False
     ) -> None:
-        """``parts`` is the number of partitions of a frame. ``sized`` frames tell Spark about how many rows they have."""
+        """``parts`` is the number of partitions of a frame. ``sized`` frames report their approximate number of rows to Spark."""
         self.spark, self.tables, self.task, self.block, self.parts, self.sized = spark, tables, task, block, parts, sized
         self.columns = Columns.of_block(block)
         self.occurrences = {o.name: o for o in block.occurrences}
@@ -82,7 +82,7 @@ class Relations:
         self._made: dict[tuple[str, str], Side] = {}
 
     def get(self, name: str, source: str, with_new: bool) -> Side:
-        """What a relation is in a delta source's term: its delta, a window's content (see operators/delta_join.py), or all of it."""
+        """A relation in a delta source's term: its delta, a window's content (see operators/delta_join.py), or all its rows."""
         kind = "static" if name in self.statics else "delta" if name == source else "all" if with_new else "old"
         if (name, kind) not in self._made:
             self._made[name, kind] = self._static(name) if kind == "static" else self._window(name, kind)
@@ -119,7 +119,7 @@ class Relations:
 
 
 def _lean(step: EvaluationStep, occurrence: PatternOccurrence) -> EvaluationStep:
-    """A step with nothing but what a window's content reads: it travels with each scan."""
+    """A step with only the files that a window's content reads, because it is sent with each scan."""
     shapes = dict.fromkeys((part.shape.stream, part.shape.key) for part in occurrence.parts)
     files = [file for stream, key in shapes for kind in ("segment", "slot") for file in step.select(kind, stream, key)]
     files += [file for stream in occurrence.ranked for file in step.select("elements", stream)]
@@ -134,7 +134,7 @@ def _content(occurrence: PatternOccurrence, step: EvaluationStep, kind: str) -> 
 
 
 def filtered(side: Side, filters: Sequence[BlockFilter], columns: Columns, task: EvaluateTask, name: str) -> Side:
-    """The rows that pass the filters, one after the other. The metrics ``name`` are ``rows``, and ``f<i>`` that pass the i-th."""
+    """The rows that pass the filters in sequence. Metrics of ``name``: ``rows``, and ``f<i>``, the rows that pass the i-th."""
     names = side.frame.columns
     conditions = [x.condition for x in filters]
 
@@ -158,7 +158,7 @@ def filtered(side: Side, filters: Sequence[BlockFilter], columns: Columns, task:
 # ------------------------------------------------------------------ a whole step
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where a block's rows go: ``number`` tells them in the union, whose columns ``c<i>`` hold ``names`` (also of ranks)."""
+    """The columns of a block's rows in the union: ``number`` identifies the block, ``c<i>`` hold ``names`` (including ranks)."""
 
     number: int
     task: int
@@ -167,7 +167,7 @@ class Layout:
 
 
 def layouts(tasks: Sequence[EvaluateTask]) -> list[Layout]:
-    """All blocks of all programs. Ranks are of importance only where rows end at them."""
+    """All blocks of all programs. Ranks are included only where rows expire by rank."""
     found: list[Layout] = []
     for number, task in enumerate(tasks):
         for block in task.program.blocks:
@@ -177,7 +177,7 @@ def layouts(tasks: Sequence[EvaluateTask]) -> list[Layout]:
 
 
 def width(found: Sequence[Layout]) -> int:
-    """How many columns the union has."""
+    """The number of columns of the union."""
     return max((len(layout.names) for layout in found), default=0)
 
 
@@ -191,8 +191,8 @@ def by_block(batches: Batches, found: Sequence[Layout]) -> dict[int, Rows]:
     start, end = _array(table, "a"), _array(table, "z")
     rows = {}
     for layout in found:
-        mine = np.flatnonzero(number == layout.number)
-        if len(mine):
-            columns = {name: _array(table, f"c{i}")[mine] for i, name in enumerate(layout.names)}
-            rows[layout.number] = Rows(columns, start[mine], end[mine], n[mine])
+        selected = np.flatnonzero(number == layout.number)
+        if len(selected):
+            columns = {name: _array(table, f"c{i}")[selected] for i, name in enumerate(layout.names)}
+            rows[layout.number] = Rows(columns, start[selected], end[selected], n[selected])
     return rows

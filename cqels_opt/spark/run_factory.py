@@ -1,4 +1,4 @@
-"""What a run is made of, for the engine and for the command line: its driver, its streams, its side files."""
+"""Builds the parts of a run for the engine and the command line: driver, streams, side files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make_driver(
     options: DriverOptions,
     trace: str | Path | None,
 ) -> Driver:
-    """The driver of a run. What registration made for the terms of its queries is copied into the checkpoint's folder."""
+    """The driver of a run. Copies the terms that registration encoded into the checkpoint's folder."""
     programs, members = population.programs(), population.started.members
     windows = {
         member.id: windows_of(program) for program, unit in zip(programs, population.started.units) for _, member in unit.members
@@ -50,15 +50,15 @@ def make_driver(
     return Driver(folder, programs, runner, sink, frontier, options, identity, (), log, merging=in_thread, population=population)
 
 
-def streams_from_outside(population: QueryCatalog) -> tuple[str, ...]:
-    """The streams that queries read and that none of them makes, in order of first use."""
+def external_streams(population: QueryCatalog) -> tuple[str, ...]:
+    """The streams that queries read and that no query produces, in order of first use."""
     programs = population.programs()
     fed = network(programs).fed
     return tuple(dict.fromkeys(s for program in programs for s in program.streams if s not in fed))
 
 
 def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:
-    """A stream that a query reads and nobody gives is an error."""
+    """Raises InputError if a stream that a query reads is not given."""
     for iri in needed:
         if iri.strip("<>") not in given:
             named = ", ".join(f"<{i}>" for i in given) or "no stream"
@@ -67,5 +67,5 @@ def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:
 
 
 def rejects_of(trace: str | Path | None, folder: Path) -> Path:
-    """Where rejected elements and messages are kept with their reason: beside the trace, or with the state."""
+    """The file of rejected elements and messages with their reasons: next to the trace, or in the state folder."""
     return folder / "rejected.jsonl" if trace is None else Path(f"{trace}.rejected")

@@ -1,4 +1,4 @@
-"""The runner that ships tasks to Spark's executors, in one job a stage: reports come back, rows do not."""
+"""The runner that ships tasks to Spark's executors, in one job per stage: reports return to the driver, rows do not."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ REPORT = "report binary"
 
 def answering(run: Callable[[], Iterator[tuple[int, Any]]], with_part: bool = False) -> Batches:
     """Runs a task and yields its pickled reports; see :func:`answered`."""
-    found = [(0, said) if isinstance(said, CqelsOptError) else said for said in answered(run)]
+    found = [(0, report) if isinstance(report, CqelsOptError) else report for report in answered(run)]
     if found:
         columns: dict[str, Any] = {"part": pa.array([part for part, _ in found], pa.int64())} if with_part else {}
         columns["report"] = pa.array([pickle.dumps(report) for _, report in found], pa.binary())
@@ -60,14 +60,14 @@ class SparkRunner:
     def __init__(self, spark: SparkSession, parallelism: int | None = None) -> None:
         self.spark = spark
         self.parallelism = parallelism or spark.sparkContext.defaultParallelism
-        self.shares: Counter[str] = Counter()  # rows that each executor's Python has made
-        self.settings: dict[str, str] = {}  # what a session's planner was set to, where that mattered
+        self.shares: Counter[str] = Counter()  # rows produced by each executor's Python process
+        self.settings: dict[str, str] = {}  # effective planner settings of a session, where they matter
         self._tag = ""
         self._slots: dict[int, RDD[int]] = {}
 
-    # -------------------------------------------------------------- counting jobs
+    # -------------------------------------------------------------- job counts
     def begin(self, batch: int) -> None:
-        """Tags the jobs that follow."""
+        """Tags all following jobs."""
         context = self.spark.sparkContext
         if self._tag:
             context.removeJobTag(self._tag)
@@ -77,12 +77,12 @@ class SparkRunner:
 
     @property
     def jobs(self) -> int:
-        """Spark jobs with the tag of the batch, as Spark's own status tracker counts them."""
+        """The number of Spark jobs with the tag of the batch, from Spark's status tracker."""
         tracker = self.spark.sparkContext._jsc.sc().statusTracker()
         return len(tracker.getJobIdsForTag(self._tag)) if self._tag else 0
 
     def cancel(self) -> None:
-        """Cancels the jobs of the batch that run now."""
+        """Cancels the batch's running jobs."""
         if self._tag:
             self.spark.sparkContext.cancelJobsWithTag(self._tag)
 
@@ -90,7 +90,7 @@ class SparkRunner:
     def ingest(
         self, rows: DataFrame | Path | FileBatch | OrderedBatch | NumberedBatch | MessageBatch, task: IngestTask
     ) -> list[IngestReport]:
-        """The first stage: a job over the batch's rows or messages, over the files that it names, or over a chunk of a replay."""
+        """The first stage: a job over the batch's rows or messages, over the files that it lists, or over a chunk of a replay."""
         if isinstance(rows, Path):
             return list(self._run([_reading(piece, task) for piece in shares(rows, self.parallelism)]))
         reading = rows.reading if isinstance(rows, FileBatch) else None
@@ -134,7 +134,7 @@ class SparkRunner:
         return reports
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
-        """The second stage in one job: one task for a small batch, else a task a share and, behind a shuffle of names, the answers."""
+        """The second stage in one job: one task for a small batch; else a task per share and, after a shuffle, the answers."""
         if parts == 1:
             return self._gather(self._run([_whole(tasks)]))
         spread = max(finish_parts(task, parts) for task in tasks)
@@ -143,7 +143,7 @@ class SparkRunner:
         )
 
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
-        """A job of its own, of one task, so that the batches keep the other slots; in a thread without their tag it is none of theirs."""
+        """A separate job of one task, so that the batches keep the other slots; it runs in a thread without the batches' tag."""
         self.spark.sparkContext.setLocalProperty(COMMITTING, disk.machine())  # of this thread
         try:
             return list(self._run([_merging(tasks)]))
@@ -198,7 +198,7 @@ def _whole(tasks: Sequence[EvaluateTask]) -> Work:
 
 
 def _share(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int], Iterator[Shuffled]]:
-    """A share of the deltas; each of the tasks that make answers hears of its files."""
+    """Evaluates a share of the deltas; sends the names of its files to each task that computes answers."""
 
     def work(part: int) -> Iterator[Shuffled]:
         for task in tasks:
@@ -210,19 +210,19 @@ def _share(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int], Iterato
 
 
 def finishing(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int, Sequence[Any]], Iterator[Any]]:
-    """A part of the answers, from what all shares said."""
+    """Computes a part of the answers from the reports of all shares."""
     by_id = {task.program.id: task for task in tasks}
 
-    def work(part: int, said: Sequence[Any]) -> Iterator[Any]:
-        heard: dict[str, list[EvaluateReport]] = {}
-        for name, report in said:
-            heard.setdefault(name, []).append(report)
-        for name, reports in heard.items():
+    def work(part: int, reports: Sequence[Any]) -> Iterator[Any]:
+        reports_by_program: dict[str, list[EvaluateReport]] = {}
+        for name, report in reports:
+            reports_by_program.setdefault(name, []).append(report)
+        for name, of_program in reports_by_program.items():
             task = by_id[name]
-            fresh = [f for share in reports for f in share.fresh]
-            if not any(share.failed for share in reports):
+            fresh = [f for share in of_program for f in share.fresh]
+            if not any(share.failed for share in of_program):
                 yield name, finish(task, f"{task_name()}p{part}", fresh, part, finish_parts(task, parts))
             if part == 0:
-                yield from ((name, share) for share in reports)
+                yield from ((name, share) for share in of_program)
 
     return work

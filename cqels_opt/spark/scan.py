@@ -1,4 +1,4 @@
-"""A frame of columns that executors have at hand: nothing but numbers travels to them."""
+"""A frame over columns that executors can read locally: only row numbers are sent to them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pyspark.sql import DataFrame, SparkSession
 from cqels_opt.operators.rows import Ints
 
 Batches = Iterator[pa.RecordBatch]
-BATCH = 65_536  # rows of an Arrow batch
+BATCH = 65_536  # rows per Arrow batch
 
 
 def scanned(
     spark: SparkSession, read: Callable[[], Sequence[Ints]], columns: Sequence[str], parts: int, rows: int = 0
 ) -> DataFrame:
-    """A frame of what ``read`` returns on an executor, in ``parts`` partitions. ``rows`` is what Spark is told of its size."""
+    """A frame of the columns that ``read`` returns on an executor, in ``parts`` partitions. ``rows``: size for Spark."""
     size = max(rows, parts)
 
     def run(batches: Batches) -> Batches:
         arrays: Sequence[Ints] | None = None
-        for batch in batches:  # numbers below ``size``: they stand for equal shares of the rows
+        for batch in batches:  # numbers below ``size``, each for an equal share of the rows
             numbers = batch.column(0)
             if not len(numbers):
                 continue

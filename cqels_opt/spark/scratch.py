@@ -1,6 +1,6 @@
-"""Temporary files of a process and of its JVM: one folder, which goes when the process ends.
+"""Temporary files of a process and of its JVM: one folder, removed when the process ends.
 
-A process that is killed cannot remove its folder. It loses the lock of it, and the next process removes what nobody has locked.
+A killed process cannot remove its folder, but its lock is released; the next process removes folders without a lock.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def scratch_folder(name: str = "run") -> Iterator[Path]:
 
 
 def process_folder() -> Path:
-    """The folder of this process, below that for temporary files. The first call removes those of processes that were killed."""
+    """The folder of this process, in the system's temporary folder. The first call removes the folders of killed processes."""
     return _process_folder(os.getpid())
 
 
@@ -48,10 +48,10 @@ def _process_folder(process: int) -> Path:
 
 
 def claim(place: Path, process: int) -> tuple[Path, IO[bytes]]:
-    """A new folder and its lock, which is held as long as the file is open."""
+    """A new folder and its lock, which is held while the file is open."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{process}-", dir=place))
-        with suppress(FileNotFoundError):  # who removes dead folders has taken it for one
+        with suppress(FileNotFoundError):  # another process considered it dead and removed it
             lock = (folder / LOCK).open("xb")
             if _locked(lock) is not False and (folder / LOCK).exists():
                 return folder, lock
@@ -59,16 +59,16 @@ def claim(place: Path, process: int) -> tuple[Path, IO[bytes]]:
 
 
 def remove_dead(place: Path) -> None:
-    """Removes the folders of processes that live no longer."""
+    """Removes the folders of dead processes."""
     for folder in place.iterdir():
         if _OURS.fullmatch(folder.name):
-            with suppress(OSError):  # another user's, or somebody else has just removed it
+            with suppress(OSError):  # it belongs to another user or was just removed
                 _remove_if_dead(folder)
 
 
 def _remove_if_dead(folder: Path) -> None:
     if not (folder / LOCK).exists():
-        folder.rmdir()  # it is empty where a process was killed before it had the lock
+        folder.rmdir()  # empty if the process was killed before it had the lock
         return
     with (folder / LOCK).open("ab") as lock:
         if _locked(lock):
@@ -76,7 +76,7 @@ def _remove_if_dead(folder: Path) -> None:
 
 
 def _locked(lock: IO[bytes]) -> bool | None:
-    """Whether the lock could be taken; None on a file system without locks, where no folder is known to be of a dead process."""
+    """Whether the lock was free; None on a file system without locks, where no process is known to be dead."""
     try:
         return taken_lock(lock)
     except OSError:
@@ -84,6 +84,6 @@ def _locked(lock: IO[bytes]) -> bool | None:
 
 
 def _remove(folder: Path, lock: IO[bytes], process: int) -> None:
-    if os.getpid() == process:  # a fork is another process
+    if os.getpid() == process:  # not in a fork
         shutil.rmtree(folder, ignore_errors=True)
         lock.close()

@@ -1,4 +1,4 @@
-"""The Spark session of the command line, and what a session must be for us."""
+"""The Spark session of the command line, and the settings that we require."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.files.maxPartitionBytes": "8m",
     "spark.python.worker.reuse": "true",
-    "spark.python.unix.domain.socket.enabled": "true",  # over TCP each hand-over to a worker waits 40 ms for an acknowledgement
+    "spark.python.unix.domain.socket.enabled": "true",  # over TCP each transfer to a worker waits 40 ms for an acknowledgement
     "spark.sql.streaming.metricsEnabled": "false",
-    # What Spark remembers of jobs that are done, for a page that nobody sees: by default a thousand jobs and their 100,000 tasks.
+    # Limits the history of finished jobs for the unused UI: by default a thousand jobs and their 100,000 tasks.
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
     "spark.ui.retainedTasks": "1000",
@@ -41,7 +41,7 @@ SETTINGS = {
 }
 IN_A_BATCH = {
     "spark.sql.adaptive.enabled": "false",  # it would make a job of each stage
-    # A task that is done again reports files with other names. Spark would take that for data that is not to be trusted, and end the job.
+    # A repeated task reports files with other names. Spark would consider that as non-deterministic output, and end the job.
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
 }
@@ -50,16 +50,16 @@ FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _JVM_OPTIONS = "SPARK_SUBMIT_OPTS"
 _NAME_OF_SOCKET = len("/.00000000-0000-0000-0000-000000000000.sock")
 _LONGEST_SOCKET = 104
-"""Bytes of the path of a Unix domain socket: 108 on Linux, 104 on macOS, one of them for the end."""
+"""Maximum bytes of the path of a Unix domain socket: 108 on Linux, 104 on macOS, including the terminator."""
 _LOOPBACK = re.compile(r"local|spark://(127\.0\.0\.1|localhost):")
 
 
 def make_session(master: str | None, scratch: Path, quiet: bool = True, packages: str | None = None) -> SparkSession:
-    """A session for a command. Executors run this very Python, or the one that ``PYSPARK_PYTHON`` names.
+    """A session for a command. Executors run this Python, or the one that ``PYSPARK_PYTHON`` names.
 
-    A master on this machine is met on the loopback; how another one's executors reach this process is Spark's own choice, or
-    ``SPARK_LOCAL_IP``. The JVM's own standard error, with Spark's greetings and warnings, goes to ``spark.log`` below ``scratch``
-    unless not ``quiet``. ``packages`` are coordinates of what Spark fetches with Ivy before it starts.
+    A master on this machine uses the loopback address; for other masters Spark, or ``SPARK_LOCAL_IP``, chooses the driver's
+    address. With ``quiet``, the JVM's standard error goes to ``spark.log`` below ``scratch``. ``packages`` are Maven coordinates
+    that Spark fetches with Ivy before it starts.
     """
     python = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or "local[*]"
@@ -89,14 +89,14 @@ def make_session(master: str | None, scratch: Path, quiet: bool = True, packages
 
 @contextmanager
 def _jvm_with(temporary: Path) -> Iterator[None]:
-    """A JVM that is started meanwhile has its temporary files in this folder, and leaves it to this process what SIGTERM means.
+    """Sets the temporary folder of a JVM that is started inside, and makes the JVM ignore SIGTERM, which this process handles.
 
-    A service manager sends that to all processes at once, and the batch in hand needs the JVM to come to its end.
+    A service manager sends SIGTERM to all processes at once, and the current batch needs the JVM to finish.
     """
     before = os.environ.get(_JVM_OPTIONS)
     os.environ[_JVM_OPTIONS] = f'{before or ""} "-Djava.io.tmpdir={temporary}"'.strip()
-    main = threading.current_thread() is threading.main_thread()  # signals are the main thread's
-    handler = signal.signal(signal.SIGTERM, signal.SIG_IGN) if main else None  # which a new process inherits
+    main = threading.current_thread() is threading.main_thread()  # only the main thread can handle signals
+    handler = signal.signal(signal.SIGTERM, signal.SIG_IGN) if main else None  # inherited by a new process
     try:
         yield
     finally:
@@ -109,7 +109,7 @@ def _jvm_with(temporary: Path) -> Iterator[None]:
 
 
 def _room_for_sockets(temporary: Path) -> bool:
-    """Whether Spark's sockets in the folder have paths that are short enough."""
+    """Whether the paths of Spark's sockets in the folder are short enough."""
     return len(os.fsencode(temporary)) + _NAME_OF_SOCKET < _LONGEST_SOCKET
 
 
@@ -127,7 +127,7 @@ def _started(builder: SparkSession.Builder, packages: str | None) -> SparkSessio
 
 @contextmanager
 def settings(session: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
-    """Settings of a session for what is done within; the user's own are put back."""
+    """Applies settings to a session for a block, and restores the user's own."""
     conf = session.conf
     before = {key: conf.get(key, None) for key in given}
     for key, value in given.items():
@@ -143,22 +143,22 @@ def settings(session: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
 
 
 def on_one_machine(session: SparkSession) -> bool:
-    """Whether the executors of a session run on this machine, so that they see its folders."""
+    """Whether the executors of a session run on this machine, so that they can access its folders."""
     return str(session.sparkContext.master).startswith("local")
 
 
 def shuffle_partitions(session: SparkSession, slots: int) -> int:
-    """How many tasks a shuffle has: as many as are set, or with adaptive execution, which merges small ones, about the task slots."""
+    """The number of tasks of a shuffle: as set or, with adaptive execution, which merges small ones, about the task slots."""
     if str(session.conf.get("spark.sql.adaptive.enabled")).lower() == "true":
         return slots
     return int(str(session.conf.get("spark.sql.shuffle.partitions")))
 
 
 def _file_manager(session: SparkSession) -> str | None:
-    """The class that writes Spark's logs of a checkpoint through ``FileSystem``; its package has changed between versions.
+    """The class that writes Spark's checkpoint logs through ``FileSystem``; its package differs between versions.
 
-    Spark's own choice, through ``FileContext``, starts a process for much of what it does with a local file where Hadoop's native
-    library is absent, which is 70 to 90 ms a batch.
+    Spark's default, through ``FileContext``, starts processes for many operations on local files if Hadoop's native library is
+    absent, which takes 70 to 90 ms per batch.
     """
     loader = session.sparkContext._jvm.java.lang.ClassLoader.getSystemClassLoader()  # type: ignore[union-attr]
     streaming = "org/apache/spark/sql/execution/streaming/"
@@ -171,7 +171,7 @@ def _file_manager(session: SparkSession) -> str | None:
 
 @contextmanager
 def _standard_error_to(path: Path) -> Iterator[None]:
-    """What is started meanwhile inherits the file as its standard error."""
+    """Redirects the standard error that a process started inside inherits."""
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stderr.flush()
     kept = os.dup(2)

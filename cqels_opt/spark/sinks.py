@@ -1,4 +1,4 @@
-"""Where answers go: a file, standard output, or a function of the user that is given a DataFrame a batch."""
+"""Sinks for answers: a file, standard output, or a user's function that is called with a DataFrame per batch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BatchFunction = Callable[[DataFrame, int], object]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Bytes of a file of answers."""
+    """A byte range of a file of answers."""
 
     path: Path
     start: int
@@ -40,7 +40,7 @@ class Stretch:
 
 
 def in_order_of_time(chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> Iterator[Stretch]:
-    """The stretches of several files of answers, by instant. Nothing is read for it: the tasks have reported where each begins."""
+    """The byte ranges of several files of answers, by instant. Reads no file: tasks report where each instant begins."""
 
     def stretches(number: int, report: FinishReport) -> Iterator[tuple[int, int, Stretch]]:
         start = 0
@@ -65,7 +65,7 @@ def in_order_of_time(chunks: Sequence[tuple[CompiledProgram, FinishReport]], fol
 
 
 def append(to: BinaryIO, stretches: Iterable[Stretch], hasher: Hasher) -> None:
-    """Copies stretches to the end of a file, verified. The system does it, where it can: this process only hashes the mapped rows."""
+    """Appends byte ranges to a file, verified. The kernel copies where possible: this process only hashes the mapped content."""
     to.seek(0, os.SEEK_END)
     for stretch in stretches:
         content = disk.mapped(checksum.verify_name(stretch.path))
@@ -81,7 +81,7 @@ def append(to: BinaryIO, stretches: Iterable[Stretch], hasher: Hasher) -> None:
 
 
 class FileSink:
-    """Lines of JSON in a file that is cut back to its committed length before a batch runs again."""
+    """JSON lines in a file that is truncated to its committed length before a batch is repeated."""
 
     format: Format = "jsonl"
 
@@ -89,20 +89,20 @@ class FileSink:
         self.path, self._hasher = path, Hasher()
 
     def claim(self, owner: Owner, lengths: Mapping[str, int]) -> None:
-        """Takes the file for a run. InputError where it is that of another one, or no run has written it."""
+        """Claims the file for a run. InputError if it belongs to another run, or was not written by a run."""
         self._held = claim_file(self.path, owner, lengths.get("out", 0))
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Of the file as far as it was written."""
+        """The digest of the file so far."""
         return {"out": self._hasher.text}
 
     def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
-        """Back to the committed length."""
+        """Truncates to the committed length."""
         self._hasher = cut_back(self.path, lengths.get("out", 0), digests.get("out", ""))
 
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
-        """Appends. It is durable with the commit, or now where that is on another file system."""
+        """Appends. Durable with the commit, or at once if the file is on another file system."""
         with naming(self.path), disk.modify(self.path) as file:
             append(file, in_order_of_time(chunks, folder), self._hasher)
             disk.flush_for(file, folder)
@@ -110,7 +110,7 @@ class FileSink:
 
 
 class StreamSink:
-    """Lines of JSON to standard output. What has been printed stays printed: after a crash a batch may come twice."""
+    """JSON lines on standard output. Printed lines cannot be withdrawn: after a crash a batch may be printed twice."""
 
     format: Format = "jsonl"
     digests: Mapping[str, str] = MappingProxyType({})
@@ -119,7 +119,7 @@ class StreamSink:
         self.to = to or sys.stdout
 
     def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
-        """Printed lines cannot be taken back."""
+        """Does nothing: printed lines cannot be withdrawn."""
 
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Prints."""
@@ -135,9 +135,9 @@ class StreamSink:
 
 
 class FunctionSink:
-    """A user's ``f(df, batch_id)``. A batch that runs again brings the same rows under the same id.
+    """A user's ``f(df, batch_id)``. A repeated batch has the same rows under the same id.
 
-    The rows are made once, before the function sees them; what it does with the DataFrame computes nothing again.
+    The rows are materialized before the call; the function's use of the DataFrame recomputes nothing.
     """
 
     format: Format = "arrow"
@@ -146,14 +146,14 @@ class FunctionSink:
     def __init__(
         self, spark: SparkSession, function: BatchFunction, programs: Callable[[], Sequence[CompiledProgram]], with_query: bool
     ) -> None:
-        """``programs`` says which there are: their variables are the columns."""
+        """``programs`` returns the current programs, whose variables are the columns."""
         self.spark, self.function, self.programs, self.with_query = spark, function, programs, with_query
 
     def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
-        """What the function did is the function's."""
+        """Does nothing: the function is responsible for its effects."""
 
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
-        """Calls the function where there are answers."""
+        """Calls the function if there are answers."""
         if chunks:
             self.function(answers_frame(self.spark, self.programs(), chunks, folder, self.with_query), batch)
         return {}
@@ -166,10 +166,10 @@ def answers_frame(
     folder: Path,
     with_query: bool,
 ) -> DataFrame:
-    """The answers of a batch: ``time`` (timestamp), ``op``, a string column a variable, and with several queries ``query``.
+    """The answers of a batch: ``time`` (timestamp), ``op``, a string column per variable, and with several queries ``query``.
 
-    Queries share a column where their names for it are the same to Spark, that is, without regard to case. The column of an ASK is a
-    truth value; where a SELECT shares it, a term like others.
+    Queries share a column if Spark considers their names for it equal, that is, ignoring case. The column of an ASK is boolean,
+    or a term if a SELECT shares it.
     """
     shared: dict[str, str] = {}
     for program in programs:
@@ -189,7 +189,7 @@ def answers_frame(
                 path, query, places = files[number]
                 table = read_table(Path(path))
                 missing = pa.nulls(table.num_rows, pa.string())
-                shared = "query" in table.column_names  # by queries that differ in constants only
+                shared = "query" in table.column_names  # by queries that differ only in constants
                 named: Any = table.column("query") if shared else pa.array([query] * table.num_rows, pa.string())
                 columns: list[Any] = [table.column("time"), table.column("op"), named]
                 columns += [table.column(place) if place else missing for place in places]

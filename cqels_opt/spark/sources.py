@@ -1,4 +1,6 @@
-"""What a user may give as a stream of a query: a DataFrame of triples, messages, or a topic of Kafka; and what micro-batches hold."""
+"""The sources that a user can pass as a stream (a DataFrame of triples, messages, a Kafka topic), and the content of
+micro-batches.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ Source: TypeAlias = DataFrame | Messages | KafkaTopic
 def of_messages(
     spark: SparkSession, given: Mapping[str, Source], streams: Sequence[str], order: str | None = None
 ) -> dict[str, Messages] | None:
-    """The streams as messages, where one of them has messages; None where all are DataFrames of triples.
+    """The streams as messages if any of them has messages; None if all are DataFrames of triples.
 
-    Beside messages a DataFrame of triples becomes messages too, a row each.
+    Together with messages, a DataFrame of triples is converted to messages, one per row.
     """
     if not any(isinstance(given[iri], Messages | KafkaTopic) for iri in streams):
         return None
@@ -43,9 +45,9 @@ def _as_messages(spark: SparkSession, source: Source, order: str | None) -> Mess
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """What the micro-batches of a ``foreachBatch`` hold: rows of triples of one stream, or messages of one (or of several topics).
+    """What the micro-batches of a ``foreachBatch`` contain: triples of a stream, messages of a stream, or of several topics.
 
-    ``payloads`` has one for each stream of the query; none: rows of triples. ``topics`` are numbers of streams.
+    ``payloads`` has one for each stream of the query (empty: rows of triples). ``topics`` maps topics to stream numbers.
     """
 
     stream: int = 0
@@ -61,7 +63,7 @@ class Incoming:
         payload: str | Payload | Mapping[str, str | Payload] | None,
         order: str | None,
     ) -> Incoming:
-        """From what a user says of them; InputError where that does not say it, or not of the streams that the query reads."""
+        """Validates the user's arguments; InputError if they are ambiguous, or name streams that the query does not read."""
         numbers = {iri.strip("<>"): number for number, iri in enumerate(streams)}
 
         def number_of(iri: str) -> int:

@@ -1,7 +1,7 @@
 """``--plan spark``: the delta rule as SQL that Spark plans, as a user of Spark would write it.
 
-Static relations are Parquet tables, analysed when they are first read; windows and deltas are views that say how many rows they
-have. What is joined is in FROM, in the order in which the query names it, all conditions are in WHERE: the rest is the planner's.
+Static relations are Parquet tables, analysed when they are first read; windows and deltas are views that report their sizes. FROM
+lists the relations in the query's order, WHERE all conditions; Spark's planner decides the rest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cqels_opt.spark.tables import Tables
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Something to select from: a table or view, and its columns by variable (or rank)."""
+    """A table or view, and its columns by variable (or rank)."""
 
     name: str
     columns: Mapping[str, str]
@@ -37,14 +37,14 @@ class _Source:
 
 
 class SqlPlanner:
-    """Makes the SQL of steps."""
+    """Generates the SQL of steps."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables, self._prefix = tables, tables.prefix
         self.statements: list[str] = []  # of the last step
 
     def frames(self, spark: SparkSession, tasks: Sequence[EvaluateTask], found: Sequence[Layout], parts: int) -> list[DataFrame]:
-        """One query a block, a term of the delta rule each of its SELECTs."""
+        """One query per block; each of its SELECTs is a term of the delta rule."""
         self.statements = []
         for layout in found:
             task = tasks[layout.task]
@@ -80,9 +80,9 @@ class SqlPlanner:
         return sources
 
     def _condition(self, spark: SparkSession, task: EvaluateTask, x: BlockFilter, name: str) -> tuple[str, tuple[str, ...]]:
-        """A filter as a function of Spark's: its name, and the variables that it is given."""
+        """Registers a filter as a Spark function: its name, and the variables of its arguments."""
         variables = tuple(sorted(x.variables))
-        make: Any = pandas_udf  # its overloads do not know of functions with any number of columns
+        make: Any = pandas_udf  # its overloads do not cover functions with any number of columns
         spark.udf.register(name, make(_truth(task, x, variables), "boolean"))
         return name, variables
 

@@ -33,20 +33,20 @@ from cqels_opt.trace.records import TraceRecord
 
 CHUNK_SCHEMA = "stream int, partition int, offset long, s string, p string, o string, g string, t long, late boolean, line long"
 FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
-FOR_EVER = "36500d"  # Spark's default passes over files that were modified a week before the newest: copied with their times, say
-MOST_ROWS = (1 << 33) - 1  # of a task, in the numbers that Spark gives
-MOST_BYTES = 64 << 20  # of new files in a live folder that a batch takes
+MAX_FILE_AGE = "36500d"  # Spark by default ignores files modified a week before the newest, such as copies with old times
+MOST_ROWS = (1 << 33) - 1  # of a task, in Spark's numbers
+MOST_BYTES = 64 << 20  # maximum bytes of new files per batch and live folder
 __all__ = ["DataFrame", "SparkSession", "StreamRun", "as_rows", "chunk_stream", "folder_stream", "row_stream"]
 
-MERGES = 30.0
-"""Seconds to wait at the end for merges: a session that stops under them would complain of them."""
+MERGE_TIMEOUT = 30.0
+"""Seconds to wait at the end for merges, which would fail if the session stopped."""
 
 Progress = Callable[[Sequence[TraceRecord]], None]
 Coming = Callable[[Sequence[object], Mapping[str, Any]], Sequence[Member]]
 
 
 def chunk_stream(spark: SparkSession, folder: Path) -> DataFrame:
-    """A replay that was cut into chunks, one a micro-batch."""
+    """A replay that was cut into one chunk per micro-batch."""
     return spark.readStream.schema(CHUNK_SCHEMA).option("maxFilesPerTrigger", 1).parquet(to_read(folder))
 
 
@@ -57,7 +57,7 @@ def folder_stream(spark: SparkSession, folders: Sequence[tuple[int, Path]], most
     """
     whole: DataFrame | None = None
     for number, folder in folders:
-        source = spark.readStream.format("binaryFile").option("maxBytesPerTrigger", most).option("maxFileAge", FOR_EVER)
+        source = spark.readStream.format("binaryFile").option("maxBytesPerTrigger", most).option("maxFileAge", MAX_FILE_AGE)
         files = source.schema(FILE_SCHEMA).option("pathGlobFilter", "[!._]*").load(to_read(folder))
         named = files.select(f.lit(number).alias("stream"), "path", "modificationTime")
         whole = named if whole is None else whole.union(named)
@@ -76,7 +76,7 @@ def row_stream(frames: Mapping[str, DataFrame], streams: Sequence[str], order: s
 
 
 def as_rows(frame: DataFrame, number: int, order: str | None = None) -> DataFrame:
-    """A DataFrame of triples in the form that the first stage reads. ``t`` is a timestamp, or whole milliseconds."""
+    """A DataFrame of triples in the form that the first stage reads. ``t`` is a timestamp, or integer milliseconds."""
     missing = [c for c in ("s", "p", "o", "t") if c not in frame.columns]
     if missing:
         raise InputError(
@@ -89,7 +89,7 @@ def as_rows(frame: DataFrame, number: int, order: str | None = None) -> DataFram
         time = f.col("t").cast("long")
     else:
         raise InputError(f"the column t is {kind.simpleString()}: it must be a timestamp, or a long of milliseconds")
-    place = [f.col(order).cast("long")] if order else []  # else each batch is numbered as it comes, see numbered()
+    place = [f.col(order).cast("long")] if order else []  # otherwise numbered() numbers each batch on arrival
     graph = f.col("g") if "g" in frame.columns else f.lit(None).cast("string")
     return frame.select(
         f.lit(number).alias("stream"),
@@ -104,12 +104,12 @@ def as_rows(frame: DataFrame, number: int, order: str | None = None) -> DataFram
 
 
 def numbered(frame: DataFrame, batch: int, tasks: int) -> NumberedBatch:
-    """The rows of a batch that nobody has numbered, to be numbered as they come; rows of one graph and time are one element.
+    """The rows of a batch without offsets, numbered on arrival; rows of one graph and time are one element.
 
-    The rows of a graph are brought to one task, which numbers them alike. Of ``tasks`` so many take those that have one.
+    The rows of a graph are shuffled to one task, which gives them one number. ``tasks`` is the number of tasks of that shuffle.
     """
-    place = f.monotonically_increasing_id()  # the task above, the row below
-    frame = frame.withColumn("line", place.bitwiseAND(MOST_ROWS))  # as the source has them
+    place = f.monotonically_increasing_id()  # the task in the upper bits, the row in the lower
+    frame = frame.withColumn("line", place.bitwiseAND(MOST_ROWS))  # in source order
     if "g" in frame.columns and not isinstance(frame.schema["g"].dataType, t.NullType):
         spread = f.when(f.col("g").isNull(), f.monotonically_increasing_id().cast("string")).otherwise(f.col("g"))
         frame = frame.repartition(tasks, spread)
@@ -118,26 +118,26 @@ def numbered(frame: DataFrame, batch: int, tasks: int) -> NumberedBatch:
 
 
 class StreamRun:
-    """A running query (or several). As Spark's own handles, it is waited for, stopped, and asked how it does."""
+    """A running query, or several. Like Spark's handles, it can be awaited, stopped and inspected."""
 
     def __init__(
         self, driver: Driver, runner: SparkRunner, on_batch: Progress | None = None, coming: Coming | None = None
     ) -> None:
-        """``coming`` registers queries for :meth:`add`; without, none can come or go."""
+        """``coming`` registers queries for :meth:`add`; without it, queries cannot be added or removed."""
         self.driver, self.runner, self._on_batch, self._coming = driver, runner, on_batch, coming
         self._query: StreamingQuery | None = None
-        self._done = False  # of queries that read no stream
+        self._done = False  # for queries without streams
         self._failure: BaseException | None = None
-        self._lock = threading.RLock()  # also for who asks how it does, as of the last batch; a sink may ask as well
+        self._lock = threading.RLock()  # also for readers of the last batch's state, including sinks
         self.last: Sequence[TraceRecord] = ()
         self.reading: Callable[[], FileReading] | None = None
-        self.messages: Callable[[int], MessageReading] | None = None  # of a batch's number, where streams are of messages
+        self.messages: Callable[[int], MessageReading] | None = None  # by batch number, if streams are messages
         self.ordered = False  # a column orders the elements, also within a batch
-        self.keeps: object = None  # what has files that the run reads, and deletes them when it goes
+        self.keeps: object = None  # owns files that the run reads, and deletes them when it is collected
         self.chunks: Sequence[Path] = ()  # of a replay: the file of each batch, see :func:`chunk_stream`
 
     def start(self, frame: DataFrame, checkpoint: Path, *, to_the_end: bool = False, trigger: str | None = None) -> StreamRun:
-        """Begins. ``to_the_end``: what is there now is done, then the run ends; else it follows its sources."""
+        """Starts. ``to_the_end``: the run ends after the current input; otherwise it follows its sources."""
         self.driver.log.check_job()
         writer = frame.writeStream.foreachBatch(self.batch).option("checkpointLocation", str(checkpoint))
         if to_the_end:
@@ -148,7 +148,7 @@ class StreamRun:
         return self
 
     def once(self) -> StreamRun:
-        """Answers queries that read no stream, unless that has been done."""
+        """Answers queries without streams, unless that has been done."""
         if self.driver.state.batch < 0:
             records = self.driver.batch(0, None)
             if self._on_batch:
@@ -187,12 +187,12 @@ class StreamRun:
             self._on_batch(records)
 
     def _most(self) -> float | None:
-        """Seconds that a batch may take where each of its queries is within its limits."""
+        """The seconds that a batch may take if each of its queries is within its limits."""
         seconds, population = self.driver.options.limits.seconds, self.driver.population
         return None if seconds is None else seconds * (len(population.names()) if population is not None else 1)
 
     def _rows(self, frame: DataFrame, number: int) -> DataFrame | Path | FileBatch | OrderedBatch | NumberedBatch | MessageBatch:
-        """A batch as the runner takes it."""
+        """A batch in the form that the runner takes."""
         if self.chunks:
             return self.chunks[number]
         if self.reading:
@@ -206,17 +206,17 @@ class StreamRun:
         return frame if "offset" in frame.columns else numbered(frame, number, self.runner.parallelism)
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Waits until the run has ended (True) or ``timeout`` seconds have passed. Its failure is raised here, in our own words."""
+        """Waits until the run has ended (True) or ``timeout`` seconds have passed. Raises the run's failure as our own error."""
         if self._done:
             return True
         assert self._query is not None
         try:
-            ended = self._query.awaitTermination(timeout)  # type: ignore[arg-type]  # which takes fractions of a second
+            ended = self._query.awaitTermination(timeout)  # type: ignore[arg-type]  # accepts fractions of a second
             if ended is None or ended:
-                self.driver.compaction.wait(MERGES)
+                self.driver.compaction.wait(MERGE_TIMEOUT)
             return True if ended is None else bool(ended)
         except PySparkException as error:
-            if isinstance(self._failure, CqelsOptError | BrokenPipeError):  # or the reader of the answers has left
+            if isinstance(self._failure, CqelsOptError | BrokenPipeError):  # or the reader of the answers has closed the pipe
                 raise self._failure from None
             places = (self.driver.folder, process_folder())
             if (of_file := file_error(self._failure or error, places) or file_error(error, places)) is not None:
@@ -225,40 +225,40 @@ class StreamRun:
 
     @property
     def streaming_query(self) -> StreamingQuery:
-        """Spark's own handle, once the run has begun."""
+        """Spark's own handle, after the start."""
         assert self._query is not None
         return self._query
 
     def stop(self) -> None:
-        """Stops after, or in the middle of, a batch: what was not committed is done again by the next start."""
+        """Stops, possibly during a batch: uncommitted work is repeated by the next start."""
         if self._query is not None:
             self._query.stop()
 
     def settle(self) -> None:
-        """Waits for the batch in hand, after :meth:`stop`, and for merges beside it."""
+        """Waits for the current batch, after :meth:`stop`, and for background merges."""
         with self._lock:
-            self.driver.compaction.wait(MERGES)
+            self.driver.compaction.wait(MERGE_TIMEOUT)
 
     @property
     def is_active(self) -> bool:
-        """Whether the run goes on."""
+        """Whether the run is active."""
         return self._query is not None and self._query.isActive
 
     def milliseconds(self) -> tuple[float, ...]:
-        """Spark's ``triggerExecution`` of the batches that its progress reports still name, in order."""
+        """Spark's ``triggerExecution`` of the batches in its recent progress reports, in order."""
         return trigger_milliseconds(self._query) if self._query is not None else ()
 
     def durations(self) -> tuple[dict[str, float], ...]:
-        """Spark's milliseconds of the same batches by its phases."""
+        """Spark's milliseconds of the same batches, by phase."""
         return durations(self._query) if self._query is not None else ()
 
-    # -------------------------------------------------------------- queries come and go
+    # -------------------------------------------------------------- adding and removing queries
     def add(self, *queries: object, **options: object) -> tuple[str, ...]:
-        """Queries from the next batch on: texts, with the options of :meth:`Engine.register`, or what that returned. Their names.
+        """Adds queries with the next batch: texts, with the options of :meth:`Engine.register`, or its results. Returns names.
 
-        A query has from then on the answers that it would have, had it been there from the beginning. So its patterns must be those of
-        others, in windows at least as long: InputError says where they are not. A batch that takes queries in writes them to the
-        checkpoint before anything else, and a run that starts again over it has them.
+        From then on, a query has the answers that it would have had, had it run from the beginning. So its patterns must be those
+        of other queries, in windows at least as long; InputError otherwise. The batch that adds queries writes them to the
+        checkpoint first, and a restarted run has them.
         """
         population, coming = self._changeable()
         members = coming(queries, options)
@@ -268,7 +268,7 @@ class StreamRun:
         return tuple(member.id for member in members)
 
     def remove(self, *names: str) -> None:
-        """Queries go with the next batch: they have no answers of it any more. InputError for a name that none has."""
+        """Removes queries with the next batch, from which on they have no answers. InputError for an unknown name."""
         population, _ = self._changeable()
         for name in names:
             self.driver.reconfiguration.check_going(name)
@@ -276,7 +276,7 @@ class StreamRun:
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """The names of the queries that the next batch will have."""
+        """The names of the queries of the next batch."""
         return tuple(self._changeable()[0].names())
 
     def _changeable(self) -> tuple[QueryCatalog, Coming]:
@@ -288,16 +288,16 @@ class StreamRun:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Queries that took more than the limits allow, and why: they are over, and the others go on."""
+        """Queries that exceeded the limits, with the reasons: they have ended, the others continue."""
         return {name: why for name, (_, why) in self.driver.quotas.failures.items()}
 
     @property
     def switches(self) -> int:
-        """How often a delta source has changed its plan."""
+        """The number of plan changes of all delta sources."""
         return self.driver.state.totals.get("switches", 0)
 
     def statistics(self) -> dict[str, dict[str, object]]:
-        """The statistics as of the last batch, by query and block."""
+        """The statistics after the last batch, by query and block."""
         with self._lock:
             return {
                 program: {name: dict(summary(block.statistics)) for name, block in planner.blocks.items()}
@@ -305,7 +305,7 @@ class StreamRun:
             }
 
     def explain(self, query: str, format: Format = "text", alternatives: int = 0) -> str:
-        """EXPLAIN of a query as of its last micro-batch, estimated and observed rows side by side."""
+        """EXPLAIN of a query after its last micro-batch, with estimated and observed rows."""
         with self._lock:
             return explained_now([self.driver.planners[query]], self.driver.options.plan, format, alternatives)
 
@@ -318,15 +318,15 @@ class StreamRun:
             }
 
     def live(self, query: str, failure: object = None) -> str:
-        """Where a query stands, as HTML."""
+        """The state of a query as HTML."""
         with self._lock:
             last = next((record for record in self.last if record.query == query), None)
             return display.live(query, last, self.switches, self.driver.state.totals, failure, self.explain(query, "json"))
 
     def watch(self, every: float = 1.0) -> None:
-        """In a notebook, shows where the run stands, anew every so many seconds, until it ends or the cell is interrupted.
+        """Shows the state of the run in a notebook, refreshed every ``every`` seconds, until the run ends.
 
-        An interrupted cell leaves the run as it is. A failure of the run is raised, after what it came to is shown.
+        Interrupting the cell does not affect the run. A failure of the run is raised after its last state is shown.
         """
         display.watch(self, every)
 
@@ -335,11 +335,11 @@ class StreamRun:
 
 
 def trigger_milliseconds(query: StreamingQuery) -> tuple[float, ...]:
-    """The ``triggerExecution`` of each batch that a streaming query's progress reports still name, in order."""
+    """The ``triggerExecution`` of each batch in a streaming query's recent progress reports, in order."""
     return tuple(found["triggerExecution"] for found in durations(query))
 
 
 def durations(query: StreamingQuery) -> tuple[dict[str, float], ...]:
-    """The milliseconds of each batch by Spark's phases, as far as a streaming query's progress reports still name it, in order."""
+    """The milliseconds of each batch by Spark's phases, from a streaming query's recent progress reports, in order."""
     found = {p["batchId"]: {phase: float(ms) for phase, ms in p["durationMs"].items()} for p in query.recentProgress}
     return tuple(found[batch] for batch in sorted(found))

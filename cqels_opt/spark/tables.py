@@ -1,6 +1,6 @@
-"""Static relations as Parquet files, for Spark's own joins: written by Spark the first time that a run needs them.
+"""Static relations as Parquet files for Spark's own joins, written when a run first needs them.
 
-They lie in the run's folder and are of no account for its state; a run that starts again writes them again.
+They are in the run's folder but not part of its state; a restarted run writes them again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from cqels_opt.spark.paths import in_sql, to_read, to_write
 from cqels_opt.spark.scan import scanned
 from cqels_opt.state import worker_cache
 
-ROWS = 500_000  # a file
+ROWS = 500_000  # rows per file
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A relation's files, and the table in Spark's catalog, where it is analysed. ``c<i>`` is the i-th variable, ``n`` multiplicities."""
+    """A relation's files, and its name in Spark's catalog if analysed. ``c<i>`` is the i-th variable, ``n`` multiplicities."""
 
     frame: DataFrame
     path: Path
@@ -42,7 +42,7 @@ class Table:
 
 
 class Tables:
-    """The static relations of a run, each made when it is first asked for, within ``apart``: its jobs are none of a batch's.
+    """The static relations of a run, each created on first use within ``apart``, so that its jobs do not count as a batch's.
 
     ``analysed`` ones are tables with statistics of all their columns.
     """

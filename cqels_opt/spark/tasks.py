@@ -1,4 +1,4 @@
-"""Python tasks as a Spark job, without Spark SQL: no query is analysed, planned and compiled for a function that reads files by name.
+"""Python tasks as a Spark job without Spark SQL: no query is analysed, planned and compiled to run a function.
 
 A small job of one such task takes about a third of the time of the same function in ``mapInArrow`` over ``spark.range``.
 """
@@ -17,27 +17,31 @@ from cqels_opt.storage import disk
 
 Work: TypeAlias = Callable[[], Iterator[Any]]
 COMMITTING = "cqels-opt.machine"
-"""The local property of a job that names the machine where the driver commits what its tasks wrote: what they write there is durable
-with the commit."""
+"""The local property of a job that names the machine on which the driver commits.
+
+The driver's commit makes files durable that tasks wrote on that machine.
+"""
 Shuffled: TypeAlias = tuple[int, Any]
-"""Something said, behind the number of the task that is to hear it."""
+"""A report, preceded by the number of the task that receives it."""
 
 
 def task_name() -> str:
-    """A name for what this attempt of a task writes: no retry and no speculative twin has the same."""
+    """A name for the output of this attempt of a task; no retry or speculative copy has the same."""
     context = TaskContext.get()
     return f"{context.partitionId()}a{context.taskAttemptId()}" if context else "d"
 
 
 def task_number() -> int:
-    """The number of this task among those of its stage, the same in every attempt."""
+    """The number of this task within its stage, the same in every attempt."""
     context = TaskContext.get()
     return context.partitionId() if context else 0
 
 
 def answered(work: Work) -> list[Any]:
-    """What a task reports, whose files are durable by then or with the driver's commit; our own errors travel as reports, so that users
-    get their one sentence."""
+    """The reports of a task, whose files are durable now or with the driver's commit.
+
+    Our own errors are returned as reports, so that users see only their message.
+    """
     try:
         found = list(work())
         context = TaskContext.get()
@@ -46,26 +50,26 @@ def answered(work: Work) -> list[Any]:
     except CqelsOptError as error:
         return [error]
     finally:
-        settle()
+        freeze_modules()
 
 
 @cache
-def settle() -> None:
-    """Sets aside what a worker holds after its first task: the modules.
+def freeze_modules() -> None:
+    """Freezes the objects that a worker holds after its first task: the modules.
 
-    PySpark's daemon collects garbage after each task, and would look at those hundred thousand objects every time.
+    PySpark's daemon collects garbage after each task, and would otherwise traverse a hundred thousand objects each time.
     """
     gc.collect()
     gc.freeze()
 
 
 def run_tasks(slots: RDD[int], tasks: Sequence[Work]) -> Iterator[Any]:
-    """What the tasks report, in one job with a partition each; the first error of ours is raised here. See :func:`slots`."""
+    """The reports of the tasks, in one job with one partition each; raises our first error. See :func:`slots`."""
     return reported(one_stage(slots, tasks))
 
 
 def one_stage(slots: RDD[int], tasks: Sequence[Work]) -> RDD[Any]:
-    """The tasks, a partition each."""
+    """The tasks, one per partition."""
 
     def perform(number: int, rows: Iterable[int]) -> Iterator[Any]:
         _drained(rows)
@@ -80,33 +84,33 @@ def two_stages(
     second: Callable[[int, Sequence[Any]], Iterator[Any]],
     parts: int,
 ) -> RDD[Any]:
-    """A first task in each slot; what it says goes through a shuffle to those of the ``parts`` second tasks that it is for.
+    """A first task in each slot; a shuffle delivers its reports to the second tasks (``parts``) that they are addressed to.
 
-    For reports, not for rows: all that a task is told is held in memory.
+    For reports, not for rows: all reports to a task are held in memory.
     """
 
-    def saying(number: int, rows: Iterable[int]) -> Iterator[Shuffled]:
+    def first_stage(number: int, rows: Iterable[int]) -> Iterator[Shuffled]:
         _drained(rows)
-        said = answered(lambda: first(number))
-        wrong = [error for error in said if isinstance(error, CqelsOptError)]
-        return iter([(to, error) for error in wrong[:1] for to in range(parts)] or said)
+        reports = answered(lambda: first(number))
+        wrong = [error for error in reports if isinstance(error, CqelsOptError)]
+        return iter([(to, error) for error in wrong[:1] for to in range(parts)] or reports)
 
-    def hearing(number: int, rows: Iterable[Shuffled]) -> Iterator[Any]:
-        said = [report for _, report in rows]
-        wrong = [error for error in said if isinstance(error, CqelsOptError)]
-        return iter(wrong[:1] or answered(lambda: second(number, said)))
+    def second_stage(number: int, rows: Iterable[Shuffled]) -> Iterator[Any]:
+        reports = [report for _, report in rows]
+        wrong = [error for error in reports if isinstance(error, CqelsOptError)]
+        return iter(wrong[:1] or answered(lambda: second(number, reports)))
 
-    return slots.mapPartitionsWithIndex(saying).partitionBy(parts, int).mapPartitionsWithIndex(hearing)
+    return slots.mapPartitionsWithIndex(first_stage).partitionBy(parts, int).mapPartitionsWithIndex(second_stage)
 
 
 def _drained(rows: Iterable[int]) -> None:
-    """Reads a task's number: a worker whose input was not read to its end is not used again."""
+    """Consumes a task's input: Spark does not reuse a worker that did not."""
     for _ in rows:
         continue
 
 
 def reported(tasks: RDD[Any]) -> Iterator[Any]:
-    """Runs a job and gives what its tasks report; the first error of ours is raised here."""
+    """Runs a job and yields the reports of its tasks; raises our first error."""
     for report in tasks.collect():
         if isinstance(report, CqelsOptError):
             raise report
@@ -114,5 +118,5 @@ def reported(tasks: RDD[Any]) -> Iterator[Any]:
 
 
 def slots(context: SparkContext, number: int) -> RDD[int]:
-    """Partitions for that many tasks; worth keeping from batch to batch."""
+    """Partitions for that many tasks; reusable from batch to batch."""
     return context.parallelize(range(number), number)

@@ -1,4 +1,4 @@
-"""Waiting for a run's end, which Ctrl-C or SIGTERM brings about."""
+"""Waits for the end of a run, which Ctrl-C and SIGTERM cause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 def wait(handle: StreamRun) -> bool:
-    """Waits for the end of a run; Ctrl-C and SIGTERM stop cleanly (True): what was not committed is not there."""
+    """Waits for the end of a run; Ctrl-C and SIGTERM stop it cleanly (True): uncommitted output is discarded."""
     with _interruptions() as interrupted:
         try:
             while not handle.await_termination(timeout=1):
@@ -28,7 +28,7 @@ def wait(handle: StreamRun) -> bool:
                     return True
                 handle.replay(number)
         except RunError:
-            if not interrupted.is_set():  # else workers have been interrupted too, and the batch in hand is rolled back
+            if not interrupted.is_set():  # otherwise workers were interrupted too, and the batch is rolled back
                 raise
             return True
     return False
@@ -36,12 +36,12 @@ def wait(handle: StreamRun) -> bool:
 
 @contextmanager
 def _interruptions() -> Iterator[threading.Event]:
-    """The signals set the event, and raise nothing: an exception in the middle of a call to Java leaves a broken connection.
+    """Makes the signals set the event instead of raising: an exception during a call to Java would break the connection.
 
-    A second one interrupts as usual.
+    A second signal interrupts as usual.
     """
     interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
         yield interrupted
         return
 

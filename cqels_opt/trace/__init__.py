@@ -1,1 +1,1 @@
-"""The trace: what every micro-batch did and which plan it took; read back for the terminal and as a page."""
+"""The trace: what every micro-batch did and which plan it used, with readers for the terminal and for an HTML page."""

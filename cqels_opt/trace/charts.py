@@ -1,4 +1,4 @@
-"""What the page draws of one query over time, as bounded series, and all that it shows as one JSON object (docs/trace.md)."""
+"""The charts of one query as bounded series, and all data of the page as one JSON object (docs/trace.md)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from cqels_opt.trace.series import Points, Series
 from cqels_opt.trace.trees import plan_trees
 
 MOST_PLANS = 24
-"""Plans of a delta source whose costs are drawn: the first ones. Those of a split may be without number."""
+"""Maximum plans per delta source whose costs are drawn, by first use. The number of plans with a split delta is unbounded."""
 MOST_RELATIONS = 60
-"""Relations of a delta source whose rows are drawn; those in brackets are bushy parts, of which there may be many."""
+"""Maximum relations per delta source whose rows are drawn; names in brackets are bushy parts, which can be many."""
 MOST_TREES = 300
 Named = dict[str, Series]
 
 
 class SourceCharts:
-    """The series of one delta source: costs by plan, that of the cheapest plan not taken, and rows by relation."""
+    """The series of one delta source: costs by plan, the cost of the cheapest plan not chosen, and rows by relation."""
 
     def __init__(self) -> None:
         self.costs: Named = {}
@@ -28,7 +28,7 @@ class SourceCharts:
         self.observed: Named = {}
 
     def add(self, point: int, delta: Delta) -> None:
-        """Takes what a record says of this source."""
+        """Adds a record's values for this source."""
         _put(self.costs, delta.plan, point, delta.cost, MOST_PLANS)
         if delta.runner_up:
             self.other["runner_up"].put(point, delta.runner_up.cost)
@@ -41,7 +41,7 @@ class SourceCharts:
 
     @property
     def all(self) -> tuple[Named, ...]:
-        """Every series, by kind."""
+        """All series, by kind."""
         return self.costs, self.other, self.estimated, self.observed
 
 
@@ -56,7 +56,7 @@ class Charts:
         self.sources: dict[str, SourceCharts] = {}
 
     def add(self, record: TraceRecord) -> None:
-        """Takes the query's next record."""
+        """Adds the query's next record."""
         time = record.time_range[1] if record.time_range else record.frontier
         point = self.points.next(record.batch, time, self._all())
         values = {
@@ -87,12 +87,12 @@ class Charts:
 
     @property
     def values(self) -> int:
-        """How many points its series have together."""
+        """The total number of points of its series."""
         return len(self.points) * sum(len(named) for named in self._all())
 
 
 def named_operators(operators: tuple[OperatorRecord, ...]) -> Iterator[tuple[str, OperatorRecord]]:
-    """The operators of a batch by their relation; of a split delta, which has two of each, those of the second plan with ``(2)``."""
+    """The operators of a batch by relation; a split delta has two per relation, the second plan's are named with ``(2)``."""
     seen: dict[str, int] = {}
     for operator in operators:
         seen[operator.relation] = number = seen.get(operator.relation, 0) + 1
@@ -109,7 +109,7 @@ def _put(named: Named, name: str, point: int, value: float | None, most: int | N
 
 # ------------------------------------------------------------------ as JSON
 def query_json(history: QueryHistory, charts: Charts, merged: int = 1) -> dict[str, Any]:
-    """The JSON object of a query; ``merged`` neighbouring points are one."""
+    """The JSON object of a query; each point combines ``merged`` neighbouring points."""
     length = -(-len(charts.points) // merged)
 
     def drawn(named: Mapping[str, Series]) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def _plan_json(use: PlanUse, drawn: bool) -> dict[str, Any]:
 
 
 def _switch_json(switch: Switch, place: Mapping[str, int], statistics: dict[str, int]) -> dict[str, Any]:
-    """Statistics by their place in the query's ``statistics``, plans by theirs in the source's ``plans``."""
+    """A switch; statistics and plans are indexes into the query's ``statistics`` and the source's ``plans``."""
     return {
         "record": switch.record,
         "batch": switch.batch,

@@ -1,4 +1,4 @@
-"""What ``cqels-opt trace`` does with a trace file: a summary, a page, or what comes while it grows."""
+"""The command ``cqels-opt trace``: a summary of a trace file, a page, or a view that follows the growing file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cqels_opt.trace.server import shown
 from cqels_opt.trace.tail import News, Tail
 from cqels_opt.trace.terminal import show_trace
 
-LOOKS_EVERY = 0.5
-"""Seconds."""
+POLL_INTERVAL = 0.5
+"""Seconds between reads of a followed file."""
 
 
 def summary(file: Path) -> str:
@@ -32,17 +32,17 @@ def write_page(file: Path, html: Path) -> None:
 
 
 def follow_file(file: Path, address: tuple[str, int] | None = None) -> None:
-    """Shows a trace as it grows, in the terminal and, where an address is given, as a page, until Ctrl-C."""
+    """Shows a growing trace in the terminal and, with an address, as a page, until Ctrl-C."""
     ended = threading.Event()
     with shown(file.name, address) as page:
 
         def watch(news: News) -> None:
             if page is not None:
-                if news.anew:
-                    page.begin_anew()
+                if news.restarted:
+                    page.restart()
                 page.add(news.records)
 
         try:
-            follow(Tail(file), Console(), lambda: not ended.wait(LOOKS_EVERY), watch)
+            follow(Tail(file), Console(), lambda: not ended.wait(POLL_INTERVAL), watch)
         except KeyboardInterrupt:
             return

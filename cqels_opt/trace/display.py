@@ -1,4 +1,4 @@
-"""Plans and the live state of a run as HTML for a notebook: no script, nothing loaded, all text escaped."""
+"""Plans and the live state of a run as HTML for a notebook: no scripts, no external resources, all text escaped."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from cqels_opt.trace.figures import clock, duration, figure
 from cqels_opt.trace.records import Delta, TraceRecord
 
 ALTERNATIVES = 3
-"""Retained plans that a notebook shows of each delta source."""
+"""The number of retained plans shown per delta source."""
 
 _CELL = "text-align:left;padding:.15em .8em .15em 0;vertical-align:top"
 _NUMBER = "text-align:right;padding:.15em .8em .15em 0;font-variant-numeric:tabular-nums"
 _BAD = 10.0
-"""An estimate that is off by more than this factor is marked."""
+"""Estimates with a larger q-error are highlighted."""
 
 
 def plans(title: str, explained: str) -> str:
-    """The plans of ``explain(format="json")``: each with its operators, estimated next to observed rows, and what else was retained."""
+    """The plans of ``explain(format="json")`` with estimated and observed rows per operator, and the retained alternatives."""
     found = json.loads(explained)
     body = "".join(_delta(delta) for delta in found["deltas"]) or "<p>Nothing is joined.</p>"
     return _block(title, body)
@@ -32,7 +32,7 @@ def plans(title: str, explained: str) -> str:
 def live(
     title: str, last: TraceRecord | None, switches: int, totals: Mapping[str, int], failure: object = None, explained: str = ""
 ) -> str:
-    """Where a run stands: its totals, its last micro-batch, and the plans of now."""
+    """The state of a run: its totals, its last micro-batch, and the current plans."""
     told = [f"{totals.get(name, 0):,} {name}" for name in ("batches", "elements", "answers")]
     told += [f"{totals[name]:,} {name}" for name in ("late", "rejected") if totals.get(name)]
     parts = [f"<p>{', '.join(told)}; {switches:,} plan switches.</p>"]
@@ -48,14 +48,14 @@ def live(
 
 
 class Watched(Protocol):
-    """What goes on until it ends."""
+    """A process that can be watched until it ends."""
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Whether it has ended, after so many seconds at most."""
+        """Waits at most ``timeout`` seconds; returns whether it has ended."""
 
 
 def watch(what: Watched, every: float) -> None:
-    """Shows something in a notebook, and again in its place every so many seconds until it has ended."""
+    """Shows an object in a notebook and refreshes it every ``every`` seconds until it has ended."""
     try:
         display: Any = import_module("IPython.display").display
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""How the views of a trace write figures."""
+"""Formats numbers, times and durations for the views of a trace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def clock(time: int | None) -> str:
-    """Stream time in UTC, with milliseconds only where there are some; ``-`` where there is none."""
+    """Stream time in UTC, with milliseconds only if they are not zero; ``-`` for None."""
     if time is None:
         return "-"
     try:
@@ -28,14 +28,14 @@ def duration(ms: float) -> str:
 
 
 def figure(number: float | None) -> str:
-    """A number for people: whole with thousands, small to three digits; ``-`` where it is not known."""
+    """A number for people: integers with thousands separators, small numbers with three digits; ``-`` for None."""
     if number is None:
         return "-"
     return f"{number:,.0f}" if abs(number) >= 100 or number == int(number) else f"{number:.3g}"
 
 
 def known(number: float | None) -> str:
-    """:func:`figure`, with words where the number is not known."""
+    """:func:`figure`, but ``unknown`` for None."""
     return "unknown" if number is None else figure(number)
 
 

@@ -1,4 +1,4 @@
-"""The trace of a running job in a terminal: a compact view that is drawn anew as batches end; in a pipe a line a batch."""
+"""The trace of a running job in a terminal: a compact view that is redrawn as batches end; in a pipe, one line per batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def follow(tail: Tail, console: Console, wait: Callable[[], bool], watch: Callable[[News], None] | None = None) -> None:
-    """Shows what comes until ``wait``, which is called where nothing new is there, says False. ``watch`` is told of it too."""
+    """Shows new records until ``wait``, which is called when there are none, returns False. ``watch`` gets the same records."""
     if not console.is_terminal:
         _lines(tail, console, wait, watch)
         return
@@ -35,11 +35,11 @@ def follow(tail: Tail, console: Console, wait: Callable[[], bool], watch: Callab
 
 
 def _lines(tail: Tail, console: Console, wait: Callable[[], bool], watch: Callable[[News], None] | None) -> None:
-    """Of what is there at the beginning the last lines, as ``tail -f`` does."""
+    """Prints the last lines first, as ``tail -f`` does, then each new one."""
     seen, backlog = Histories(NEWEST), deque[str](maxlen=BACKLOG)
     following = False
     for news in _news(tail, wait, watch):
-        if news.anew:
+        if news.restarted:
             seen = Histories(NEWEST)
             backlog.append("the trace begins again")
         for record in news.records:
@@ -60,7 +60,7 @@ def _print(console: Console, lines: deque[str]) -> None:
 def _news(tail: Tail, wait: Callable[[], bool], watch: Callable[[News], None] | None) -> Iterable[News]:
     while True:
         news = tail.news()
-        if news.records or news.anew:
+        if news.records or news.restarted:
             if watch:
                 watch(news)
             yield news
@@ -69,7 +69,7 @@ def _news(tail: Tail, wait: Callable[[], bool], watch: Callable[[News], None] | 
 
 
 def batch_line(record: TraceRecord, letters: Mapping[str, str]) -> str:
-    """A batch in one line: what came, what it took, the plan of each delta source by its letter, and what switched."""
+    """One line for a batch: its elements, duration, the plan letter of each delta source, and the switches."""
     plans = " ".join(f"{delta.source}:{letters[delta.source]}" for delta in record.deltas)
     switched = [f"delta {delta.source} switched ({_why(delta.reason)})" for delta in record.switches]
     time = clock(record.time_range[1] if record.time_range else record.frontier)
@@ -91,7 +91,7 @@ def _why(reason: Sequence[Moved]) -> str:
 
 
 class Compact:
-    """The view of a terminal: for each query the last batch, the times of the batches before, the plans of now and the last switches."""
+    """The terminal view: per query the last batch, the durations of previous batches, the current plans and the last switches."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -103,8 +103,8 @@ class Compact:
         self._times: dict[str, deque[float]] = {}
 
     def add(self, news: News) -> None:
-        """Takes what has come."""
-        if news.anew:
+        """Adds new records."""
+        if news.restarted:
             self._clear()
         for record in news.records:
             self._histories.add(record)
@@ -112,7 +112,7 @@ class Compact:
             self._times.setdefault(record.query, deque(maxlen=60)).append(record.ms.total)
 
     def render(self, width: int) -> RenderableType:
-        """The view, in so many columns."""
+        """The view for a width in columns."""
         if not self._last:
             return Text(f"{self._title}: waiting for the first batch")
         parts: list[RenderableType] = []
@@ -144,7 +144,7 @@ class Compact:
 
 
 def _source_lines(sources: Sequence[SourceHistory]) -> list[Text]:
-    """The plan of now of each delta source, below each other."""
+    """One line per delta source with its current plan, aligned."""
     uses = [next(use for use in source.plans if use.plan == source.reigns[-1].plan) for source in sources]
     names = max((len(source.source) for source in sources), default=0)
     costs = [f"cost {figure(use.cost)}" for use in uses]
@@ -162,6 +162,6 @@ def _switch_line(history: QueryHistory, switch: Switch) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Values as a line of blocks, the greatest one full."""
+    """Values as a line of block characters; the maximum is a full block."""
     most = max(values, default=0.0) or 1.0
     return "".join(_BLOCKS[min(len(_BLOCKS) - 1, int(max(value, 0.0) / most * len(_BLOCKS)))] for value in values)

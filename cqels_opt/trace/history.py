@@ -1,7 +1,7 @@
-"""What a trace says over time, as data: plans and how long each ruled, switches and their reasons, estimates, slow batches.
+"""The history in a trace as data: plans and the batches that used them, switches and their reasons, estimates, slow batches.
 
-The terminal view and the page are renderings of these dataclasses; they compute nothing themselves. Records are added one by one,
-so that a running job has a history too.
+The terminal view and the page render these dataclasses without further computation. Records are added one by one, so that a
+running job has a history too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SLOWEST = 5
 
 @dataclass(frozen=True, slots=True)
 class Reign:
-    """An unbroken run of batches in which a delta source kept one plan; ``first`` and ``last`` count the query's records."""
+    """A maximal run of batches in which a delta source kept one plan; ``first`` and ``last`` index the query's records."""
 
     first: int
     last: int
@@ -29,9 +29,10 @@ class Reign:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A delta source took another plan: when, from what to what, at which costs, and the statistics that moved.
+    """A plan change of a delta source: the batch, both plans with their costs, and the statistics that changed.
 
-    ``record`` counts the query's records. ``ran_before`` are the operators of the last batch of the plan before, ``ran`` those of this one.
+    ``record`` is the index among the query's records. ``ran_before`` are the operators of the last batch with the old plan,
+    ``ran`` those of this batch.
     """
 
     record: int
@@ -49,9 +50,9 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class PlanUse:
-    """A plan of a delta source: its letter, the batches it ruled, the milliseconds that those took, its cost in the last one.
+    """A plan of a delta source: its letter, the number of its batches, their total milliseconds, and its cost in the last one.
 
-    ``ran`` are the operators of the last batch that it ruled.
+    ``ran`` are the operators of the last batch that used it.
     """
 
     letter: str
@@ -64,9 +65,9 @@ class PlanUse:
 
 @dataclass(frozen=True, slots=True)
 class SourceHistory:
-    """A delta source: its plans in the order in which they first ruled, and its reigns and switches in the order of time.
+    """A delta source: its plans in order of first use, and its plan runs and switches in time order.
 
-    Where only the newest switches are kept, ``switched`` counts all of them.
+    If only the newest switches are kept, ``switched`` counts all of them.
     """
 
     source: str
@@ -76,13 +77,13 @@ class SourceHistory:
     switched: int
 
     def letter(self, plan: str) -> str:
-        """The letter of one of its plans."""
+        """The letter of one of its plans, ``?`` for another plan."""
         return next((use.letter for use in self.plans if use.plan == plan), "?")
 
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """The q-errors of one relation's probes (1 is exact): how many are known, their median, 95th percentile and maximum."""
+    """The q-errors of one relation's probes (1 is exact): their number, median, 95th percentile and maximum."""
 
     relation: str
     known: int
@@ -93,7 +94,7 @@ class Estimates:
 
 @dataclass(frozen=True, slots=True)
 class SlowBatch:
-    """One of the batches that took longest."""
+    """One of the slowest batches."""
 
     batch: int
     time: int | None
@@ -103,7 +104,7 @@ class SlowBatch:
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
-    """A batch that was the first with another version of the static store: ``record`` is its place among the query's records."""
+    """The first batch with a new version of the static store; ``record`` is its index among the query's records."""
 
     record: int
     batch: int
@@ -117,7 +118,7 @@ class NewVersion:
 
 @dataclass(frozen=True, slots=True)
 class QueryHistory:
-    """Everything that the views show of one query. ``instances`` queries share its plans."""
+    """All data of one query that the views show. ``instances`` queries share its plans."""
 
     query: str
     instances: int
@@ -143,15 +144,15 @@ class QueryHistory:
 
     @property
     def switches(self) -> tuple[Switch, ...]:
-        """The switches of all delta sources, in the order of the batches."""
+        """The switches of all delta sources, in batch order."""
         return tuple(sorted((switch for source in self.sources for switch in source.switches), key=lambda switch: switch.record))
 
 
 class Histories:
-    """The histories of a trace's queries while its records come in.
+    """The histories of a trace's queries, updated record by record.
 
-    With ``newest`` only so many switches of each delta source, batch times and q-errors of each relation are kept, the newest ones, so
-    that memory stays bounded however long a job runs.
+    ``newest`` bounds the number of kept switches per delta source, batch times and q-errors per relation, so that memory stays
+    bounded however long a job runs.
     """
 
     def __init__(self, newest: int | None = None) -> None:
@@ -159,27 +160,27 @@ class Histories:
         self._queries: dict[str, _Query] = {}
 
     def add(self, record: TraceRecord) -> None:
-        """Takes the next record."""
+        """Adds the next record."""
         if record.query not in self._queries:
             self._queries[record.query] = _Query(record.query, self._newest)
         self._queries[record.query].add(record)
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """The queries in the order in which they first occurred."""
+        """The queries in order of first occurrence."""
         return tuple(self._queries)
 
     def of(self, query: str) -> QueryHistory:
-        """The history of a query so far. Raises KeyError where no record was of it."""
+        """The history of a query so far. Raises KeyError for a query without records."""
         return self._queries[query].history()
 
     def letters(self, query: str) -> dict[str, str]:
-        """The letter of the plan that rules now, by delta source."""
+        """The letters of the current plans, by delta source."""
         return self._queries[query].letters()
 
 
 def histories(records: Iterable[TraceRecord]) -> list[QueryHistory]:
-    """The history of each query of a trace, in the order in which the queries first occur."""
+    """The history of each query of a trace, in order of first occurrence."""
     found = Histories()
     for record in records:
         found.add(record)
@@ -187,18 +188,18 @@ def histories(records: Iterable[TraceRecord]) -> list[QueryHistory]:
 
 
 class _Source:
-    """A delta source while its history is being read."""
+    """Builds the history of a delta source."""
 
     def __init__(self, newest: int | None) -> None:
         self._newest = newest
         self._uses: dict[str, PlanUse] = {}
-        self._ruled = 0  # plans so far, for the next one's letter
+        self._numbered = 0  # number of plans so far, for the next plan's letter
         self._reigns = deque[Reign](maxlen=newest)
         self._switches = deque[Switch](maxlen=newest)
         self._switched = 0
 
     def add(self, index: int, record: TraceRecord, delta: Delta) -> None:
-        """Takes what a record says of this source."""
+        """Adds a record's data for this source."""
         before = self._reigns[-1] if self._reigns else None
         if before and before.plan == delta.plan:
             self._reigns[-1] = Reign(before.first, index, delta.plan)
@@ -216,25 +217,25 @@ class _Source:
 
     @property
     def letter(self) -> str:
-        """The letter of the plan that rules now."""
+        """The letter of the current plan."""
         return self._uses[self._reigns[-1].plan].letter
 
     def history(self, name: str) -> SourceHistory:
-        """What is known so far."""
+        """The history so far."""
         plans = tuple(self._uses.values())
         return SourceHistory(name, plans, tuple(self._reigns), tuple(self._switches), self._switched)
 
     def _next_letter(self) -> str:
-        """The letter of a plan that has not ruled yet; plans that no switch tells of any more are forgotten where these are."""
+        """The letter of a new plan; also drops plans that no kept switch mentions, if there are too many."""
         if self._newest is not None and len(self._uses) > 2 * self._newest:
-            told = {plan for switch in self._switches for plan in (switch.before, switch.after)}
-            self._uses = {plan: use for plan, use in self._uses.items() if plan in told}
-        self._ruled += 1
-        return _letter(self._ruled - 1)
+            parts = {plan for switch in self._switches for plan in (switch.before, switch.after)}
+            self._uses = {plan: use for plan, use in self._uses.items() if plan in parts}
+        self._numbered += 1
+        return _letter(self._numbered - 1)
 
 
 class _Query:
-    """A query while its history is being read."""
+    """Builds the history of a query."""
 
     def __init__(self, query: str, newest: int | None) -> None:
         self._query, self._newest = query, newest
@@ -255,7 +256,7 @@ class _Query:
         self._lag: dict[str, _Lag] = {"time": _Lag(), "waiting": _Lag()}
 
     def add(self, record: TraceRecord) -> None:
-        """Takes the query's next record."""
+        """Adds the query's next record."""
         index = self._batches
         self._batches += 1
         self._instances = record.instances
@@ -294,11 +295,11 @@ class _Query:
                     self._q_errors.setdefault(operator.relation, deque(maxlen=self._newest)).append(q)
 
     def letters(self) -> dict[str, str]:
-        """The letter of the plan that rules now, by delta source."""
+        """The letters of the current plans, by delta source."""
         return {name: source.letter for name, source in self._sources.items()}
 
     def history(self) -> QueryHistory:
-        """What is known so far."""
+        """The history so far."""
         sources = tuple(source.history(name) for name, source in self._sources.items())
         return QueryHistory(
             query=self._query,
@@ -325,40 +326,40 @@ class _Query:
         )
 
     def _lag_line(self) -> str:
-        """A line on how far the run was behind its input: at the end and at most; empty where nothing is known."""
-        told = []
+        """One line about how far the run was behind its input: at the end and at most; empty if unknown."""
+        parts = []
         if (time := self._lag["time"]).most is not None:
             most, batch = time.most
-            told.append(f"{duration(time.last)} of stream time behind at the end, at most {duration(most)} (batch {batch})")
+            parts.append(f"{duration(time.last)} of stream time behind at the end, at most {duration(most)} (batch {batch})")
         if (waiting := self._lag["waiting"]).most is not None:
             most, batch = waiting.most
-            told.append(f"{waiting.last:,} waiting at the end, at most {most:,} (batch {batch})")
-        return "; ".join(told)
+            parts.append(f"{waiting.last:,} waiting at the end, at most {most:,} (batch {batch})")
+        return "; ".join(parts)
 
 
 @dataclass(slots=True)
 class _Lag:
-    """The last value of a lag that was known, and the greatest, with the batch in which it last was that."""
+    """The last known value of a lag, and the maximum with the last batch that had it."""
 
     last: int = 0
     most: tuple[int, int] | None = None
 
     def add(self, value: int | None, batch: int) -> None:
-        """Takes the value after a batch."""
+        """Adds the value after a batch."""
         if value is not None:
             self.last = value
             self.most = (value, batch) if self.most is None else max(self.most, (value, batch))
 
 
 def _sub_results(record: TraceRecord, change: SubResults) -> str:
-    """A line on a change of sub-results: what went, what came instead, and at which costs; or what could not be made."""
+    """One line about a change of sub-results: the removed and the added ones with the costs, or why one could not be computed."""
     where = f"batch {record.batch}, {clock(_time(record))}, block {change.block}: "
     if change.failed is not None:
         return f"{where}a sub-result could not be made, {change.failed}"
-    gone, come = (
+    removed, added = (
         [name for name in some if name not in other] for some, other in ((change.was, change.now), (change.now, change.was))
     )
-    return f"{where}{', '.join(gone)} -> {', '.join(come)}, cost {figure(change.cost)} -> {figure(change.price)}"
+    return f"{where}{', '.join(removed)} -> {', '.join(added)}, cost {figure(change.cost)} -> {figure(change.price)}"
 
 
 def _letter(number: int) -> str:
@@ -376,7 +377,7 @@ def _time(record: TraceRecord) -> int | None:
 
 
 def totals(history: QueryHistory) -> str:
-    """One line: batches, elements, late and rejected ones, switches, and the most jobs that a batch took."""
+    """One line: numbers of batches, elements, late and rejected elements, switches, and the maximum of Spark jobs per batch."""
     return (
         f"{plural(history.batches, 'batch')}, {plural(history.elements, 'element')} ({history.late:,} late, "
         f"{history.rejected:,} rejected), {plural(history.switched, 'plan switch')}, "

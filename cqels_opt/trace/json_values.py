@@ -1,4 +1,4 @@
-"""Typed reading of JSON: each function takes a value as :mod:`json` gives it, and raises ValueError where it is of another type."""
+"""Typed reading of JSON: each function takes a value of :mod:`json` and raises ValueError if it has another type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Json = Mapping[str, Any]
 
 
 def get(fields: Json, key: str, read: Callable[[object], T]) -> T:
-    """The value of a key that must be there; what is wrong with it is said with the key's name."""
+    """The value of a required key; errors name the key."""
     if key not in fields:
         raise ValueError(f"the key {key!r} is absent")
     try:
@@ -23,12 +23,12 @@ def get(fields: Json, key: str, read: Callable[[object], T]) -> T:
 
 
 def no_number(text: str) -> object:
-    """For ``parse_constant``: Python would write and read NaN and Infinity, which JSON does not have."""
+    """For ``parse_constant``: rejects NaN and Infinity, which Python would read although JSON does not have them."""
     raise ValueError(f"{text} is no JSON number")
 
 
 def finite(number: float | None) -> float | None:
-    """JSON has neither infinity nor NaN: both are "not known"."""
+    """None for infinity and NaN, which JSON does not have."""
     return number if number is not None and math.isfinite(number) else None
 
 
@@ -54,14 +54,14 @@ def flag(value: object) -> bool:
 
 
 def whole(value: object) -> int:
-    """A whole number of at most 64 bits."""
+    """An integer of at most 64 bits."""
     if not isinstance(value, int) or isinstance(value, bool) or not -(1 << 63) <= value < 1 << 63:
         raise ValueError(f"a whole number is expected, not {json.dumps(value)[:40]}")
     return value
 
 
 def number(value: object) -> float:
-    """A number that a float can hold: ``1e999`` is none."""
+    """A number in the range of a float; rejects ``1e999``."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= sys.float_info.max:
         raise ValueError(f"a number is expected, not {json.dumps(value)[:40]}")
     return float(value)
@@ -75,18 +75,18 @@ def time_range(value: object) -> tuple[int, int]:
 
 
 def rows(value: object) -> dict[str, int]:
-    """Names with whole numbers."""
+    """A mapping from names to integers."""
     named = an_object(value)
     return {name: get(named, name, whole) for name in named}
 
 
 def maybe(read: Callable[[object], T]) -> Callable[[object], T | None]:
-    """Null, or what ``read`` reads."""
+    """A reader for null or a value that ``read`` accepts."""
     return lambda value: None if value is None else read(value)
 
 
 def list_of(read: Callable[[object], T]) -> Callable[[object], tuple[T, ...]]:
-    """A list of what ``read`` reads."""
+    """A reader for a list of values that ``read`` accepts."""
 
     def read_all(value: object) -> tuple[T, ...]:
         if not isinstance(value, list):

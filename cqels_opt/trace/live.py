@@ -1,6 +1,6 @@
-"""The trace of a running job, for those who look on: the page, the metrics.
+"""The trace of a running job for its live page and its metrics.
 
-Records come in from the job's own thread, which hands them over and goes on: what is drawn, and for whom, costs the job nothing.
+The job's thread only enqueues records; drawing runs in another thread, so viewers do not slow down the job.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from cqels_opt.trace.picture import VERSION, Picture
 from cqels_opt.trace.records import TraceRecord, read_trace
 
 NEWEST = 2000
-"""Switches of a delta source, and q-errors of a relation, that are kept of a running job."""
-LAST_WORDS = 5.0
+"""The number of switches per delta source, and of q-errors per relation, kept for a running job."""
+DRAW_TIMEOUT = 5.0
 """Seconds for which the end of a job waits until its last batch is drawn."""
 ANSWERS = 8
-"""Kept for those who look at the same query."""
+"""The number of cached answers, for several viewers of the same query."""
 
 
 class _Signal(Enum):
-    """What comes between the records."""
+    """Signals in the queue between records."""
 
-    ANEW = "anew"
+    RESTART = "restart"
     END = "end"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How far the job is: ``version`` counts what has come in, ``batch`` is None before the first one has ended."""
+    """The progress of the job: ``version`` increases with each update; ``batch`` is None until the first batch has ended."""
 
     version: int
     batch: int | None
@@ -44,7 +44,7 @@ class State:
 
 
 class LiveTrace:
-    """What a running job has recorded so far. ``earlier`` is its trace file where it goes on from a checkpoint: read in the background."""
+    """The records of a running job. ``earlier`` is its trace file if it resumes from a checkpoint, read in the background."""
 
     def __init__(self, title: str, earlier: Path | None = None) -> None:
         self.title, self.metrics = title, Metrics()
@@ -58,36 +58,36 @@ class LiveTrace:
         self._thread = threading.Thread(target=self._take, name="cqels-opt trace", daemon=True)
         self._thread.start()
 
-    # -------------------------------------------------------------- the job's side
+    # -------------------------------------------------------------- interface for the job
     def add(self, records: Sequence[TraceRecord]) -> None:
-        """Takes the records of a micro-batch that has ended."""
+        """Adds the records of a finished micro-batch."""
         self.metrics.add(records, time.time())
         self._incoming.put(records)
 
-    def begin_anew(self) -> None:
-        """What has come so far does not count any more."""
-        self._incoming.put(_Signal.ANEW)
+    def restart(self) -> None:
+        """Discards all records so far."""
+        self._incoming.put(_Signal.RESTART)
 
     def end(self) -> None:
-        """The job has ended: waits until its last batch is drawn, and tells those who look on."""
+        """Ends the trace: waits until its last batch is drawn, and notifies viewers."""
         self._incoming.put(_Signal.END)
-        self._thread.join(LAST_WORDS)
+        self._thread.join(DRAW_TIMEOUT)
 
     def _take(self) -> None:
         known: dict[str, int] = {}
-        while (came := self._incoming.get()) is not _Signal.END:
-            if came is _Signal.ANEW:
+        while (received := self._incoming.get()) is not _Signal.END:
+            if received is _Signal.RESTART:
                 with self._changed:
                     self._picture = Picture(NEWEST)
                 continue
-            if self._earlier is not None:  # by now the job has cut the file back to what is committed, and gone on with it
+            if self._earlier is not None:  # by now the job has truncated the file to the committed length and appended to it
                 self._read(self._earlier, known)
                 self._earlier = None
-            self._show([record for record in came if record.batch > known.get(record.query, record.batch - 1)])
+            self._show([record for record in received if record.batch > known.get(record.query, record.batch - 1)])
         self._show((), ended=True)
 
     def _read(self, earlier: Path, known: dict[str, int]) -> None:
-        """The records of a trace file, and the last batch of each query that it knows. That it cannot be read is said in the page."""
+        """Reads a trace file, and the last batch of each query in it. The page reports if it cannot be read."""
         try:
             for record in read_trace(earlier):
                 with self._changed:
@@ -102,15 +102,15 @@ class LiveTrace:
             self._state = State(self._state.version + 1, self._picture.batch, ended)
             self._changed.notify_all()
 
-    # -------------------------------------------------------------- those who look on
+    # -------------------------------------------------------------- interface for viewers
     def after(self, version: int, timeout: float) -> State:
-        """The state after this version: waits for it, at most so many seconds."""
+        """The first state after this version; waits for it at most ``timeout`` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._state.version > version, timeout)
             return self._state
 
     def json(self, query: str | None) -> bytes:
-        """The data of a query; without one, which queries there are. Raises KeyError where there is no such query."""
+        """The data of a query, or the list of queries for None. Raises KeyError for an unknown query."""
         with self._changed:
             version = self._state.version
             if (found := self._answers.get(query)) and found[0] == version:

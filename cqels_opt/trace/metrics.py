@@ -1,6 +1,6 @@
-"""What a running job tells Prometheus: counters, gauges and a histogram out of its trace records.
+"""Prometheus metrics of a running job: counters, gauges and a histogram from its trace records.
 
-Names have the prefix ``cqels_opt_``; times are in seconds. Queries are labels: those that share a plan share one.
+Names have the prefix ``cqels_opt_``; times are in seconds. Queries are labels: queries that share a plan share a label.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BY_SOURCE = ("query", "source")
 
 
 class Metrics:
-    """The metrics of one run, from when this process began it."""
+    """The metrics of one run since the start of this process."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
@@ -54,7 +54,7 @@ class Metrics:
         self._q_error = gauge("plan_q_error", "Greatest q-error of the operators of the plan that ran last", _BY_SOURCE)
 
     def add(self, records: Iterable[TraceRecord], ended: float) -> None:
-        """Takes the records of a micro-batch that ended at this time (Unix seconds)."""
+        """Adds the records of a micro-batch that ended at this time (Unix seconds)."""
         for record in records:
             self._add(record)
             self._ended.labels(record.query).set(ended)
@@ -84,5 +84,5 @@ class Metrics:
                 self._q_error.labels(query, delta.source).set(max(q_errors))
 
     def text(self) -> bytes:
-        """The exposition that Prometheus reads."""
+        """The metrics in Prometheus's text format."""
         return generate_latest(self._registry)

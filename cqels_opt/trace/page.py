@@ -1,7 +1,7 @@
 """The trace as one self-contained HTML page: a JSON block with the data, and the scripts that draw it.
 
-Nothing is loaded from elsewhere, which the page's own content security policy holds, so that it can be mailed or kept beside
-the trace. The scripts are in ``assets/``; charts are drawn by uPlot (MIT licence, ``assets/uplot/``).
+The page loads nothing from elsewhere, enforced by its content security policy, so that it can be mailed or archived with the
+trace. The scripts are in ``assets/``; uPlot draws the charts (MIT licence, ``assets/uplot/``).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _STYLES = ("uplot/uPlot.min.css", "page.css")
 
 
 def trace_page(records: Iterable[TraceRecord], title: str) -> str:
-    """The page's text; ``title`` is usually the trace file's name."""
+    """The HTML text; ``title`` is usually the trace file's name."""
     picture = Picture()
     picture.add(records)
     return _page(picture.to_json(title), title)
 
 
 def live_page(title: str) -> str:
-    """The page of a running job, which fetches its data from where it was served."""
+    """The page of a running job, which fetches its data from its own server."""
     return _page({"version": VERSION, "title": title, "live": True, "queries": []}, title, connect="'self'")
 
 
@@ -44,7 +44,7 @@ def _page(data: Mapping[str, Any], title: str, connect: str = "'none'") -> str:
 
 
 def embedded(data: Mapping[str, Any]) -> str:
-    """JSON that may stand within a script element: no text in it can end the element or begin another."""
+    """JSON that is safe inside a script element: no text in it can end the element or begin another."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

@@ -1,4 +1,4 @@
-"""How far something is, as a bar on standard error, and who is told of the batches."""
+"""Progress bars on standard error, and the observers of finished batches."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rich.text import Text
 from cqels_opt.trace.records import TraceRecord
 
 Watcher: TypeAlias = Callable[[Sequence[TraceRecord]], None]
-"""What is told each batch's records when the batch is done."""
+"""Gets each batch's records when the batch is finished."""
 
 
 @contextmanager
 def batches_progress(batches: int, done: int) -> Iterator[Watcher]:
-    """A bar of batches on standard error, where that is a terminal; it is told each batch's records."""
+    """A bar of batches on standard error, if that is a terminal; call it with each batch's records."""
     console = Console(stderr=True)
     columns = (TextColumn("batches"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
@@ -34,16 +34,16 @@ def batches_progress(batches: int, done: int) -> Iterator[Watcher]:
 
 
 class _Rate(ProgressColumn):
-    """Elements a second since the start."""
+    """Elements per second since the start."""
 
     def render(self, task: Task) -> Text:
-        """What the bar shows."""
+        """The text of the column."""
         return Text(f"{task.fields['elements'] / task.elapsed:,.0f} elements/s" if task.elapsed else "")
 
 
 @contextmanager
 def bytes_progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar of bytes; it is told how many have been read, of how many."""
+    """A bar of bytes; call it with the bytes read and the total."""
     console = Console(stderr=True)
     columns = (TextColumn("bytes"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
@@ -52,7 +52,7 @@ def bytes_progress() -> Iterator[Callable[[int, int], None]]:
 
 
 def watching(*watchers: Watcher | None) -> Watcher:
-    """One watcher that tells all that there are."""
+    """One watcher that calls all given ones."""
 
     def batch(records: Sequence[TraceRecord]) -> None:
         for watch in watchers:

@@ -1,7 +1,7 @@
 """The trace record: what happened in one micro-batch of one query, and why (INTERFACE, "The trace"; DESIGN §10).
 
-A record is one JSON object on one line. Its keys are stable: new ones may come, none goes. Reading is strict about the
-keys that are here, each of its type, and takes no notice of keys that a newer version wrote.
+A record is one JSON object on one line. Its keys are stable: keys may be added but never removed. Reading checks the type of each
+known key and ignores keys of newer versions.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class RunnerUp:
 
     @classmethod
     def from_json(cls, value: object) -> RunnerUp:
-        """The reverse of :meth:`to_json`; raises ValueError naming the key that is absent or of another type."""
+        """The inverse of :meth:`to_json`; raises ValueError with the name of a key that is absent or of another type."""
         fields = an_object(value)
         return cls(get(fields, "plan", text), get(fields, "cost", maybe(number)))
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A statistic that moved and so changed the order of plans; None is "not observed"."""
+    """A statistic whose change altered the order of plans; None means not observed."""
 
     statistic: str
     was: float | None
@@ -61,16 +61,16 @@ class Moved:
 
     @classmethod
     def from_json(cls, value: object) -> Moved:
-        """The reverse of :meth:`to_json`."""
+        """The inverse of :meth:`to_json`."""
         fields = an_object(value)
         return cls(get(fields, "statistic", text), get(fields, "was", maybe(number)), get(fields, "is", maybe(number)))
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorRecord:
-    """A physical operator that ran: the relation it probed, on which variables, and the rows it gave (None: not known).
+    """A physical operator that ran: the relation that it probed, its variables, and its output rows (None: unknown).
 
-    ``by`` says what did it where not all joins of the plan were replicated probes.
+    ``by`` names the join method, if not all joins of the plan were replicated probes.
     """
 
     op: str
@@ -93,7 +93,7 @@ class OperatorRecord:
 
     @classmethod
     def from_json(cls, value: object) -> OperatorRecord:
-        """The reverse of :meth:`to_json`."""
+        """The inverse of :meth:`to_json`."""
         fields = an_object(value)
         return cls(
             get(fields, "op", text),
@@ -106,7 +106,7 @@ class OperatorRecord:
 
     @property
     def q_error(self) -> float | None:
-        """max(e, o) / min(e, o), both at least 1; None where one of them is not known."""
+        """max(e, o) / min(e, o), both at least 1; None if either is unknown."""
         if self.estimated is None or self.observed is None:
             return None
         estimated, observed = max(self.estimated, 1.0), max(float(self.observed), 1.0)
@@ -115,9 +115,9 @@ class OperatorRecord:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A delta source's plan in one batch: what was chosen at which cost, over which runner-up, and what ran.
+    """A delta source's plan in one batch: the chosen plan and its cost, the runner-up, and the operators that ran.
 
-    ``former`` are plans that ruled before, with what they would have cost in this batch.
+    ``former`` are earlier plans with their costs in this batch.
     """
 
     source: str
@@ -144,7 +144,7 @@ class Delta:
 
     @classmethod
     def from_json(cls, value: object) -> Delta:
-        """The reverse of :meth:`to_json`."""
+        """The inverse of :meth:`to_json`."""
         fields = an_object(value)
         return cls(
             get(fields, "source", text),
@@ -159,16 +159,16 @@ class Delta:
 
     @property
     def others(self) -> dict[str, float | None]:
-        """The costs of the plans that were not taken, as far as they are known."""
+        """The known costs of the plans that were not chosen."""
         return {other.plan: other.cost for other in (*self.former, *((self.runner_up,) if self.runner_up else ()))}
 
 
 @dataclass(frozen=True, slots=True)
 class SubResults:
-    """A block joins other static patterns beforehand from this batch on; or a sub-result could not be made, and why.
+    """A block starts to use other materialized static sub-patterns with this batch, or a sub-result could not be computed.
 
-    ``was`` and ``now`` name its static relations. ``cost`` is that of a batch under the design that is left, ``price`` what it would
-    have been under the new one, ``saved`` what the new one would have saved since the other was taken; all in the cost model's unit.
+    ``was`` and ``now`` name its static relations. ``cost`` is that of a batch under the old design, ``price`` that under the new
+    one, ``saved`` the savings the new one would have had since the old one was chosen; all in the cost model's unit.
     """
 
     block: str
@@ -193,7 +193,7 @@ class SubResults:
 
     @classmethod
     def from_json(cls, value: object) -> SubResults:
-        """The reverse of :meth:`to_json`."""
+        """The inverse of :meth:`to_json`."""
         fields = an_object(value)
         return cls(
             get(fields, "block", text),
@@ -208,7 +208,7 @@ class SubResults:
 
 @dataclass(frozen=True, slots=True)
 class Milliseconds:
-    """Where a batch's time went."""
+    """The milliseconds of each phase of a batch."""
 
     ingest: float = 0.0
     statistics: float = 0.0
@@ -224,22 +224,22 @@ class Milliseconds:
 
     @classmethod
     def from_json(cls, value: object) -> Milliseconds:
-        """The reverse of :meth:`to_json`."""
+        """The inverse of :meth:`to_json`."""
         fields = an_object(value)
         return cls(*(get(fields, phase, number) for phase in cls.PHASES))
 
     @property
     def total(self) -> float:
-        """All phases together."""
+        """The sum of all phases."""
         return self.ingest + self.statistics + self.optimize + self.execute + self.commit
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a run is behind its input (None: not known).
+    """How far a run is behind its input (None: unknown).
 
-    ``time`` is the newest time of the input, as far as it has been looked at, minus the frontier, in milliseconds. ``waiting`` are the
-    micro-batches of a replay, or the files of live folders, that have not been begun.
+    ``time`` is the newest time of the input that has been read, minus the frontier, in milliseconds. ``waiting`` is the number of
+    micro-batches of a replay, or of files in live folders, that have not been started.
     """
 
     time: int | None = None
@@ -251,15 +251,18 @@ class Lag:
 
     @classmethod
     def from_json(cls, value: object) -> Lag:
-        """The reverse of :meth:`to_json`."""
+        """The inverse of :meth:`to_json`."""
         fields = an_object(value)
         return cls(get(fields, "time", maybe(whole)), get(fields, "waiting", maybe(whole)))
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What became of a call of an extension function: the rows it was for, their distinct arguments, how many of these were looked up
-    among results that are kept, how many were there, and the milliseconds that the others took."""
+    """The calls of an extension function in a batch.
+
+    ``rows`` for which it was called, their ``distinct`` arguments, how many of these were looked up in the cache, the ``hits``,
+    and the milliseconds of the remaining calls.
+    """
 
     call: str
     rows: int
@@ -269,7 +272,7 @@ class Called:
     ms: float
 
     def __add__(self, other: Called) -> Called:
-        """Both batches together; what is distinct is so within a batch."""
+        """The sum of two batches; ``distinct`` counts per batch."""
         return Called(
             self.call,
             self.rows + other.rows,
@@ -285,7 +288,7 @@ class Called:
 
     @classmethod
     def from_json(cls, value: object) -> Called:
-        """The reverse of :meth:`to_json`."""
+        """The inverse of :meth:`to_json`."""
         fields = an_object(value)
         counted, distinct, looked_up, hits = (get(fields, name, whole) for name in ("rows", "distinct", "looked_up", "hits"))
         return cls(get(fields, "call", text), counted, distinct, looked_up, hits, get(fields, "ms", number))
@@ -295,16 +298,14 @@ class Called:
 class TraceRecord:
     """One micro-batch of one query.
 
-    ``time_range`` is the least and greatest time of its elements (None: no elements), ``frontier`` the time up to which
-    answers are final (None: not yet any), both in milliseconds; ``windows`` the rows of each window after the batch;
-    ``epoch`` the epoch of the statistics; ``jobs`` the Spark jobs; ``fallback`` why the optimizer fell back to a greedy
-    order (None: it did not); ``instances`` how many queries share this plan; ``sub_results`` what changed about these;
-    ``lag`` how far the run is behind its input;
-    ``recomputed`` the rows that operators above the joins were given (None: all of these work row by row);
-    ``calls`` what became of calls of extension functions; ``static`` the version of the static store that the batch is the first with,
-    and the one before (None: the same as in the batch before);
-    ``notices`` sentences about the input: files that have changed since they were read, and the first few
-    elements that were rejected; and about what went wrong without harm to the answers.
+    ``time_range`` is the least and greatest time of its elements (None: no elements), ``frontier`` the time up to which answers
+    are final (None: none yet), both in milliseconds; ``windows`` the rows of each window after the batch; ``epoch`` the epoch of
+    the statistics; ``jobs`` the number of Spark jobs; ``fallback`` why the optimizer used a greedy order (None: it did not);
+    ``instances`` how many queries share this plan; ``sub_results`` their changes; ``lag`` how far the run is behind its input;
+    ``recomputed`` the input rows of operators above the joins (None: all of these are row-wise); ``calls`` the calls of extension
+    functions; ``static`` the version of the static store that this batch is the first to use, and the previous one (None:
+    unchanged); ``notices`` sentences about the input (files that changed after they were read, the first rejected elements) and
+    about errors that do not affect answers.
     """
 
     batch: int
@@ -329,7 +330,7 @@ class TraceRecord:
     notices: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of INTERFACE; some keys are there only where there is something to say."""
+        """The JSON object of INTERFACE; optional keys are omitted if they have no value."""
         record = {
             "batch": self.batch,
             "query": self.query,
@@ -361,12 +362,12 @@ class TraceRecord:
         return record
 
     def line(self) -> str:
-        """The record as one line, newline included."""
+        """The record as one line, with its newline."""
         return json.dumps(self.to_json(), ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, value: object) -> TraceRecord:
-        """The reverse of :meth:`to_json`; raises ValueError naming the key that is absent or of another type."""
+        """The inverse of :meth:`to_json`; raises ValueError with the name of a key that is absent or of another type."""
         fields = an_object(value)
         return cls(
             batch=get(fields, "batch", whole),
@@ -393,7 +394,7 @@ class TraceRecord:
 
     @property
     def switches(self) -> tuple[Delta, ...]:
-        """The delta sources that took another plan in this batch."""
+        """The delta sources whose plan changed in this batch."""
         return tuple(delta for delta in self.deltas if delta.switched)
 
 
@@ -403,7 +404,7 @@ def _versions(value: object) -> tuple[int, int]:
 
 
 def read_trace(path: Path) -> Iterator[TraceRecord]:
-    """The records of a trace file in their order, one at a time. A last line that is being written is not one yet.
+    """The records of a trace file in order, read lazily. An incomplete last line is ignored.
 
     Raises:
         InputError: the file cannot be read.
@@ -419,9 +420,9 @@ def read_trace(path: Path) -> Iterator[TraceRecord]:
 
 
 def parse_line(line: bytes, place: str) -> TraceRecord | None:
-    """The record of a line, newline included; None where the line is empty, or without its end.
+    """The record of a line, including its newline; None if the line is empty or incomplete.
 
-    Raises :class:`DataError`, which begins with ``place``, where it is neither.
+    Raises :class:`DataError`, which begins with ``place``, if it is damaged or not a record.
     """
     if not line.strip():
         return None

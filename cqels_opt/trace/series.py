@@ -1,8 +1,8 @@
-"""Series for charts that stay small however many batches a trace has.
+"""Series for charts with bounded size, however many batches a trace has.
 
-Records share a *point* once there are too many of them: when the points are used up, neighbours are merged and each takes
-twice as many records from then on. A point keeps the least and the greatest value and the mean, so no peak is lost. One
-pass, bounded memory: a running job is charted as a file is.
+Above a number of records, several share a *point*: when all points are used, neighbours are merged, and each point takes twice as
+many records from then on. A point keeps the minimum, the maximum and the mean, so no peak is lost. One pass with bounded memory:
+running jobs and files are charted in the same way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Numbers: TypeAlias = list[float | None]
 
 
 class Series:
-    """The values of one thing, by point; a point without a value is a gap."""
+    """The values of one quantity, by point; a point without a value is a gap."""
 
     __slots__ = ("_counts", "_greatest", "_least", "_sums")
 
@@ -26,7 +26,7 @@ class Series:
         self._counts: list[int] = []
 
     def put(self, point: int, value: float | None) -> None:
-        """Takes a value; None is not known."""
+        """Adds a value; None (unknown) is ignored."""
         if value is None:
             return
         counts = self._counts
@@ -43,7 +43,7 @@ class Series:
         counts[point] += 1
 
     def merged(self, points: int) -> Series:
-        """The series with so many neighbouring points as one."""
+        """The series with ``points`` neighbouring points merged into one."""
         other = Series()
         for start in range(0, len(self._counts), points):
             span = [point for point in range(start, min(start + points, len(self._counts))) if self._counts[point]]
@@ -54,7 +54,7 @@ class Series:
         return other
 
     def to_json(self, length: int) -> dict[str, Numbers]:
-        """``mean`` of each point, null where it has no value; ``least`` and ``greatest`` too where values share points."""
+        """The ``mean`` of each point, null without values; ``least`` and ``greatest`` too if values share points."""
         known = [*self._counts, *[0] * (length - len(self._counts))]
         found = {"mean": [_short(s / n) if n else None for s, n in zip([*self._sums, *[0.0] * length], known)]}
         if any(count > 1 for count in known):
@@ -64,7 +64,7 @@ class Series:
 
 
 class Points:
-    """What the series of a query have in common: which records each point takes. ``width`` is the number of records a point."""
+    """The mapping from records to points, common to the series of a query; ``width`` is the number of records per point."""
 
     __slots__ = ("_batches", "_records", "_times", "width")
 
@@ -75,7 +75,7 @@ class Points:
         self._times: Numbers = []
 
     def next(self, batch: int, time: int | None, series: Iterable[dict[str, Series]]) -> int:
-        """The point of the next record, after merging the points of these series where they are used up."""
+        """The point of the next record; merges the points of these series when all are used."""
         if self._records == self.width * MOST_POINTS:
             self.width *= 2
             self._batches, self._times = self._batches[::2], self._times[::2]
@@ -93,11 +93,11 @@ class Points:
         return len(self._batches)
 
     def to_json(self, merged: int = 1) -> dict[str, object]:
-        """The number of records a point, and the batch and the stream time of the first record of each."""
+        """The number of records per point, and the batch and stream time of the first record of each point."""
         return {"width": self.width * merged, "batches": self._batches[::merged], "times": self._times[::merged]}
 
 
 def _short(number: float) -> float:
-    """Six digits are enough for a chart; whole numbers as such."""
+    """A number rounded to six digits, which suffice for a chart; whole numbers as integers."""
     short = float(f"{number:.6g}")
     return int(short) if short == int(short) and abs(short) < 1e15 else short

@@ -1,8 +1,8 @@
 """The page of a running job over HTTP, updated as micro-batches end, and its metrics for Prometheus.
 
-``/`` is the page, ``/trace.json`` its queries, ``/trace.json?query=NAME`` the data of one, ``/events`` says when a batch has ended
-(server-sent events), ``/metrics`` is for Prometheus. Nothing can be changed from there. On a loopback address only requests that name
-one are answered, so that a page from elsewhere that points its name here cannot read the trace (DNS rebinding).
+``/`` is the page, ``/trace.json`` lists its queries, ``/trace.json?query=NAME`` is the data of one, ``/events`` sends an event
+per finished batch (server-sent events), ``/metrics`` is for Prometheus. All access is read-only. On a loopback address the server
+answers only requests whose Host header is a loopback name, so that a page of another site cannot read the trace (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from cqels_opt.trace.live import LiveTrace
 from cqels_opt.trace.metrics import CONTENT_TYPE
 from cqels_opt.trace.page import live_page
 
-ALIVE = 15.0
-"""Seconds after which a connection without news is told that it is still one."""
-LINGERS = 1.5
-"""Seconds for which the server outlives the job where somebody looks on."""
+KEEP_ALIVE = 15.0
+"""Seconds between keep-alive comments on an event stream without events."""
+LINGER = 1.5
+"""Seconds for which the server outlives the job if viewers are connected."""
 MOST_CONNECTIONS = 64
-"""Open at a time. Each has a thread and a file descriptor, which the job needs as well."""
-PATIENCE = 10.0
+"""Maximum open connections. Each takes a thread and a file descriptor, which the job needs too."""
+REQUEST_TIMEOUT = 10.0
 """Seconds that the server waits for a client to send its request, or to read its answer."""
 PAUSE = 1.0
-"""Seconds between attempts to accept a connection while the process has no file descriptor left."""
+"""Seconds between attempts to accept a connection while the process has no free file descriptor."""
 
 
 @contextmanager
 def shown(title: str, address: tuple[str, int] | None, earlier: Path | None = None) -> Iterator[LiveTrace | None]:
-    """A trace that is served while the block runs, where an address is given; says on standard error where."""
+    """Serves a trace while the block runs, if an address is given; prints the page's URL on standard error."""
     if address is None:
         yield None
         return
@@ -51,10 +51,10 @@ def shown(title: str, address: tuple[str, int] | None, earlier: Path | None = No
 
 @contextmanager
 def served(trace: LiveTrace, host: str, port: int) -> Iterator[str]:
-    """Serves a trace while the block runs; gives the page's address. Port 0 is any that is free.
+    """Serves a trace while the block runs; yields the page's URL. Port 0 selects any free port.
 
     Raises:
-        InputError: the address cannot be had.
+        InputError: the address is not available.
     """
     try:
         server = _Server(trace, host, port)
@@ -67,16 +67,16 @@ def served(trace: LiveTrace, host: str, port: int) -> Iterator[str]:
     try:
         yield f"http://{_authority(host, server.server_port)}/"
     finally:
-        looked_at = server.readers > 0
+        viewed = server.readers > 0
         trace.end()
-        if looked_at:  # pages may fetch the last state
-            threading.Event().wait(LINGERS)
+        if viewed:  # pages may fetch the last state
+            threading.Event().wait(LINGER)
         server.shutdown()
         server.server_close()
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Whether an address is reachable only from this machine."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -102,17 +102,17 @@ class _Server(ThreadingHTTPServer):
         super().__init__((host, port), _Handler)
 
     def count(self, more: int) -> None:
-        """So many more wait for events, or fewer."""
+        """Adds to the number of viewers that wait for events."""
         with self._counting:
             self.readers += more
 
-    def asked(self, request: socket.socket) -> None:
-        """A connection has sent its request: it is not closed to make room."""
+    def request_received(self, request: socket.socket) -> None:
+        """Marks a connection that has sent its request, so that it is not closed to make room."""
         with self._counting:
             self._open[request] = True
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Accepts a connection. Where that fails, the connection stays in the queue, so that trying at once would be a busy loop."""
+        """Accepts a connection. If that fails it stays in the queue, so an immediate retry would be a busy loop."""
         try:
             return super().get_request()
         except OSError:
@@ -120,31 +120,31 @@ class _Server(ThreadingHTTPServer):
             raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Whether there is room for a connection; the oldest one that has sent no request makes it."""
+        """Whether a connection is accepted; if necessary, closes the oldest one that has sent no request."""
         with self._counting:
             if len(self._open) >= MOST_CONNECTIONS:
-                idle = next((found for found, asked in self._open.items() if not asked), None)
+                idle = next((found for found, sent in self._open.items() if not sent), None)
                 if idle is None:
                     return False
                 del self._open[idle]
-                with suppress(OSError):  # the client has left by itself
-                    idle.shutdown(socket.SHUT_RDWR)  # its thread then reads the end, and closes it
+                with suppress(OSError):  # the client has already disconnected
+                    idle.shutdown(socket.SHUT_RDWR)  # its thread then reads the end and closes it
             self._open[request] = False
             return True
 
     def close_request(self, request: Any) -> None:
         """Closes a connection."""
-        with self._counting:  # so that no closed socket is shut down to make room
+        with self._counting:  # no closed socket may be shut down to make room
             self._open.pop(request, None)
             super().close_request(request)
 
     def shutdown(self) -> None:
-        """Stops to accept connections."""
+        """Stops accepting connections."""
         self._stopping.set()
         super().shutdown()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that leaves is no error; anything else is a defect, and its traceback is shown."""
+        """Ignores clients that disconnect; prints the traceback of any other error, which is a defect."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -152,31 +152,31 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     server_version, sys_version = "cqels-opt", ""
-    timeout = PATIENCE
+    timeout = REQUEST_TIMEOUT
 
     def do_GET(self) -> None:
         """Answers a request."""
-        self.server.asked(self.connection)
+        self.server.request_received(self.connection)
         try:
-            asked, host = urlsplit(self.path), _host(self.headers.get("Host", ""))
+            target, host = urlsplit(self.path), _host(self.headers.get("Host", ""))
         except ValueError:
             self.send_error(HTTPStatus.BAD_REQUEST, "The request's address or its Host header is malformed")
             return
         if self.server.private and not is_loopback(host):
             self.send_error(HTTPStatus.FORBIDDEN, "This address is for this machine alone")
-        elif asked.path == "/":
+        elif target.path == "/":
             self._send("text/html; charset=utf-8", self.server.page)
-        elif asked.path == "/trace.json":
-            self._send_json(parse_qs(asked.query, keep_blank_values=True).get("query", [None])[0])
-        elif asked.path == "/metrics":
+        elif target.path == "/trace.json":
+            self._send_json(parse_qs(target.query, keep_blank_values=True).get("query", [None])[0])
+        elif target.path == "/metrics":
             self._send(CONTENT_TYPE, self.server.trace.metrics.text())
-        elif asked.path == "/events":
-            self._tell()
+        elif target.path == "/events":
+            self._send_events()
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: standard error is the job's."""
+        """Logs nothing: standard error belongs to the job."""
 
     def _send_json(self, query: str | None) -> None:
         try:
@@ -197,33 +197,33 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(length))
         self.end_headers()
 
-    def _tell(self) -> None:
-        """An event at once and with every batch, until the job ends or the reader leaves."""
+    def _send_events(self) -> None:
+        """Sends an event at once and after each batch, until the job ends or the client disconnects."""
         self._head("text/event-stream")
         self.server.count(1)
         try:
-            self._tell_all()
+            self._send_all_events()
         finally:
             self.server.count(-1)
 
-    def _tell_all(self) -> None:
+    def _send_all_events(self) -> None:
         version = -1
         while True:
-            state = self.server.trace.after(version, ALIVE)
+            state = self.server.trace.after(version, KEEP_ALIVE)
             if state.version > version:
-                self._say("batch", {"batch": state.batch})
+                self._send_event("batch", {"batch": state.batch})
                 version = state.version
             else:
                 self.wfile.write(b": still here\n\n")
             if state.ended:
-                self._say("end", {})
+                self._send_event("end", {})
                 return
 
-    def _say(self, event: str, data: dict[str, int | None]) -> None:
+    def _send_event(self, event: str, data: dict[str, int | None]) -> None:
         self.wfile.write(f"event: {event}\ndata: {json.dumps(data)}\n\n".encode())
         self.wfile.flush()
 
 
 def _host(header: str) -> str:
-    """The name in a Host header, without port and brackets. ValueError where a bracket is not closed."""
+    """The host name in a Host header, without port and brackets. ValueError for an unclosed bracket."""
     return urlsplit(f"//{header}").hostname or ""

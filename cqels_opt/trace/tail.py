@@ -1,4 +1,4 @@
-"""The records of a trace file that grows, as they come; also of a job that is killed and begun again over the same file."""
+"""Reads the records of a growing trace file, including that of a job that is killed and restarted on the same file."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from cqels_opt.errors import InputError
 from cqels_opt.trace.records import TraceRecord, parse_line
 
 MOST_BYTES = 8 << 20
-"""Read at a time."""
+"""Maximum bytes per read."""
 
 
 class News(NamedTuple):
-    """What has come; ``anew``: what came before does not count any more, the file has been cut back or replaced. ``more`` is waiting."""
+    """New records. ``restarted``: discard earlier ones, because the file was truncated or replaced; ``more``: unread lines remain."""
 
     records: list[TraceRecord]
-    anew: bool
+    restarted: bool
     more: bool
 
 
 class Tail:
-    """Where a reader of a growing trace is.
+    """The position of a reader in a growing trace.
 
-    A job that goes on from its checkpoint cuts the file back to what was committed, and may have written on by the time one looks again.
-    So the last line that was read is compared with what now stands in its place.
+    A job that resumes from its checkpoint truncates the file to the committed length, and may have appended to it before the next
+    read. So the last line read is compared with the current content at its position.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._begin_anew()
+        self._reset()
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._offset, self._lines, self._last, self._inode = 0, 0, b"", -1
 
     def news(self) -> News:
-        """The whole lines that are new; none while the file is not there.
+        """The new complete lines; none while the file does not exist.
 
         Raises:
             InputError: the file cannot be read.
@@ -44,20 +44,20 @@ class Tail:
         """
         try:
             with self.path.open("rb") as file:
-                inode, anew = os.fstat(file.fileno()).st_ino, False
+                inode, restarted = os.fstat(file.fileno()).st_ino, False
                 if self._offset:
                     file.seek(max(0, self._offset - len(self._last)))
                     if inode != self._inode or file.read(len(self._last)) != self._last:
-                        self._begin_anew()
-                        anew = True
+                        self._reset()
+                        restarted = True
                 self._inode = inode
                 file.seek(self._offset)
                 lines = file.readlines(MOST_BYTES)
                 more = file.tell() < os.fstat(file.fileno()).st_size
         except FileNotFoundError:
-            anew = self._offset > 0
-            self._begin_anew()
-            return News([], anew, False)
+            restarted = self._offset > 0
+            self._reset()
+            return News([], restarted, False)
         except OSError as error:
             raise InputError(f"{self.path}: cannot read the trace: {error.strerror}") from error
         if lines and not lines[-1].endswith(b"\n"):
@@ -69,4 +69,4 @@ class Tail:
                 records.append(record)
             self._offset += len(line)
             self._last = line
-        return News(records, anew, more)
+        return News(records, restarted, more)

@@ -1,7 +1,7 @@
-"""The trace in a terminal: which plan ruled when, where and why it changed, how good the estimates were, what was slow.
+"""The trace in a terminal: plans and their batches, switches and their reasons, the quality of estimates, slow batches.
 
-Everything fits the console's width, so that it reads as well in a pipe as on 80 columns. Plans have square brackets,
-which rich would take for markup: all text goes through :class:`rich.text.Text`.
+All lines fit the console's width, in a pipe as on 80 columns. Plans contain square brackets, which rich would interpret as
+markup: all text goes through :class:`rich.text.Text`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def show_trace(records: Iterable[TraceRecord], console: Console) -> None:
 
 
 def show_plans(history: QueryHistory, console: Console) -> None:
-    """Prints each delta source's plans and how long they ruled, and the switches with the statistics that moved."""
+    """Prints each delta source's plans with their numbers of batches, and the switches with the statistics that changed."""
     for source in history.sources:
         _show_source(source, console)
     _show_switches(history, console)
@@ -125,7 +125,7 @@ def _most_of_it(ms: Milliseconds) -> str:
 
 
 def _table(console: Console, head: str, columns: Sequence[str], rows: Iterable[Sequence[str]], wide: int) -> None:
-    """A table without lines; the column ``wide`` takes text and wraps, all others are figures and never do."""
+    """A table without borders; the column ``wide`` is text and wraps, all others are numbers and do not."""
     console.print()
     _line(console, head, style="bold")
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
@@ -144,7 +144,7 @@ def _table(console: Console, head: str, columns: Sequence[str], rows: Iterable[S
 
 
 def _line(console: Console, text: str, indent: int = 0, style: str = "") -> None:
-    """One paragraph, wrapped within the indentation, without trailing blanks."""
+    """One paragraph, wrapped within the indentation, without trailing spaces."""
     margin = " " * indent
     lines = wrap(text, console.width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False)
     console.print(Text("\n".join(lines), style=style))

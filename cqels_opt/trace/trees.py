@@ -1,4 +1,4 @@
-"""The tree of a plan as data, from its text, for drawing."""
+"""The tree of a plan as data for drawing, parsed from its text."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Tree = dict[str, Any]
 
 
 def plan_trees(text: str) -> list[Tree] | None:
-    """The tree of a plan; two of a delta that is split; None where the text is no plan of ours (``--plan spark``).
+    """The tree of a plan, two for a split delta; None if the text is not one of our plans (``--plan spark``).
 
-    A leaf is ``{relation, operator}``, a join ``{on, operator, sides}`` with the rows on its left first. ``operator`` is the place
-    in the trace's ``operators`` of what gave the rows; None where nothing of its own did (a relation that is probed).
+    A leaf is ``{relation, operator}``, a join ``{on, operator, sides}`` with its left side first. ``operator`` is the index, in
+    the trace's ``operators``, of the operator that produced the rows; None if it has no operator of its own (a probed relation).
     """
     try:
         plan = parse_planned(text)
@@ -27,7 +27,7 @@ def plan_trees(text: str) -> list[Tree] | None:
 
 
 def _tree(plan: Plan, used: int) -> tuple[Tree, int]:
-    """A part's tree, and the number of operators so far, which run in the order of :func:`cqels_opt.plans.operators`."""
+    """The tree of a part, and the number of operators so far, which run in the order of :func:`cqels_opt.plans.operators`."""
     match plan:
         case Scan(relation):
             return {"relation": relation, "operator": used}, used + 1

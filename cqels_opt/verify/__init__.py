@@ -1,4 +1,4 @@
-"""The independent evaluation behind ``cqels-opt verify``: :func:`judge` over :func:`read_inputs`, and its parts."""
+"""The independent evaluation of ``cqels-opt verify``: :func:`judge` over :func:`read_inputs`, and its parts."""
 
 from cqels_opt.verify.compare import Difference, compare, read_answers, report
 from cqels_opt.verify.evaluate import evaluate, stepwise

@@ -1,15 +1,16 @@
-"""Windows are bags, where a triple may arrive twice; RDF graphs are sets: how an engine of sets matches a bag.
+"""Bag semantics on a set-based SPARQL engine: windows are bags in which a triple may occur twice, but RDF graphs are sets.
 
-The content of window w is put into several graphs: copy i holds the triples that the window holds i times or more. A triple
-pattern matched over a bag is then, by the definition of UNION, the pattern over copy 1 UNION the pattern over copy 2 … So where a
+The content of window w is stored as several graphs: copy i holds the triples that the window holds at least i times. By the
+definition of UNION, a triple pattern matched over the bag is the pattern over copy 1 UNION the pattern over copy 2 … So if a
 window holds some triple k times, each *triple pattern* t inside ``GRAPH <w> { … }`` becomes
 
     { { GRAPH <w> { t } } UNION { GRAPH <w#2> { t } } UNION … UNION { GRAPH <w#k> { t } } }
 
-pattern by pattern, because a basic graph pattern over a bag is the join of its triple patterns over the bag. No variable is
-added, so nothing else in the query (DISTINCT, MINUS, ``*``, groups) can notice. Where the graphs of a window's elements have copies,
-GRAPH over all of them becomes a UNION over those that are there. ``;`` ``,`` ``[ ]`` and lists are written out first; a blank node becomes
-a variable ``?_bag_…``, since patterns may share it, which :func:`~cqels_opt.verify.heads.hidden` knows.
+separately per pattern, because a basic graph pattern over a bag is the join of its triple patterns over the bag. The rewriting
+adds no variable, so the rest of the query (DISTINCT, MINUS, ``*``, groups) is not affected. Where the graphs of a window's
+elements have copies, GRAPH over all of them becomes a UNION over the existing ones. ``;`` ``,`` ``[ ]`` and lists are expanded
+first; a blank node becomes a variable ``?_bag_…``, because patterns may share it; :func:`~cqels_opt.verify.heads.hidden`
+recognizes such variables.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from cqels_opt.verify.walker import Walker, as_written
 def over_copies(
     plain: str, copies: Mapping[str, int], merged: Mapping[str, int] | None = None, elements: Mapping[str, int] | None = None
 ) -> str:
-    """The plain text, its triple patterns in windows spread over copies.
+    """The plain text with its triple patterns in windows expanded over copies.
 
-    ``copies`` says how many each window has, ``merged`` how many each graph in which windows are merged with static data, and
-    ``elements`` how many each graph of elements that is there.
+    ``copies`` is the number of copies per window, ``merged`` per graph that merges windows with static data, and ``elements`` per
+    existing graph of elements.
     """
     graphs = {window_graph(name): k for name, k in copies.items()} | dict(merged or {}) | dict(elements or {})
     many = {f"<{graph}>": (graph, k) for graph, k in graphs.items() if k > 1}
@@ -39,12 +40,12 @@ def over_copies(
 
 
 def written_out(triples: str) -> list[tuple[str, str, str]]:
-    """The triples of a block of them, ``;`` ``,`` ``[ ]`` and lists written out; blank nodes are hidden variables."""
+    """The triples of a block with ``;`` ``,`` ``[ ]`` and lists expanded; blank nodes become hidden variables."""
     return [(subject, verb.written(), item) for subject, verb, item in TripleReader(triples).block()]
 
 
 def parts_of(term: str) -> tuple[str, str, str]:
-    """Subject, predicate and object of ``<<( s p o )>>`` as they are written."""
+    """Subject, predicate and object of ``<<( s p o )>>`` as written."""
     reader = TripleReader(term)
     part = reader.tokens
     subject, place = reader.node(part, 2, [])
@@ -66,7 +67,7 @@ class _Spreader(Walker):
         return place + 8, window
 
     def _graph(self, place: int, window: str | None) -> int:
-        """A window with copies loses its GRAPH, since each of its patterns gets its own."""
+        """A window with copies loses its GRAPH keyword, because each of its patterns gets its own."""
         name = self.tokens[place + 1].text
         if name.startswith(f"?{OF_ELEMENTS}") and self.elements:
             return self._over_elements(place, name)
@@ -76,7 +77,7 @@ class _Spreader(Walker):
         return self._group(place + 2, None)
 
     def _over_elements(self, place: int, variable: str) -> int:
-        """GRAPH over the graphs of elements, of which some have copies: each by its name."""
+        """GRAPH over the graphs of elements, some with copies: one alternative per graph name."""
         end = place
         for number, graph in enumerate(self.elements):
             self.out += ["UNION"] * (number > 0) + [f"{{ VALUES {variable} {{ {graph} }}"]
@@ -95,7 +96,7 @@ class _Spreader(Walker):
 
     def _spread(self, subject: str, verb: Path, item: str, window: str) -> str:
         name, copies = self.many[window]
-        if verb.kind == "repeated":  # a set of pairs: how often a triple is there does not matter
+        if verb.kind == "repeated":  # a path returns a set of pairs: the multiplicity of triples is irrelevant
             copies = 1
         triple = f"{subject} {verb.written()} {item}"
         parts: Iterator[str] = (f"{{ GRAPH <{graph_copy(name, i)}> {{ {triple} }} }}" for i in range(1, copies + 1))

@@ -1,7 +1,8 @@
-"""BNODE() with a memory: which node of an instant is one of the instant before, ISTREAM and DSTREAM have to know.
+"""BNODE() with stable names: ISTREAM and DSTREAM must know which node of an instant is the same in the previous instant.
 
-By our definition (docs/language.md) a node hangs on what the row binds where it is made, whatever the instant, or on the row and the
-label. So the call is given all that a query can name, and the name of the node is made of that. Before and after::
+By our definition (docs/language.md) a node depends on the bindings of the row where it is created, independent of the instant, or
+on the row and the label. So the call gets all variables of the query as arguments, and the name of the node is derived from them.
+Before and after::
 
     BIND (BNODE() AS ?k)
     BIND (<urn:cqels-opt:blank>("17", COALESCE(?a, <urn:cqels-opt:unbound>), COALESCE(?x, <urn:cqels-opt:unbound>)) AS ?k)
@@ -25,7 +26,7 @@ _GROUPING = frozenset(("GROUP", "COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "
 
 
 def blank_node(site: str, *arguments: str) -> str | None:
-    """The node of a call at a place of the text, or of a label (the first argument). None, an error, for a label that is no string."""
+    """The node of a call at a position of the text, or of a label (first argument); None, an error, if the label is no string."""
     if site == _LABEL and (not arguments[0].startswith('"') or any(literal_parts(arguments[0])[1:])):
         return None
     bound = [term for term in arguments if not term.startswith(_MADE)]
@@ -33,7 +34,7 @@ def blank_node(site: str, *arguments: str) -> str | None:
 
 
 def with_blank_nodes(found: Sequence[Token]) -> list[tuple[int, int, str]]:
-    """The edits that give each BNODE() what its node hangs on; none where rows are groups, which hide what they are made of."""
+    """The edits that pass all variables to each BNODE(); none where rows are groups, which hide the bindings of their members."""
     calls = [place for place, token in enumerate(found) if token.word() == "BNODE" and found[place + 1].text == "("]
     if any(_in_head(found, place) for place in calls) and any(token.word() in _GROUPING for token in found):
         return []
@@ -41,7 +42,7 @@ def with_blank_nodes(found: Sequence[Token]) -> list[tuple[int, int, str]]:
     edits: list[tuple[int, int, str]] = []
     for place in calls:
         end = closing(found, place + 1)
-        made = _made_here(found, end)
+        made = _assigned_variable(found, end)
         bound = ", ".join(f"COALESCE(?{name}, {_UNBOUND})" for name in names if name != made)
         first = f'"{found[place].start}"' if end == place + 2 else _LABEL
         start = f"<{BLANK}>({first}" + (", " if end > place + 2 else "")
@@ -52,8 +53,8 @@ def with_blank_nodes(found: Sequence[Token]) -> list[tuple[int, int, str]]:
     return edits
 
 
-def _made_here(found: Sequence[Token], end: int) -> str:
-    """The variable that the expression around a call is given to, which the row does not bind yet."""
+def _assigned_variable(found: Sequence[Token], end: int) -> str:
+    """The variable that the expression around a call is assigned to, which the row does not bind yet."""
     depth, place = 0, end + 1
     while place < len(found) and depth >= 0 and found[place].text not in "{}":
         if depth == 0 and found[place].word() == "AS":
@@ -64,5 +65,5 @@ def _made_here(found: Sequence[Token], end: int) -> str:
 
 
 def _in_head(found: Sequence[Token], place: int) -> bool:
-    """Whether a call stands in SELECT, or behind the body: after the last brace before it comes such a word."""
+    """Whether a call is in SELECT or after the body: a keyword of these clauses precedes it, with no brace between."""
     return any(token.word() in _HEADS for token in takewhile(lambda token: token.text not in ("{", "}"), reversed(found[:place])))

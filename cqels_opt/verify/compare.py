@@ -1,8 +1,8 @@
-"""Comparing answers: what is missing, what is too much, instant by instant.
+"""Compares answers: missing and extra rows per instant.
 
-A number that was computed may be written in several ways, so numeric literals are compared by value (15 significant digits; doubles
-and the parameters of distributions at last within 1e-9) and datatype; blank nodes are compared as such, whatever their labels; the
-parts of a GROUP_CONCAT in any order; every other term exactly.
+A computed number can be written in several ways, so numeric literals are compared by value (15 significant digits; doubles and
+parameters of distributions finally within 1e-9) and datatype. Blank nodes are compared without their labels, the parts of a
+GROUP_CONCAT in any order, and every other term exactly.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NUMBERS = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What differs at one instant: rows with their counts, expected but absent, and present but not expected."""
+    """The differences at one instant: rows with their counts, expected but absent, and present but not expected."""
 
     time: int
     missing: tuple[tuple[str, Row, int], ...]
@@ -47,22 +47,22 @@ class Difference:
 
 
 def compare(expected: Answers, got: Answers, concatenations: Mapping[str, str] | None = None) -> list[Difference]:
-    """The instants at which both differ, in order of time; none: they are equal.
+    """The instants at which the answers differ, in time order; empty if they are equal.
 
-    ``concatenations`` are the variables that a GROUP_CONCAT computes, with their separators.
+    ``concatenations`` maps the variables computed by a GROUP_CONCAT to their separators.
     """
     want, have = _comparable(expected, concatenations or {}), _comparable(got, concatenations or {})
-    for at in _tangled(expected, got) if want == have else ():
+    for at in _not_isomorphic(expected, got) if want == have else ():
         want += Counter({key: count for key, count in expected.items() if key[0] == at})
         have += Counter({key: count for key, count in got.items() if key[0] == at})
     lacking, surplus = want - have, have - want
-    _settle(lacking, surplus)
+    _drop_rounding_differences(lacking, surplus)
     missing, extra = _by_time(lacking), _by_time(surplus)
     return [Difference(at, tuple(missing[at]), tuple(extra[at])) for at in sorted(missing.keys() | extra.keys())]
 
 
-def _tangled(expected: Answers, got: Answers) -> Iterator[int]:
-    """The instants whose graphs are equal triple by triple, but not with one renaming of blank nodes."""
+def _not_isomorphic(expected: Answers, got: Answers) -> Iterator[int]:
+    """The instants whose graphs are equal triple by triple, but not under one renaming of blank nodes."""
     graphs: dict[tuple[int, str], tuple[list[Triple], list[Triple]]] = {}
     for side, answers in enumerate((expected, got)):
         for time, op, row in answers:
@@ -76,7 +76,7 @@ def _tangled(expected: Answers, got: Answers) -> Iterator[int]:
 
 
 def report(differences: Iterable[Difference], limit: int = 10) -> str:
-    """A text for people: the first ``limit`` instants that differ, each with its first rows; empty where nothing does."""
+    """A text for people: the first ``limit`` instants that differ, each with its first rows; empty without differences."""
     found = list(differences)
     lines: list[str] = []
     for difference in found[:limit]:
@@ -93,9 +93,9 @@ def report(differences: Iterable[Difference], limit: int = 10) -> str:
 
 
 def read_answers(path: Path, query: str | None = None) -> Answers:
-    """The answers of a file as INTERFACE describes it: one JSON object a line, in order of time.
+    """The answers in a file (format: INTERFACE): one JSON object per line, in time order.
 
-    With ``query`` those of one query, where the lines say of which they are.
+    ``query`` selects the answers of one query, if the lines name their query.
     """
     answers: Answers = Counter()
     last = None
@@ -143,7 +143,7 @@ def _term(binding: Mapping[str, Any]) -> str:
 
 
 def comparable(term: str) -> str:
-    """The form of a term in which equal answers have equal terms."""
+    """The normal form of a term: terms of equal answers have equal normal forms."""
     if term.startswith("_:"):
         return "_:"
     if term.startswith("<<("):
@@ -176,8 +176,8 @@ def _comparable(answers: Answers, concatenations: Mapping[str, str]) -> Answers:
     return found
 
 
-def _settle(missing: Answers, extra: Answers) -> None:
-    """Takes out of both what differs in the last digits of doubles alone, which several ways to compute them need not share."""
+def _drop_rounding_differences(missing: Answers, extra: Answers) -> None:
+    """Removes from both sides rows that differ only in the last digits of doubles, which depend on the order of computation."""
     by_instant: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for time, op, row in extra:
         by_instant[time, op].append(row)
@@ -185,8 +185,8 @@ def _settle(missing: Answers, extra: Answers) -> None:
         for other in by_instant.get((time, op), ()):
             shared = min(missing[time, op, row], extra[time, op, other])
             if shared > 0 and _close_rows(dict(row), dict(other)):
-                for side, mine in ((missing, row), (extra, other)):
-                    side[time, op, mine] -= shared
+                for side, changed in ((missing, row), (extra, other)):
+                    side[time, op, changed] -= shared
     for side in (missing, extra):
         for key in [key for key, count in side.items() if count <= 0]:
             del side[key]
@@ -197,7 +197,7 @@ def _close_rows(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
 
 
 def _close(one: str, other: str) -> bool:
-    """Whether two terms are doubles, or distributions of one family, whose numbers are the same up to the last few digits."""
+    """Whether two terms are doubles, or distributions of one family, whose numbers are equal except for the last few digits."""
     if not (one.startswith('"') and other.startswith('"')):
         return False
     (text, datatype, _), (again, same, _) = literal_parts(one), literal_parts(other)
@@ -209,7 +209,7 @@ def _close(one: str, other: str) -> bool:
 
 
 def _in_order(term: str, separator: str) -> str:
-    """A concatenation with its parts in order."""
+    """A concatenation with sorted parts."""
     if not term.startswith('"'):
         return term
     value, datatype, language = literal_parts(term)

@@ -1,8 +1,8 @@
-"""What a window holds at an instant, from the definitions of SEMANTICS §1, without validity intervals.
+"""The content of a window at an instant, computed from the definitions of SEMANTICS §1, without validity intervals.
 
 This is the one module of the independent evaluation that compares window kinds. It shares nothing with :mod:`cqels_opt.windows`, so that
-an error in one of them shows (docs/decisions/005). Every window holds a run of neighbours of its stream, which is in order of (time,
-arrival); so a content is a ``range`` of places in the stream.
+an error in one of them shows (docs/decisions/005). The content of every window is a contiguous run of its stream, ordered by
+(time, arrival), so it is a ``range`` of stream positions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENDLESS = ("all", "last")
 
 
 def content(window: Window, times: Sequence[int], at: int, t0: int) -> range:
-    """The places of the elements that the window holds at the instant ``at``; ``times`` are the elements' times, ascending."""
+    """The positions of the elements that the window holds at the instant ``at``; ``times`` are the elements' times, ascending."""
     if window.kind == "last":
         return _last(window, bisect_right(times, at))
     span = _span(window, at, t0)
@@ -32,30 +32,30 @@ def content(window: Window, times: Sequence[int], at: int, t0: int) -> range:
 
 
 def _last(window: Window, seen: int) -> range:
-    """The last n of the elements seen so far, counted whenever m more have arrived."""
+    """The last n of the elements seen so far, re-evaluated after every m elements."""
     seen -= seen % (window.every or 1)
     return range(max(0, seen - window.count), seen) if seen else range(0)
 
 
 def _span(window: Window, at: int, t0: int) -> tuple[int, int] | None:
-    """The first and the last time, both included, whose elements the window holds; None where it holds nothing."""
+    """The first and the last time (inclusive) of the elements that the window holds; None if it is empty."""
     width, slide = window.width, window.slide
     match window.kind:
         case "now":
             return at, at
         case "range":  # at - width < t <= at
             return at - width + 1, at
-        case "grid":  # what the range held at the last point of the grid
+        case "grid":  # the content of the range at the last grid point
             point = at - at % slide
             return point - width + 1, point
-        case "delta":  # whole cells of length slide; a cell lives for width from its own start
+        case "delta":  # whole cells of length slide; a cell expires a width after its start
             oldest = at - width + 1
             return oldest + -oldest % slide, at
-        case "open-closed":  # (opening, closing], of which the part up to now
+        case "open-closed":  # (opening, closing], up to the instant
             return _present_opening(window, at, t0) + 1, at
-        case "closed-open":  # [opening, closing), of which the part before now
+        case "closed-open":  # [opening, closing), before the instant
             return _present_opening(window, at, t0), at - 1
-        case "star":  # [x - width, x) with the greatest closing x before now
+        case "star":  # [x - width, x) with the greatest closing x before the instant
             if at <= t0 + width:
                 return None
             closing = at - 1 - (at - 1 - t0 - width) % slide
@@ -68,18 +68,18 @@ def _span(window: Window, at: int, t0: int) -> tuple[int, int] | None:
 
 
 def _present_opening(window: Window, at: int, t0: int) -> int:
-    """The opening of the earliest window that has not closed before now."""
+    """The opening of the earliest window that has not closed before the instant."""
     closed = max(0, at - t0 - window.width)
     return t0 + closed + -closed % window.slide
 
 
 def candidates(window: Window, t: int, t0: int) -> Iterator[int]:
-    """Instants that include all those at which an element of time t can enter or leave; the caller checks each."""
+    """A superset of the instants at which an element of time t can enter or leave; the caller checks each."""
     width, slide = window.width, window.slide
     yield from (t, t + 1, t + width, t + slide, t0 + width + 1)  # the last: just after the first closing
     if window.kind in PERIODIC:
         origin = t0 if window.kind in OPENINGS else 0
-        for near in (t, t + width):  # every opening and closing within two slides of the entry and the exit, and one after
+        for near in (t, t + width):  # every opening and closing within two slides before and after entry and exit
             first = near - (near - origin) % slide - 2 * slide
             for point in range(first, first + 5 * slide, slide):
                 yield from (point, point + 1, point + width % slide, point + width % slide + 1)
@@ -92,7 +92,7 @@ def changes(window: Window, times: Sequence[int], t0: int) -> list[int]:
 
 
 def closings(window: Window, times: Sequence[int], t0: int, begin: int, end: int) -> list[int]:
-    """The closings of the window from ``begin`` to ``end``; a window without a step closes whenever its content changes."""
+    """The closings of the window from ``begin`` to ``end``; a window without a step closes at each change of its content."""
     match window.kind:
         case kind if kind in OPENINGS:
             first, step = t0 + window.width, window.slide

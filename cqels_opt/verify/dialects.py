@@ -1,12 +1,12 @@
-"""What the dialects write for windows, as GRAPH of plain SPARQL: headers and window clauses go, and what names a window names its graph.
+"""Rewrites the window syntax of the dialects to GRAPH: removes headers and window clauses, replaces window names by graph names.
 
 Before and after, in RSP-QL::
 
     REGISTER RSTREAM <out> AS SELECT ?p FROM NAMED WINDOW :w ON :S [RANGE PT5S STEP PT2S] WHERE { WINDOW :w { ?p :at ?l } }
     SELECT ?p  WHERE { GRAPH <urn:cqels-opt:window:w> { ?p :at ?l } }
 
-In C-SPARQL, SPARQLstream and Streaming SPARQL patterns outside GRAPH stay as they are: windows and static data are merged into the
-default graph. A group with a WINDOW of its own begins with a mark, which bags.py understands: it names the graph of its patterns::
+In C-SPARQL, SPARQLstream and Streaming SPARQL patterns outside GRAPH stay unchanged: windows and static data are merged into the
+default graph. A group with its own WINDOW begins with a marker that names the graph of its patterns; bags.py interprets it::
 
     { { ?p :at ?l . WINDOW RANGE 2 SECOND FIXED } }
     { { GRAPH <urn:cqels-opt:here> { } GRAPH <urn:cqels-opt:window:+1> { } ?p :at ?l . } }
@@ -27,22 +27,22 @@ WINDOW = "urn:cqels-opt:window:"
 HERE = "urn:cqels-opt:here"
 NAME = "urn:cqels-opt:name"
 GRAPHS = WINDOW + "graphs"
-"""A graph that says of each graph's IRI that it is one: ``<g> <NAME> <g>``."""
+"""The graph that lists the IRIs of all graphs: ``<g> <NAME> <g>``."""
 OF_ELEMENTS = "_bag_graph"
-"""What variables begin with that range over the graphs of a window's elements."""
+"""The prefix of variables that range over the graphs of a window's elements."""
 DEFAULT = WINDOW + "+0"
-"""What the default graph is called where it has copies; copy 1 is the default graph itself."""
+"""The name of the default graph if it has copies; copy 1 is the default graph itself."""
 
 FORMS = ("SELECT", "CONSTRUCT", "ASK", "DESCRIBE")
 
 
 def window_graph(window: str, copy: int = 1) -> str:
-    """The IRI of the graph that holds a window's content; copy i holds the triples that are in the window i times or more."""
+    """The IRI of the graph of a window's content; copy i holds the triples that occur at least i times in the window."""
     return graph_copy(WINDOW + re.sub(r"\W", lambda m: f"%{ord(m.group()):02X}", window.lstrip("?$")), copy)
 
 
 def element_graph(window: str, name: str = "") -> str:
-    """The IRI of the graph that holds those of a window's elements which have this name; without a name, of the one that lists them."""
+    """The IRI of the graph of the window's elements with this graph name; without a name, of the graph that lists them."""
     return f"{window_graph(window)}/graph/{name.encode().hex()}"
 
 
@@ -53,9 +53,10 @@ def graph_copy(graph: str, copy: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A text without window clauses. ``merged`` has the windows that are merged with the static default graph, by the graph's name.
+    """A text without window clauses.
 
-    ``element_graphs`` tells whether the graphs of elements are asked for by name.
+    ``merged`` maps the name of a graph to the windows merged with the static default graph in it. ``element_graphs``: whether the
+    query matches the graphs of elements by name.
     """
 
     text: str
@@ -64,7 +65,7 @@ class Rewritten:
 
 
 def rewritten(query: Query) -> Rewritten:
-    """The text without its headers and window clauses, each window's name replaced by that of its graph."""
+    """The text without headers and window clauses; each window name is replaced by the name of its graph."""
     found = solid(tokens(query.text))
     edits: list[tuple[int, int, str]] = [*_header(found)]
     own: dict[tuple[int, int], list[str]] = {}  # several streams may share the WINDOW of a group
@@ -82,7 +83,7 @@ def rewritten(query: Query) -> Rewritten:
             if _merged_with_static(query, windows[0], words[1]):
                 merged += windows
             continue
-        opening, within = _around(found, start, names)
+        opening, within = _enclosing_group(found, start, names)
         graph = window_graph(windows[0]) if within else f"{WINDOW}+{len(groups) + 1}"
         if not within:
             groups[graph] = tuple(windows)
@@ -119,7 +120,7 @@ def _merged_with_static(query: Query, window: str, after_from: str) -> bool:
 
 
 def _header(found: list[Token]) -> Iterator[tuple[int, int, str]]:
-    """REGISTER … AS goes, and the R, I or DSTREAM behind the form."""
+    """Edits that remove REGISTER … AS, and RSTREAM, ISTREAM or DSTREAM after the form."""
     form = next((p for p, t in enumerate(found) if t.word() in FORMS), len(found))
     for place, token in enumerate(found[:form]):
         if token.word() == "REGISTER":
@@ -130,7 +131,7 @@ def _header(found: list[Token]) -> Iterator[tuple[int, int, str]]:
 
 
 def _names(query: Query, found: list[Token], own: dict[tuple[int, int], list[str]]) -> dict[str, str]:
-    """The windows by what names them in the body: an IRI, or a variable with its question mark."""
+    """The windows by their names in the body: an IRI, or a variable with its question mark."""
     iri_of, names = _Iris(found), dict[str, str]()
     for (start, end), windows in own.items():
         part = [t for t in found if start <= t.start < end]
@@ -142,13 +143,13 @@ def _names(query: Query, found: list[Token], own: dict[tuple[int, int], list[str
         elif "AS" in words:
             name = part[words.index("AS") + 1]
             names["?" + name.text[1:] if name.kind == "variable" else iri_of(name)] = windows[0]
-        else:  # a stream is called by its own name
+        else:  # a stream without AS is called by its own name
             names[next(bare(w.stream) for w in query.windows if w.name == windows[0])] = windows[0]
     return names
 
 
 class _Iris:
-    """IRIs as a text writes them: relative, or with a prefix."""
+    """Resolves IRIs of a text: relative, or with a prefix."""
 
     def __init__(self, found: list[Token]) -> None:
         self.base, self.prefixes = "", dict[str, str]()
@@ -165,8 +166,8 @@ class _Iris:
         return self.prefixes.get(prefix + colon, "") + re.sub(r"\\(.)", r"\1", local)
 
 
-def _around(found: list[Token], at: int, names: dict[str, str]) -> tuple[int, bool]:
-    """Behind which ``{`` a group begins that has a WINDOW at a place; and whether it is matched in a window by name."""
+def _enclosing_group(found: list[Token], at: int, names: dict[str, str]) -> tuple[int, bool]:
+    """The end of the ``{`` of the innermost group around a position, and whether the group is matched in a named window."""
     open_groups: list[tuple[Token, bool]] = []
     iri_of = _Iris(found)
     for place, token in enumerate(found):
@@ -184,7 +185,7 @@ def _around(found: list[Token], at: int, names: dict[str, str]) -> tuple[int, bo
 
 
 def _named(found: list[Token], names: dict[str, str], query: Query) -> Iterator[tuple[int, int, str]]:
-    """``GRAPH <stream>`` and ``WINDOW <w>`` of a window: its graph."""
+    """Edits that replace ``GRAPH <stream>`` and ``WINDOW <w>`` of a window by its graph."""
     iri_of = _Iris(found)
     keywords = ("WINDOW", "GRAPH") if query.dialect == "rspql" else ("GRAPH",)
     for place, token in enumerate(found[:-2]):
@@ -194,7 +195,7 @@ def _named(found: list[Token], names: dict[str, str], query: Query) -> Iterator[
 
 
 def _element_graphs(found: list[Token], names: dict[str, str]) -> Iterator[tuple[int, int, str]]:
-    """GRAPH inside WINDOW: the graphs of that window's elements. Which they are says a graph of names."""
+    """Edits of GRAPH inside WINDOW: the graphs of that window's elements, which a separate graph lists."""
     iri_of = _Iris(found)
     for place, token in enumerate(found[:-2]):
         if token.word() != "WINDOW" or found[place + 2].text != "{" or iri_of(found[place + 1]) not in names:
@@ -215,7 +216,7 @@ def _element_graphs(found: list[Token], names: dict[str, str]) -> Iterator[tuple
 
 
 def _over_windows(text: str, names: dict[str, str]) -> str | None:
-    """The last ``WINDOW ?w { … }`` as a UNION over the declared windows; None where there is none."""
+    """Replaces the last ``WINDOW ?w { … }`` by a UNION over the declared windows; None if there is none."""
     found = solid(tokens(text))
     for place in range(len(found) - 3, -1, -1):
         if found[place].word() == "WINDOW" and found[place + 1].kind == "variable":

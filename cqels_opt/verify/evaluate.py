@@ -1,8 +1,9 @@
-"""The independent evaluation: at each instant of E the query's own text over what the windows hold by definition.
+"""The independent evaluation: at each instant of E, the query's own text over the contents of the windows by definition.
 
-Nothing is shared with the engine but where the window clauses stand in the text (``Query.clauses``) and what they say
-(``Query.windows``). Windows are cut out anew at each instant (contents.py), the text is made plain SPARQL (rewrite.py, bags.py),
-pyoxigraph or rdflib evaluates it (on_pyoxigraph.py, on_rdflib.py), and R/I/DSTREAM compare the bags of neighbouring instants.
+It shares with the engine only the positions of the window clauses in the text (``Query.clauses``) and their values
+(``Query.windows``). Window contents are computed from scratch at each instant (contents.py), the text is rewritten to plain
+SPARQL (rewrite.py, bags.py), pyoxigraph or rdflib evaluates it (on_pyoxigraph.py, on_rdflib.py), and R/I/DSTREAM compare the bags
+of consecutive instants.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from cqels_opt.verify.tokens import solid, tokens
 _LEXICAL = frozenset(
     ("STR", "STRLEN", "STRDT", "SAMETERM", "DATATYPE", "GROUP_CONCAT", "MD5", "SHA1", "SHA256", "SHA384", "SHA512")
 )
-"""Functions that see the lexical form of a number or time (the others take strings, and get one from these)."""
+"""Functions that read the lexical form of a number or time (the others take strings, and these functions produce them)."""
 
 
 def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int] | None = None) -> Answers:
     """All answers of the query over finite inputs, as (time, op, row) with their counts.
 
-    ``only`` restricts the answers (not the instants) to some times, for a second look at a few of them.
+    ``only`` restricts the answers (not the instants) to some times, to re-evaluate only these.
     """
     answers: Answers = Counter()
     for at, sign, rows in stepwise(query, inputs, options, only):
@@ -50,7 +51,7 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
 def stepwise(
     query: Query, inputs: Inputs, options: Options, only: Iterable[int] | None = None
 ) -> Iterator[tuple[int, str, Counter[Row]]]:
-    """The same instant by instant: its time, ``+``, ``-`` or ``=``, and what is put out."""
+    """The answers instant by instant: the time, ``+``, ``-`` or ``=``, and the emitted rows."""
     if inputs.later:
         yield from _over_versions(query, inputs, options, only)
         return
@@ -77,8 +78,8 @@ def stepwise(
     for graph in merged.values():
         for triple in dict.fromkeys(default):
             graph.count(triple, +1)
-    held = [
-        _Held(
+    contents = [
+        _WindowContent(
             w,
             streams[bare(w.stream)],
             [own[w.name], *(merged[g] for g, windows in plain.merged.items() if w.name in windows)],
@@ -87,29 +88,31 @@ def stepwise(
         for w in query.windows
     ]
 
-    before: Counter[Row] | None = Counter()  # None: the instant was not looked at
+    before: Counter[Row] | None = Counter()  # None: the instant was not evaluated
     for at, following in zip(every, [*every[1:], None]):
-        changed = [h.move(content(h.window, times[h.window.name], at, t0_of(h.window, options))) for h in held]
+        changed = [h.move(content(h.window, times[h.window.name], at, t0_of(h.window, options))) for h in contents]
         if at not in wanted and following not in wanted:
             before = None
             continue
         if before is None or at == every[0] or any(changed) or NOW_MARK in text:
             copies = {name: graph.copies() for name, graph in own.items()}
-            engine.times = {t: e.t for e in sorted((e for h in held for e in h.elements_now()), key=lambda e: e.t) for t in e.all}
-            elements = {name: k for h in held if h.of_elements is not None for name, k in h.of_elements.copies().items()}
+            engine.times = {
+                t: e.t for e in sorted((e for h in contents for e in h.elements_now()), key=lambda e: e.t) for t in e.all
+            }
+            elements = {name: k for h in contents if h.of_elements is not None for name, k in h.of_elements.copies().items()}
             spread = over_copies(at_instant(text, at), copies, {name: g.copies() for name, g in merged.items()}, elements)
-            now = _unnamed(made(engine.select(spread), chain(default, *(graph.counts for graph in own.values()))))
+            current = _unnamed(made(engine.select(spread), chain(default, *(graph.counts for graph in own.values()))))
         else:
-            now = before
+            current = before
         if at in wanted:
-            yield at, *_put_out(operator, now, before or Counter())
-        before = now
+            yield at, *_emitted(operator, current, before or Counter())
+        before = current
 
 
 def _over_versions(
     query: Query, inputs: Inputs, options: Options, only: Iterable[int] | None
 ) -> Iterator[tuple[int, str, Counter[Row]]]:
-    """Static data that change: each instant over those that count at it, compared with the instant before, whatever counted then."""
+    """Static data that change: each instant over the version valid at it, compared with the result of the previous instant."""
     operator = options.operator or query.operator or "istream"
     _check_nodes(query, plain_sparql(query), operator)
     every = moments(query, inputs, options)
@@ -119,16 +122,16 @@ def _over_versions(
     number = {at: sum(version.at <= at for version in inputs.later) for at in every}
     before: Counter[Row] = Counter()
     for place, (default, graphs) in enumerate(versions):
-        mine = needed & {at for at in every if number[at] == place}
+        selected = needed & {at for at in every if number[at] == place}
         static = replace(inputs, default=default, graphs=graphs, later=())
-        for at, _, now in stepwise(query, static, replace(options, operator="rstream"), mine) if mine else ():
+        for at, _, current in stepwise(query, static, replace(options, operator="rstream"), selected) if selected else ():
             if at in wanted:
-                yield at, *_put_out(operator, now, before)
-            before = now
+                yield at, *_emitted(operator, current, before)
+            before = current
 
 
 def _check_nodes(query: Query, plain: Plain, operator: str) -> None:
-    """QueryError where bags of two instants cannot be compared."""
+    """Raises QueryError if bags of two instants are not comparable."""
     if operator != "rstream" and any(token.word() == "BNODE" for token in tokens(plain.text)):
         raise QueryError(
             "verify checks BNODE() beside groups in RSTREAM alone: the node of a group has no name", query.text, 1, 1
@@ -136,7 +139,7 @@ def _check_nodes(query: Query, plain: Plain, operator: str) -> None:
 
 
 def _unnamed(rows: Counter[Row]) -> Counter[Row]:
-    """The rows with quoted triples in the places of their names."""
+    """The rows with the names of quoted triples replaced by the triples."""
     return Counter({frozenset((name, unnamed(term)) for name, term in row): count for row, count in rows.items()})
 
 
@@ -163,9 +166,9 @@ def held_at(query: Query, inputs: Inputs, options: Options, at: int) -> dict[str
 
 
 def chosen(query: Query, inputs: Inputs, options: Options) -> Literal["pyoxigraph", "rdflib"]:
-    """The engine that evaluates: pyoxigraph, unless it is told otherwise or known to be wrong.
+    """The engine that evaluates: pyoxigraph, unless the options name another or pyoxigraph would be wrong.
 
-    Known: it would take different terms of the input for one, or functions would see another lexical form than the input's.
+    It would be wrong if it identified different terms of the input, or if functions read another lexical form than the input's.
     """
     if options.evaluator != "auto":
         return options.evaluator
@@ -176,13 +179,13 @@ def chosen(query: Query, inputs: Inputs, options: Options) -> Literal["pyoxigrap
         for triples in (default, *graphs.values()):
             engine.know(triples)
     if any(t.text in ("<<", "{|") or t.word() in ("TRIPLE", "ISTRIPLE") for t in tokens(query.text)):
-        return "pyoxigraph"  # rdflib knows no triple terms
+        return "pyoxigraph"  # rdflib has no triple terms
     wrong = engine.confused or (engine.lossy and any(t.word() in _LEXICAL for t in tokens(query.text)))
     return "rdflib" if wrong else "pyoxigraph"
 
 
 def _load(engine: SparqlEngine, plain: Plain, inputs: Inputs) -> list[Triple]:
-    """The static graphs; returns the default graph. With FROM clauses that is what is given under their names."""
+    """Loads the static graphs and returns the default graph; with FROM clauses, the union of the named graphs."""
     graphs = {bare(name): triples for name, triples in inputs.graphs.items()}
 
     def resolved(written: str) -> str:
@@ -201,20 +204,20 @@ def _load(engine: SparqlEngine, plain: Plain, inputs: Inputs) -> list[Triple]:
     return default
 
 
-def _put_out(operator: str, now: Counter[Row], before: Counter[Row]) -> tuple[str, Counter[Row]]:
-    """RSTREAM: the bag. ISTREAM: what it has and had not at the previous instant. DSTREAM: the reverse."""
+def _emitted(operator: str, current: Counter[Row], before: Counter[Row]) -> tuple[str, Counter[Row]]:
+    """RSTREAM: the bag. ISTREAM: its difference from the bag of the previous instant. DSTREAM: the reverse difference."""
     match operator:
         case "rstream":
-            return "=", now
+            return "=", current
         case "istream":
-            return "+", now - before
+            return "+", current - before
         case "dstream":
-            return "-", before - now
+            return "-", before - current
     raise InputError(f"unknown output operator {operator!r}")
 
 
 def _sorted_streams(query: Query, inputs: Inputs) -> dict[str, list[Element]]:
-    """The elements of each stream that the query reads, by time; those of one time stay in order of arrival."""
+    """The elements of each stream that the query reads, ordered by time, and by arrival within one time."""
     given = {bare(name): elements for name, elements in inputs.streams.items()}
     missing = [w.stream for w in query.windows if bare(w.stream) not in given]
     if missing:
@@ -229,7 +232,7 @@ def _times(query: Query, streams: dict[str, list[Element]]) -> dict[str, list[in
 
 @dataclass(slots=True)
 class _Graph:
-    """What windows hold now, as graphs of a SPARQL engine: copy i holds the triples that are there i times or more."""
+    """The current contents of windows as graphs of a SPARQL engine: copy i holds the triples that occur at least i times."""
 
     engine: SparqlEngine
     name: str
@@ -238,33 +241,33 @@ class _Graph:
     of_count: Counter[int] = field(default_factory=Counter)
 
     def copies(self) -> int:
-        """How many copies the most frequent triple has; 1 where the content is a set or empty."""
+        """The number of copies of the most frequent triple; 1 if the content is a set or empty."""
         return max(self.of_count, default=1)
 
     def count(self, triple: Triple, change: int) -> None:
-        """A triple comes (+1) or goes (-1)."""
+        """Adds (+1) or removes (-1) a triple."""
         self.take({triple: change})
 
     def take(self, changes: Mapping[Triple, int]) -> None:
-        """Triples come (so many times each) and go (less than 0)."""
-        come: dict[int, list[Triple]] = {}
-        go: dict[int, list[Triple]] = {}
+        """Adds triples (positive counts) and removes triples (negative counts)."""
+        added: dict[int, list[Triple]] = {}
+        removed: dict[int, list[Triple]] = {}
         for triple, change in changes.items():
             had = self.counts[triple]
             self.counts[triple] = has = had + change
             if not self.bag:
                 had, has = min(had, 1), min(has, 1)
             for copy in range(had + 1, has + 1):
-                come.setdefault(copy, []).append(triple)
+                added.setdefault(copy, []).append(triple)
             for copy in range(has + 1, had + 1):
-                go.setdefault(copy, []).append(triple)
+                removed.setdefault(copy, []).append(triple)
             if self.bag:
                 self._recount(had, has)
             if not has:
                 del self.counts[triple]
-        for copy, triples in go.items():
+        for copy, triples in removed.items():
             self.engine.remove(self._copy(copy), triples)
-        for copy, triples in come.items():
+        for copy, triples in added.items():
             self.engine.add(self._copy(copy), triples)
 
     def _recount(self, had: int, has: int) -> None:
@@ -275,7 +278,7 @@ class _Graph:
                 del self.of_count[count]
 
     def _copy(self, copy: int) -> str | None:
-        """A copy's name; the first of the default graph is the default graph itself."""
+        """A copy's name; the first copy of the default graph is the default graph itself."""
         return None if self.name == DEFAULT and copy == 1 else graph_copy(self.name, copy)
 
 
@@ -290,11 +293,11 @@ class _ElementGraphs:
     listed: list[_Graph] = field(default_factory=list)
 
     def copies(self) -> dict[str, int]:
-        """How many copies each graph has that is there."""
+        """The number of copies of each non-empty graph."""
         return {iri: graph.copies() for iri, graph in self.graphs.items() if graph.counts}
 
     def count(self, element: Element, change: int) -> None:
-        """An element comes (+1) or goes (-1)."""
+        """Adds (+1) or removes (-1) an element."""
         if element.graph is None:
             return
         iri = element_graph(self.window, bare(element.graph))
@@ -307,8 +310,8 @@ class _ElementGraphs:
 
 
 @dataclass(slots=True)
-class _Held:
-    """The elements that a window holds now, and the graphs that have them."""
+class _WindowContent:
+    """The current elements of a window, and the graphs that contain them."""
 
     window: Window
     elements: list[Element]
@@ -317,14 +320,14 @@ class _Held:
     places: range = range(0)
 
     def elements_now(self) -> Iterator[Element]:
-        """What the window holds."""
+        """The current elements."""
         return (self.elements[place] for place in self.places)
 
     def move(self, places: range) -> bool:
-        """Takes out what has left and puts in what has entered; whether anything did."""
+        """Removes expired elements and adds new ones; returns whether the content changed."""
         changes: Counter[Triple] = Counter()
-        for gone, here, change in ((self.places, places, -1), (places, self.places, +1)):
-            for place in _outside(gone, here):
+        for old, other, change in ((self.places, places, -1), (places, self.places, +1)):
+            for place in _outside(old, other):
                 for triple in self.elements[place].all:
                     changes[triple] += change
                 if self.of_elements is not None:
@@ -336,6 +339,6 @@ class _Held:
 
 
 def _outside(places: range, others: range) -> Iterator[int]:
-    """The places that are not among others."""
+    """The positions in ``places`` that are not in ``others``."""
     yield from range(places.start, min(places.stop, others.start))
     yield from range(max(places.start, others.stop), places.stop)

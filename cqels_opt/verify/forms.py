@@ -1,4 +1,4 @@
-"""CONSTRUCT, ASK and DESCRIBE by definition: from the solutions of a query (heads.py asks for them) to its answer.
+"""CONSTRUCT, ASK and DESCRIBE by definition: from the solutions of a query (heads.py rewrites it to return them) to its answer.
 
 A row of an answer has the columns ``.s``, ``.p`` and ``.o`` of a triple, or ``.boolean``: names that no variable can have.
 """
@@ -17,7 +17,7 @@ from cqels_opt.verify.sparql_engine import SparqlEngine
 from cqels_opt.verify.tokens import solid, tokens
 
 Made: TypeAlias = Callable[[Counter[Row], Iterable[Triple]], Counter[Row]]
-"""From the bag of solutions, and the graph that was matched, to the rows of the answer."""
+"""Maps the bag of solutions and the matched graph to the rows of the answer."""
 
 SUBJECT, PREDICATE, OBJECT = TRIPLE = (".s", ".p", ".o")
 BOOLEAN = ".boolean"
@@ -26,7 +26,7 @@ _TRUTH = '"{}"^^<http://www.w3.org/2001/XMLSchema#boolean>'
 
 
 def maker(form: Form, engine: SparqlEngine, prologue: str, query: Query) -> Made:
-    """What makes the rows of an answer."""
+    """The function that builds the rows of an answer."""
     match form.word:
         case "CONSTRUCT":
             template = [tuple(_node(engine, prologue, node) for node in triple) for triple in written_out(form.text)]
@@ -45,7 +45,7 @@ Node: TypeAlias = "str | tuple[Node, Node, Node]"
 
 
 def _node(engine: SparqlEngine, prologue: str, text: str) -> Node:
-    """A node of a template: ``?name``, a term as the query's prologue reads it, or the parts of a triple term."""
+    """A node of a template: ``?name``, a term resolved with the query's prologue, or the components of a triple term."""
     if text.startswith("<<("):
         s, p, o = (_node(engine, prologue, part) for part in parts_of(text))
         return s, p, o
@@ -88,7 +88,7 @@ def _row(triple: Triple) -> Row:
 
 
 def _descriptions(names: set[str], named: Sequence[str], solutions: Counter[Row], graph: Iterable[Triple]) -> Counter[Row]:
-    """All triples about the resources, and about the blank nodes that these have as objects, and so on."""
+    """All triples about the resources and, recursively, about the blank nodes that are their objects."""
     about: defaultdict[str, list[Triple]] = defaultdict(list)
     for triple in graph:
         about[triple[0]].append(triple)

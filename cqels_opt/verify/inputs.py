@@ -1,4 +1,4 @@
-"""Reads what a query reads, with readers of its own: json, csv and pyarrow for columns, pyoxigraph for RDF. Simple, not fast."""
+"""Reads the inputs of a query with independent readers: json, csv and pyarrow for columns, pyoxigraph for RDF. Simple, not fast."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _COLUMNS = (".ndjson", ".jsonl", ".csv", ".parquet")
 
 @dataclass(frozen=True, slots=True)
 class InputReading:
-    """What was read: the inputs without late elements, and how many were late or, with ``on_error="skip"``, rejected."""
+    """The inputs without late elements, the number of late elements and, with ``on_error="skip"``, of rejected rows."""
 
     inputs: Inputs
     late: int
@@ -61,7 +61,7 @@ def read_inputs(
 ) -> InputReading:
     """Reads stream files (or folders of them), static files and named graphs; every file is one source partition.
 
-    ``lateness`` is in milliseconds. Raises :class:`~cqels_opt.errors.DataError` with file and line for what cannot be read.
+    ``lateness`` is in milliseconds. Raises :class:`~cqels_opt.errors.DataError` with file and line for unreadable input.
     """
     counts = {"late": 0, "rejected": 0}
     rejected = _counter(counts) if on_error == "skip" else None
@@ -84,7 +84,7 @@ def read_inputs(
 
 
 def drop_late(elements: Iterable[Element], lateness: int) -> list[Element]:
-    """The elements of one source partition that are in time: later than (greatest t before) − 1 ms − lateness (SEMANTICS §4)."""
+    """The elements of one source partition that are not late: t > (greatest t before) − 1 ms − lateness (SEMANTICS §4)."""
     kept: list[Element] = []
     greatest: int | None = None
     for element in elements:
@@ -96,7 +96,7 @@ def drop_late(elements: Iterable[Element], lateness: int) -> list[Element]:
 
 # ------------------------------------------------------------------ streams
 Reject = Callable[[], None] | None
-"""Counts a bad row that is skipped; None: a bad row is an error."""
+"""Counts a bad row that is skipped; None: a bad row raises."""
 
 
 def read_elements(path: Path, scope: str = "s", time_predicate: str = PROV, reject: Reject = None) -> list[Element]:
@@ -107,7 +107,7 @@ def read_elements(path: Path, scope: str = "s", time_predicate: str = PROV, reje
 
 
 def _from_rows(path: Path, scope: str, reject: Reject) -> list[Element]:
-    """Rows with columns s p o t, and g: rows with equal g and t are one element."""
+    """Rows with columns s p o t and optionally g: rows with equal g and t are one element."""
     terms = _Terms(scope)
     elements: list[tuple[int, str | None, list[Triple]]] = []
     graphs: dict[tuple[str, int], list[Triple]] = {}
@@ -132,28 +132,28 @@ def _from_rows(path: Path, scope: str, reject: Reject) -> list[Element]:
 
 
 def _from_graphs(path: Path, scope: str, time_predicate: str) -> list[Element]:
-    """Named graphs in the order in which they begin; the default graph says their times, and what else is said of them.
+    """Named graphs in the order in which they begin, with their times and other triples about them in the default graph.
 
-    What the default graph says belongs to the element whose graph is its subject, or else to the one that the file spoke of before.
+    A triple of the default graph belongs to the element whose graph is its subject, or else to the element mentioned last.
     """
     graphs: dict[str, list[Triple]] = {}
     about: dict[str, list[Triple]] = {}
     times: dict[str, int] = {}
-    spoken_of = ""
+    current = ""
     for graph, (s, p, o) in read_static(path, scope, None):
         if graph is not None:
-            spoken_of = f"<{graph}>" if not graph.startswith("_:") else graph
-            graphs.setdefault(spoken_of, []).append((s, p, o))
+            current = f"<{graph}>" if not graph.startswith("_:") else graph
+            graphs.setdefault(current, []).append((s, p, o))
             continue
         if p == f"<{bare(time_predicate)}>":
-            spoken_of = s
+            current = s
             try:
                 times[s] = _milliseconds(o[1 : o.rindex('"')])
             except ValueError as error:
                 raise DataError(f"{path}: the time of graph {s}: {error}") from error
         elif s in graphs or s in times:
-            spoken_of = s
-        about.setdefault(spoken_of, []).append((s, p, o))
+            current = s
+        about.setdefault(current, []).append((s, p, o))
     untimed = [name for name in graphs if name not in times]
     if untimed:
         raise DataError(f"{path}: graph {untimed[0]} has no time: its {bare(time_predicate)} is not in the default graph")
@@ -188,7 +188,7 @@ def _rows(path: Path, reject: Reject) -> Iterator[tuple[int, Mapping[str, Any]]]
 
 
 def _milliseconds(time: Any) -> int:
-    """Integer milliseconds, or an ISO 8601 time: without a zone it is UTC; floored."""
+    """Integer milliseconds, or an ISO 8601 time, floored; without a zone it is UTC."""
     if isinstance(time, bool) or time is None:
         raise ValueError(f"bad time {time!r}")
     if isinstance(time, int):
@@ -239,13 +239,13 @@ class _Terms:
 
 
 def scoped(term: Any, scope: str, own: Mapping[str, Any] | None = None) -> str:
-    """The canonical text of a pyoxigraph term; a blank node's label gets its scope as a prefix, and those in ``own`` are quoted triples."""
+    """The canonical text of a pyoxigraph term; blank node labels get the scope as a prefix; ``own`` are quoted triples."""
     return text_of(term, lambda label: named(label, own or {}, lambda other: f"_:{scope}_{other}"))
 
 
 # ------------------------------------------------------------------ static data
 def read_static(path: Path, scope: str = "d", reject: Reject = None) -> Iterator[tuple[str | None, Triple]]:
-    """The triples of a static file, each with its graph's IRI (None: the file does not name one)."""
+    """The triples of a static file, each with its graph's IRI (None: the file names no graph)."""
     if _kind(path) == ".parquet":
         terms = _Terms(scope)
         for number, row in _rows(path, None):
@@ -297,14 +297,14 @@ def _graph_and_triple(quad: Any, scope: str, own: Mapping[str, Any] | None = Non
 
 # ------------------------------------------------------------------ files
 def _files(path: Path) -> list[Path]:
-    """A file, or a folder's files in order of name."""
+    """A file, or a folder's files in name order."""
     if not path.is_dir():
         return [path]
     return sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith((".", "_")))
 
 
 def _kind(path: Path) -> str:
-    """The extension that says the format, without ``.gz`` and ``.zst``."""
+    """The extension that determines the format, without ``.gz`` and ``.zst``."""
     return (Path(path.stem) if path.suffix in (".gz", ".zst") else path).suffix.lower()
 
 

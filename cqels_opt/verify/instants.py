@@ -14,14 +14,14 @@ Times = Mapping[str, Sequence[int]]
 
 
 def t0_of(window: Window, options: Options) -> int:
-    """The t0 that counts for a window."""
+    """The t0 of a window."""
     return options.t0s.get(window.name, options.t0)
 
 
 def instants(query: Query, times: Times, options: Options) -> list[int]:
-    """E, ascending: from the first element's time to the end of the input, or until all windows are empty with ``drain``."""
+    """E, ascending: from the first element's time to the end of the input or, with ``drain``, until all windows are empty."""
     if not query.windows:
-        return [options.t0]  # of static data alone: looked at once
+        return [options.t0]  # static data only: evaluated once
     seen = [t for ts in times.values() for t in ts]
     if not seen:
         return []
@@ -32,21 +32,21 @@ def instants(query: Query, times: Times, options: Options) -> list[int]:
 
 
 def _instants(query: Query, times: Times, options: Options, begin: int, end: int, *, restrict: bool) -> list[int]:
-    """The instants of the windows' policies; without ``restrict`` the policy NC is left out."""
+    """The instants of the windows' policies; without ``restrict`` the policy NC is ignored."""
     found: set[int] = set()
     for window in query.windows:
         words = _words(options.policies.get(window.name, options.policy))
         points = _of_window(window, times[window.name], words - {"nc"}, options, begin, end)
         if restrict and "nc" in words:
             named = window.name in options.policies
-            looked_at = (window,) if named else query.windows
-            points = {at for at in points if any(_holds(w, times, at, options) for w in looked_at)}
+            watched = (window,) if named else query.windows
+            points = {at for at in points if any(_holds(w, times, at, options) for w in watched)}
         found |= points
     return sorted(found)
 
 
 def _of_window(window: Window, times: Sequence[int], words: set[str], options: Options, begin: int, end: int) -> set[int]:
-    """The instants that the policies of one window name, all together."""
+    """The union of the instants of one window's policies."""
     t0 = t0_of(window, options)
     found: set[int] = set()
     for word in words:
@@ -60,7 +60,7 @@ def _of_window(window: Window, times: Sequence[int], words: set[str], options: O
 
 
 def _words(policy: str) -> set[str]:
-    """The policies of a list; there must be one that says when, not only NC, which says when not."""
+    """The policies of a list; at least one must name instants, because NC only excludes some."""
     words = set(policy.lower().replace(",", " ").split())
     bad = sorted(w for w in words if w not in ("cc", "wc", "nc") and not (w.startswith("p:") and w[2:].isdigit() and int(w[2:])))
     if bad:
@@ -75,7 +75,7 @@ def _holds(window: Window, times: Times, at: int, options: Options) -> bool:
 
 
 def _drained(query: Query, times: Times, options: Options, begin: int, end: int) -> int:
-    """The first instant of E, taken without NC, at which everything has left all windows; at least the end of the input."""
+    """The first instant of E, without NC, at which all windows are empty; at least the end of the input."""
     endless = [w.name for w in query.windows if w.kind in ENDLESS]
     if endless:
         raise InputError(f"--drain needs windows that empty with time; ?{endless[0]} does not")
@@ -87,6 +87,6 @@ def _drained(query: Query, times: Times, options: Options, begin: int, end: int)
 
 
 def _period(options: Options, window: Window) -> int:
-    """The longest period among the policies of a window, 0 where it has none."""
+    """The longest period among the policies of a window, 0 without periodic policies."""
     words = _words(options.policies.get(window.name, options.policy))
     return max((int(w[2:]) for w in words if w.startswith("p:")), default=0)

@@ -1,4 +1,4 @@
-"""Graphs whose triples are equal but for the labels of blank nodes: are they one graph?"""
+"""Graph isomorphism: whether two graphs are equal except for the labels of blank nodes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from cqels_opt.verify.model import Triple
 
 
 def isomorphic(one: Iterable[Triple], other: Iterable[Triple]) -> bool:
-    """Whether some renaming of blank nodes makes two graphs equal. Other terms are equal if their texts are.
+    """Whether some renaming of blank nodes makes two graphs equal. Other terms are equal if their texts are equal.
 
-    Blank nodes that are not connected are renamed apart: the graph of a CONSTRUCT has those of each solution, hundreds that look alike,
-    between which a search for one renaming of all would choose in vain.
+    Connected components of blank nodes are compared separately: the graph of a CONSTRUCT has similar blank nodes for each of
+    hundreds of solutions, for which a search for one renaming of the whole graph would not terminate in reasonable time.
     """
-    mine, others = set(one), set(other)
-    if _ground(mine) != _ground(others):
+    one_set, others = set(one), set(other)
+    if _ground(one_set) != _ground(others):
         return False
-    return Counter(map(_digest, _parts(mine))) == Counter(map(_digest, _parts(others)))
+    return Counter(map(_digest, _parts(one_set))) == Counter(map(_digest, _parts(others)))
 
 
 def _blank(triple: Triple) -> list[str]:
@@ -33,7 +33,7 @@ def _ground(triples: Iterable[Triple]) -> set[Triple]:
 
 
 def _parts(triples: Iterable[Triple]) -> Iterator[list[Triple]]:
-    """The triples with blank nodes, those together whose blank nodes are connected."""
+    """The triples with blank nodes, grouped by connected components of blank nodes."""
     found = [(triple, blank) for triple in triples if (blank := _blank(triple))]
     together: nx.Graph[str] = nx.Graph()
     for _, (first, *others) in found:
@@ -54,5 +54,5 @@ def _digest(triples: Iterable[Triple]) -> int:
 
 
 def _node(term: str) -> BNode | URIRef:
-    # A literal must not be taken for another of equal value: each text is a name of its own.
+    # Literals of equal value must stay distinct: each text becomes its own IRI.
     return BNode(term[2:]) if term.startswith("_:") else URIRef(f"urn:{term.encode().hex()}")

@@ -1,4 +1,4 @@
-"""The verdict on a run's answers, with a second opinion where they differ from the independent evaluation."""
+"""The verdict on a run's answers, with a second engine where they differ from the independent evaluation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cqels_opt.verify.rewrite import concatenations
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the comparison found.
+    """The result of the comparison.
 
-    ``differences`` stand. ``outvoted`` are those at whose instants the second engine sides with the run's answers: pyoxigraph and
-    rdflib each depart from SPARQL 1.1 in places. ``instants`` counts the instants of E, all of which were compared, ``rows`` the
-    expected rows; ``evaluator`` is the first engine.
+    ``differences`` are confirmed. ``outvoted`` are those at instants where the second engine agrees with the run's answers:
+    pyoxigraph and rdflib each deviate from SPARQL 1.1 in places. ``instants`` counts the instants of E, all of which were
+    compared, ``rows`` the expected rows; ``evaluator`` is the first engine.
     """
 
     instants: int
@@ -32,7 +32,7 @@ class Verdict:
 
     @property
     def equal(self) -> bool:
-        """Whether no difference stands."""
+        """Whether there are no confirmed differences."""
         return not self.differences
 
     def text(self, limit: int = 10) -> str:
@@ -52,7 +52,7 @@ class Verdict:
 
 
 def judge(query: Query, inputs: Inputs, options: Options, got: Answers) -> Verdict:
-    """Compares a run's answers with the independent evaluation; with ``evaluator="auto"`` by majority of both engines."""
+    """Compares a run's answers with the independent evaluation; with ``evaluator="auto"`` the majority decides."""
     concatenated = concatenations(query)
     first = chosen(query, inputs, options)
     expected = evaluate(query, inputs, replace(options, evaluator=first))
@@ -60,23 +60,23 @@ def judge(query: Query, inputs: Inputs, options: Options, got: Answers) -> Verdi
     agreed: set[int] = set()
     if differences and options.evaluator == "auto":
         agreed = _second_opinion(query, inputs, options, got, first, {d.time for d in differences}, concatenated)
-    standing = tuple(d for d in differences if d.time not in agreed)
+    confirmed = tuple(d for d in differences if d.time not in agreed)
     outvoted = tuple(d for d in differences if d.time in agreed)
-    seen = None
-    if standing:
-        at = standing[0].time
-        seen = moment(at, expected, got, held_at(query, inputs, options, at))
-    return Verdict(len(moments(query, inputs, options)), sum(expected.values()), first, standing, outvoted, seen)
+    details = None
+    if confirmed:
+        at = confirmed[0].time
+        details = moment(at, expected, got, held_at(query, inputs, options, at))
+    return Verdict(len(moments(query, inputs, options)), sum(expected.values()), first, confirmed, outvoted, details)
 
 
 def _second_opinion(
     query: Query, inputs: Inputs, options: Options, got: Answers, first: str, times: set[int], concatenated: dict[str, str]
 ) -> set[int]:
-    """The instants among ``times`` at which the other engine has the run's answers."""
+    """The instants among ``times`` at which the other engine agrees with the run's answers."""
     other = replace(options, evaluator="pyoxigraph" if first == "rdflib" else "rdflib")
     try:
         again = evaluate(query, inputs, other, only=times)
     except RunError:
         return set()
-    theirs: Answers = Counter({key: count for key, count in got.items() if key[0] in times})
-    return times - {d.time for d in compare(again, theirs, concatenated)}
+    actual: Answers = Counter({key: count for key, count in got.items() if key[0] in times})
+    return times - {d.time for d in compare(again, actual, concatenated)}

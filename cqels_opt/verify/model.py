@@ -1,4 +1,4 @@
-"""What an independent evaluation is given, and what it returns. Terms are canonical N-Triples texts, times are milliseconds."""
+"""The inputs, options and results of the independent evaluation. Terms are canonical N-Triples texts, times are milliseconds."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ Row: TypeAlias = frozenset[tuple[str, str]]
 """One row of an answer: (variable without question mark, term); an unbound variable is absent."""
 
 Answers: TypeAlias = Counter[tuple[int, str, Row]]
-"""How often each (time, ``+`` ``-`` or ``=``, row) occurs."""
+"""The number of occurrences of each (time, ``+`` ``-`` or ``=``, row)."""
 
 Evaluator: TypeAlias = Literal["auto", "pyoxigraph", "rdflib"]
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A stream element: a triple or a whole graph with one time. ``graph`` is the name of its graph, where it has one; ``about`` is what
-    the default graph of its file says of it."""
+    """A stream element: a triple or a whole graph with one time.
+
+    ``graph`` is the name of its graph, if any; ``about`` are the triples about it in the default graph of its file.
+    """
 
     t: int
     triples: tuple[Triple, ...]
@@ -29,13 +31,13 @@ class Element:
 
     @property
     def all(self) -> tuple[Triple, ...]:
-        """The triples of the graph, and those of the default graph about it, each once: what a window holds of the element."""
+        """The distinct triples of the graph and of the default graph about it: what a window holds of the element."""
         return tuple(dict.fromkeys((*self.triples, *self.about)))
 
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """Other static data, which count from an instant on."""
+    """New static data, valid from an instant onwards."""
 
     at: int
     default: list[Triple]
@@ -44,10 +46,10 @@ class Refreshed:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Everything a query reads: elements by stream IRI in order of arrival, the static default graph, the static named graphs.
+    """All inputs of a query: elements by stream IRI in order of arrival, the static default graph, the static named graphs.
 
-    IRIs that are keys may be written with or without angle brackets. ``later`` are the static data that take the place of those before,
-    in order of time.
+    IRIs that are keys may be written with or without angle brackets. ``later`` are versions of the static data that replace
+    earlier ones, in time order.
     """
 
     streams: Mapping[str, list[Element]]
@@ -58,11 +60,11 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How answers are put out (SEMANTICS §3, §4).
+    """How answers are computed and emitted (SEMANTICS §3, §4).
 
-    ``policy`` is a list of ``cc``, ``wc``, ``nc`` and ``p:MILLISECONDS`` with commas, ``policies`` has the exceptions by window
-    name; ``t0`` and ``t0s`` likewise. ``until`` is where the input ends, if not with the last element that the query reads. Without
-    ``operator`` the query's own counts, and ISTREAM where it has none. Late elements are dropped before
+    ``policy`` is a comma-separated list of ``cc``, ``wc``, ``nc`` and ``p:MILLISECONDS``, ``policies`` has the exceptions by
+    window name; ``t0`` and ``t0s`` likewise. ``until`` is the end of the input, by default the time of the last element that the
+    query reads. Without ``operator`` the query's own operator is used, ISTREAM by default. Late elements must be dropped before
     (:func:`cqels_opt.verify.inputs.drop_late`), file by file.
     """
 

@@ -1,4 +1,4 @@
-"""The first instant at which answers differ, for people: both bags, and what the windows held."""
+"""The first instant at which answers differ, for people: both bags, and the contents of the windows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Bag = tuple[tuple[str, Row, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was expected at an instant and what came, as (``+``, ``-`` or ``=``, row, count), and the elements of each window then."""
+    """The expected and the actual rows at an instant, as (``+``, ``-`` or ``=``, row, count), and the elements of each window."""
 
     time: int
     expected: Bag
@@ -36,7 +36,7 @@ class Moment:
 
 
 def moment(time: int, expected: Answers, got: Answers, held: Mapping[str, tuple[Element, ...]]) -> Moment:
-    """What there is to see at an instant."""
+    """The details of an instant."""
     return Moment(time, _at(time, expected), _at(time, got), held)
 
 

@@ -1,4 +1,4 @@
-"""pyoxigraph as the SPARQL engine: the first choice."""
+"""pyoxigraph as the SPARQL engine, the default."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from cqels_opt.verify.heads import hidden
 from cqels_opt.verify.literals import literal_parts
 from cqels_opt.verify.model import Row, Triple
 from cqels_opt.verify.quoted import FUNCTIONS, text_of, to_triple
-from cqels_opt.verify.sparql_engine import TIMESTAMP, own_functions
+from cqels_opt.verify.sparql_engine import TIMESTAMP, extension_functions
 from cqels_opt.verify.uncertainty import Function
 
 _XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 _VARIADIC = re.compile(r"\b(COALESCE|CONCAT)\s+\(", re.IGNORECASE)
-"""pyoxigraph's parser wants the bracket right behind these two."""
+"""pyoxigraph's parser accepts no space between these two and the bracket."""
 
 _XSD_BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
 
 
 class Oxigraph:
-    """pyoxigraph. Its store keeps the values of numbers and times, not their lexical forms: ``"1.50"`` comes back as ``"1.5"``.
+    """pyoxigraph. Its store keeps the values of numbers and times, not their lexical forms: ``"1.50"`` becomes ``"1.5"``.
 
-    The original form is put back where only one term of the input has that value; :attr:`confused` tells where several have,
-    so that pyoxigraph would take different terms for one; :attr:`lossy` whether any term has another form in the store.
+    The original form is restored where only one term of the input has that value. :attr:`confused` lists the values that several
+    input terms share, so that pyoxigraph would identify them; :attr:`lossy` says whether any term has another form in the store.
     """
 
     name = "pyoxigraph"
@@ -42,11 +42,11 @@ class Oxigraph:
 
     @property
     def confused(self) -> list[set[str]]:
-        """Sets of different input terms that pyoxigraph cannot tell apart."""
+        """Sets of different input terms that pyoxigraph cannot distinguish."""
         return [texts for texts in self._originals.values() if len(texts) > 1]
 
     def know(self, triples: Iterable[Triple]) -> None:
-        """Notes the terms of triples that may be added later."""
+        """Registers the terms of triples that may be added later."""
         for triple in triples:
             for text in triple:
                 self._term(text)
@@ -77,8 +77,8 @@ class Oxigraph:
             raise RunError(f"pyoxigraph cannot evaluate the rewritten query: {error}\n{text}") from error
 
     def _functions(self) -> dict[Any, Any]:
-        """The functions that SPARQL does not have."""
-        own = {ox.NamedNode(name): self._custom(function) for name, function in own_functions().items()}
+        """The functions that SPARQL does not define."""
+        own = {ox.NamedNode(name): self._custom(function) for name, function in extension_functions().items()}
         return {ox.NamedNode(TIMESTAMP): self._timestamp, **FUNCTIONS, **own}
 
     def _custom(self, function: Function) -> Any:
@@ -106,12 +106,12 @@ class Oxigraph:
                 self._term(from_oxigraph(term.subject))
                 self._term(from_oxigraph(term.object))
             if isinstance(term, ox.Literal) and not term.language and term.datatype.value != _XSD_STRING:
-                self._note(text, term)
+                self._record(text, term)
         return term
 
-    def _note(self, text: str, term: Any) -> None:
-        """Remembers what a literal is called in the input, and where the store would change more than its lexical form."""
-        kept = _kept(term)
+    def _record(self, text: str, term: Any) -> None:
+        """Records the input text of a literal, and whether the store changes more than its lexical form."""
+        kept = _round_trip(term)
         stored = from_oxigraph(kept)
         originals = self._originals.setdefault(stored, set())
         originals.add(text)
@@ -150,8 +150,8 @@ def from_oxigraph(term: Any) -> str:
     return text_of(term)
 
 
-def _kept(term: Any) -> Any:
-    """What pyoxigraph's store makes of a literal."""
+def _round_trip(term: Any) -> Any:
+    """A literal after a round trip through pyoxigraph's store."""
     store, node = ox.Store(), ox.NamedNode("urn:x")
     store.add(ox.Quad(node, node, term))
     return next(iter(store)).object

@@ -1,9 +1,9 @@
-"""rdflib as the SPARQL engine: the second opinion, corrected in three places where it departs from SPARQL 1.1.
+"""rdflib as the SPARQL engine for second opinions, corrected in three places where it deviates from SPARQL 1.1:
 
-- Rows of a joined sub-pattern are a bag, which rdflib makes a set.
-- GROUP BY over no rows has no groups, where rdflib makes one.
+- Rows of a joined sub-pattern are a bag; rdflib makes them a set.
+- GROUP BY over no rows has no groups; rdflib makes one.
 - Literals of different kinds cannot be compared (SPARQL 1.1 §17.4.1.7 RDFterm-equal, §17.3): ``"word" != 4`` is an error. rdflib
-  has an answer, and so has pyoxigraph for some pairs, as an extension that SPARQL 1.1 permits and SEMANTICS does not use.
+  returns a value, as does pyoxigraph for some pairs, as an extension that SPARQL 1.1 permits and SEMANTICS does not use.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cqels_opt.verify.heads import hidden
 from cqels_opt.verify.literals import literal, literal_parts
 from cqels_opt.verify.model import Row, Triple
 from cqels_opt.verify.patterns import CALLS
-from cqels_opt.verify.sparql_engine import TIMESTAMP, own_functions
+from cqels_opt.verify.sparql_engine import TIMESTAMP, extension_functions
 from cqels_opt.verify.strict import relation
 from cqels_opt.verify.uncertainty import Function
 
@@ -37,7 +37,7 @@ _FAILURES = (ParseBaseException, SPARQLError, ArithmeticError, AttributeError, L
 
 
 class Rdflib:
-    """rdflib, which keeps every term as it is written. Slower; the second opinion, and the first where pyoxigraph is confused."""
+    """rdflib, which keeps lexical forms. Slower; the second engine, or the first where pyoxigraph confuses terms."""
 
     name = "rdflib"
 
@@ -62,7 +62,7 @@ class Rdflib:
     def select(self, text: str) -> Counter[Row]:
         """See :class:`SparqlEngine`."""
         CUSTOM_EVALS["cqels-opt bags"] = _corrected
-        custom = {TIMESTAMP: self._timestamp, **{name: _custom(function) for name, function in own_functions().items()}}
+        custom = {TIMESTAMP: self._timestamp, **{name: _custom(function) for name, function in extension_functions().items()}}
         for name, call in custom.items():
             register_custom_function(rdflib.URIRef(name), call, override=True)
         try:
@@ -103,7 +103,7 @@ class Rdflib:
 
 
 def _custom(function: Function) -> Any:
-    """A function of terms' texts as rdflib calls it."""
+    """Adapts a function of term texts to rdflib."""
 
     def call(*arguments: Any) -> Any:
         found = function(*map(_from_rdflib, arguments))
@@ -116,7 +116,7 @@ def _custom(function: Function) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without rdflib's warnings of its own names."""
+    """Suppresses rdflib's warnings about its own deprecated names."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield
@@ -124,16 +124,16 @@ def _quiet() -> Iterator[None]:
 
 def _corrected(context: QueryContext, part: CompValue) -> Iterable[FrozenBindings]:
     """Joins of bags, and GROUP BY over no rows."""
-    if part.name == "Join" and not part.lazy:  # rdflib puts the right side into a set, so that equal rows count once
+    if part.name == "Join" and not part.lazy:  # rdflib makes the right side a set, so that equal rows count once
         right = list(evalPart(context, part.p2))
         return (a.merge(b) for a in evalPart(context, part.p1) for b in right if a.compatible(b))
     if part.name == "AggregateJoin" and part.p.expr is not None and not any(True for _ in evalPart(context, part.p)):
-        return ()  # rdflib makes one group of no rows also with GROUP BY
-    raise NotImplementedError  # which tells rdflib to evaluate the part itself (its CUSTOM_EVALS)
+        return ()  # rdflib makes one group of no rows even with GROUP BY
+    raise NotImplementedError  # rdflib then evaluates the part itself (CUSTOM_EVALS)
 
 
 def _correct(node: Any) -> None:
-    """Gives a comparison in an expression the meaning of SPARQL 1.1, and regular expressions linear time."""
+    """Replaces comparisons by those of SPARQL 1.1, and regular expressions by linear-time ones."""
     if isinstance(node, Expr) and node.name == "RelationalExpression":
         node._evalfn = MethodType(relation, node)
     elif isinstance(node, Expr) and node.name in CALLS:

@@ -1,4 +1,4 @@
-"""Property paths as they are written (SPARQL 1.1 §9.1, and rules 88 to 96 of its grammar)."""
+"""The syntax of property paths (SPARQL 1.1 §9.1, and rules 88 to 96 of its grammar)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Path:
                 return f"^({self.parts[0].written()})"
             case "!":
                 inside = "|".join(f"^{p.parts[0].text}" if p.kind == "inverse" else p.text for p in self.parts)
-                return f"!({inside or '<urn:cqels-opt:none>'})"  # pyoxigraph reads no empty set
+                return f"!({inside or '<urn:cqels-opt:none>'})"  # pyoxigraph rejects an empty set
             case "repeated":
                 return f"({self.parts[0].written()}){self.text}"
         return "(" + self.kind.join(part.written() for part in self.parts) + ")"
@@ -39,7 +39,7 @@ def step(text: str) -> Path:
 
 
 def read_path(part: Sequence[Token], place: int) -> tuple[Path, int]:
-    """The path that begins at a place among tokens, and the place after it."""
+    """The path that begins at a position among tokens, and the position after it."""
     parts, place = [], place - 1
     while True:
         found, place = _sequence(part, place + 1)

@@ -1,13 +1,13 @@
-"""Property paths written out, so that bags come out as SPARQL 1.1 §18.2.2.4 and §18.4 say, whatever the engine makes of paths.
+"""Expands property paths, so that multiplicities follow SPARQL 1.1 §18.2.2.4 and §18.4 in every engine.
 
-pyoxigraph counts the ways of a path of fixed length once where both ends are known, and has no path of length zero at a term that is
-no node. So only ``*``, ``+`` and ``?`` are left to the engine, whose pairs are a set anyway. Before and after::
+pyoxigraph counts the matches of a path of fixed length once if both ends are known, and has no path of length zero at a term that
+is not a node. So only ``*``, ``+`` and ``?``, whose pairs are a set by definition, are left to the engine. Before and after::
 
     ?x (:p|^:q)/:r ?y                 { ?x :p ?_bag_p1_ . } UNION { ?_bag_p1_ :q ?x . } ?_bag_p1_ :r ?y .
     ?x !(:p|^:q) ?y                   { ?x ?_bag_p1_ ?y FILTER(?_bag_p1_ NOT IN (:p)) } UNION { … }
     ?x :p* :a                         { BIND(:a AS ?x) } UNION { ?x (:p)* :a FILTER(!SAMETERM(?x, :a)) }
 
-Within ``GRAPH ?g`` a path of length zero is there once in each graph; :data:`~cqels_opt.verify.dialects.GRAPHS` says which there are.
+Within ``GRAPH ?g`` a path of length zero matches once in each graph that :data:`~cqels_opt.verify.dialects.GRAPHS` lists.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 from cqels_opt.verify.walker import Walker
 
 
-def paths_written_out(plain: str) -> str:
-    """The plain text, its paths written out; as it is where there are none, or where it is no SPARQL: the engine will say so."""
+def expand_paths(plain: str) -> str:
+    """The plain text with expanded paths; unchanged without paths or if it is not SPARQL, which the engine reports."""
     try:
         writer = _Writer(_named(plain))
         text = writer.text()
-    except (IndexError, ValueError):  # the text ends too early, or a path does not begin like one
+    except (IndexError, ValueError):  # the text ends too early, or does not begin like a path
         return plain
     if not writer.found:
         return plain
@@ -39,7 +39,7 @@ def paths_written_out(plain: str) -> str:
 
 
 def _named(plain: str) -> str:
-    """``SELECT DISTINCT *`` with the variables of its group named, since variables that are made here would show in it."""
+    """``SELECT DISTINCT *`` with the variables of its group listed, because generated variables would appear in ``*``."""
     found = solid(tokens(plain))
     edits = []
     for place, token in enumerate(found):
@@ -53,7 +53,7 @@ def _named(plain: str) -> str:
 
 
 class _Writer(Walker):
-    """Walks over all groups of a text and writes out the triples in them."""
+    """Walks over all groups of a text and expands the paths of their triples."""
 
     mark = "p"
 
@@ -75,7 +75,7 @@ class _Writer(Walker):
         self.found = self.found or any(verb.kind != "step" for _, verb, _ in triples)
         return " ".join(self._expanded(*triple) for triple in triples)
 
-    # ------------------------------------------------------------ what a path becomes
+    # ------------------------------------------------------------ expansion of a path
     def _expanded(self, subject: str, path: Path, item: str) -> str:
         match path.kind:
             case "step":
@@ -88,10 +88,10 @@ class _Writer(Walker):
             case "|":
                 return " UNION ".join(f"{{ {self._expanded(subject, p, item)} }}" for p in path.parts)
             case "!":
-                return self._past(subject, path, item)
+                return self._negated(subject, path, item)
         return self._repeated(subject, path, item)
 
-    def _past(self, subject: str, path: Path, item: str) -> str:
+    def _negated(self, subject: str, path: Path, item: str) -> str:
         plain = [p.text for p in path.parts if p.kind == "step"]
         inverse = [p.parts[0].text for p in path.parts if p.kind == "inverse"]
         ways = []
@@ -99,7 +99,7 @@ class _Writer(Walker):
             if names or (names is plain and not inverse):
                 predicate = self._fresh()
                 members = ", ".join("<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>" if n == "a" else n for n in names)
-                past = f" FILTER({predicate} NOT IN ({members}))" if members else ""  # pyoxigraph lets nothing pass NOT IN ()
+                past = f" FILTER({predicate} NOT IN ({members}))" if members else ""  # in pyoxigraph NOT IN () is never true
                 ways.append(f"{{ {s} {predicate} {o}{past} }}")
         return " UNION ".join(ways)
 

@@ -1,6 +1,6 @@
-"""REGEX and REPLACE of rdflib, in linear time: pyoxigraph evaluates the call. Python's engine, which rdflib has, may never end.
+"""REGEX and REPLACE for rdflib in linear time, evaluated by pyoxigraph: Python's engine can take exponential time.
 
-A pattern that pyoxigraph refuses (with a reference to a group) goes to rdflib.
+A pattern that pyoxigraph rejects (with a back-reference) is evaluated by rdflib.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DOLLAR: Final = re.compile(r"\\([\\$])|\$([0-9])|([\\$])")
 
 def regex(node: Expr, context: Any) -> Any:
     """REGEX of an rdflib expression."""
-    found = _asked("REGEX", [string(node.text), string(node.pattern), *_flags(node)])
+    found = _evaluated("REGEX", [string(node.text), string(node.pattern), *_flags(node)])
     return Builtin_REGEX(node, context) if found is None else Literal(found.value == "true")
 
 
@@ -29,7 +29,7 @@ def replace(node: Expr, context: Any) -> Any:
     source, (flags,) = string(node.arg), _flags(node)
     into = str(string(node.replacement))
     into = into.replace("$", "$$") if "q" in flags else _DOLLAR.sub(_rust, into)
-    found = _asked("REPLACE", [source, string(node.pattern), Literal(into), flags])
+    found = _evaluated("REPLACE", [source, string(node.pattern), Literal(into), flags])
     if found is None:
         return Builtin_REPLACE(node, context)
     return Literal(found.value, datatype=source.datatype, lang=source.language)
@@ -43,14 +43,14 @@ def _flags(node: Expr) -> list[Any]:
 
 
 def _rust(found: re.Match[str]) -> str:
-    """A piece of a replacement as pyoxigraph's engine has it: ``${1}`` for a group, ``$$`` for a dollar."""
+    """A piece of a replacement in pyoxigraph's syntax: ``${1}`` for a group, ``$$`` for a dollar."""
     if found[2]:
         return f"${{{found[2]}}}"
     return "$$" if "$" in found[0] else "\\"
 
 
-def _asked(name: str, terms: list[Any]) -> Any:
-    """The literal that pyoxigraph's function gives; None for an error."""
+def _evaluated(name: str, terms: list[Any]) -> Any:
+    """The result of pyoxigraph's function; None for an error."""
     texts = ", ".join(str(ox.Literal(str(term))) for term in terms)
     solutions: Any = _STORE.query(f"SELECT ({name}({texts}) AS ?found) {{}}")
     return next(iter(solutions))[0]

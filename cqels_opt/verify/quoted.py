@@ -1,8 +1,8 @@
-"""Triple terms in the independent evaluation, and quoted triples of RDF-star files, which pyoxigraph has no term for.
+"""Triple terms in the independent evaluation, and the quoted triples of RDF-star files, for which pyoxigraph has no term.
 
-pyoxigraph is RDF 1.2: a triple term may be an object, and ``<< s p o >>`` is a node that reifies one. In RDF-star files the quoted triple
-*is* the node, wherever it is quoted. It goes through pyoxigraph under a name, ``<urn:cqels-opt:quoted:…>``, with the text of the triple
-term in hexadecimal digits; answers get the triple terms back, and functions of triple terms are ours, which know such names.
+pyoxigraph implements RDF 1.2: a triple term may be an object, and ``<< s p o >>`` is a node that reifies one. In RDF-star files
+the quoted triple *is* the node. pyoxigraph gets it as a name, ``<urn:cqels-opt:quoted:…>``, with the text of the triple term in
+hexadecimal digits. Answers get the triple terms back, and our own versions of the functions on triple terms accept such names.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def to_triple(text: str) -> Any:
 
 
 def reifiers(quads: Iterable[Any]) -> dict[str, Any]:
-    """The triples that blank nodes without a label reify: what ``<< s p o >>`` stands for in a file."""
+    """The triples that generated blank nodes reify: the meaning of ``<< s p o >>`` in a file."""
     return {
         quad.subject.value: quad.object
         for quad in quads
@@ -57,7 +57,7 @@ def reifiers(quads: Iterable[Any]) -> dict[str, Any]:
 
 
 def named(label: str, own: Mapping[str, Any], blank: Callable[[str], str]) -> str:
-    """A blank node of an RDF-star file: a quoted triple under its name, or else as ``blank`` says."""
+    """A blank node of an RDF-star file: the name of a quoted triple, or else ``blank`` of the label."""
     if label not in own:
         return blank(label)
     written = unnamed(text_of(own[label], lambda inner: named(inner, own, blank)))
@@ -70,12 +70,12 @@ def is_named(text: str) -> bool:
 
 
 def makes_triples(found: list[Token]) -> bool:
-    """Whether a text has triple terms but as what is reified: pyoxigraph's are never equal to names of quoted triples."""
+    """Whether a text has triple terms other than reified ones: pyoxigraph's are never equal to names of quoted triples."""
     depth, word, before, matched = 0, "", "", False
     for token, after in pairwise(found):
         if token.word() == "TRIPLE" and after.text == "(":
             return True
-        matched = matched or token.word() in ("SELECT", "ASK", "DESCRIBE", "WHERE")  # a template is made, not matched
+        matched = matched or token.word() in ("SELECT", "ASK", "DESCRIBE", "WHERE")  # a template is constructed, not matched
         if matched and token.text == "<<" and after.text == "(" and not before.endswith(("reifies", "reifies>")):
             return True
         before = token.text
@@ -90,13 +90,13 @@ def makes_triples(found: list[Token]) -> bool:
 
 
 def unnamed(text: str) -> str:
-    """A canonical text with the quoted triples themselves in the places of their names."""
+    """A canonical text with the names of quoted triples replaced by the triples."""
     return _NAMED.sub(lambda found: bytes.fromhex(found[1]).decode(), text) if _QUOTED in text else text
 
 
 # ------------------------------------------------------------------ functions of triple terms
 def with_our_functions(found: list[Token]) -> list[tuple[int, int, str]]:
-    """Edits of a text: calls of functions of triple terms as calls of :data:`FUNCTIONS`."""
+    """Edits that replace calls of functions on triple terms by calls of :data:`FUNCTIONS`."""
     return [
         (token.start, token.end, f"<{_FUNCTION}{token.word()}>")
         for token, after in pairwise(found)
@@ -105,7 +105,7 @@ def with_our_functions(found: list[Token]) -> list[tuple[int, int, str]]:
 
 
 def quoted_in_binds(found: list[Token]) -> list[tuple[int, int, str]]:
-    """Edits of a text: ``BIND (<< s p o >> AS ?t)`` of SPARQL* as SPARQL 1.2 has it, ``BIND (<<( s p o )>> AS ?t)``."""
+    """Edits from SPARQL*'s ``BIND (<< s p o >> AS ?t)`` to SPARQL 1.2's ``BIND (<<( s p o )>> AS ?t)``."""
     edits, depth = list[tuple[int, int, str]](), 0
     for token, after in zip(found, [*found[1:], found[-1]]):
         depth = depth or int(token.word() == "BIND")
@@ -120,14 +120,14 @@ def quoted_in_binds(found: list[Token]) -> list[tuple[int, int, str]]:
 
 
 def _triple(term: Any) -> Any:
-    """The triple that a term is, or whose name it is; None otherwise."""
+    """The components of a triple term or of a name of a quoted triple; None for any other term."""
     if isinstance(term, ox.NamedNode) and (name := _NAMED.fullmatch(str(term))):
         return _parts(bytes.fromhex(name[1]).decode())
     return (term.subject, term.predicate, term.object) if isinstance(term, ox.Triple) else None
 
 
 def _parts(text: str) -> tuple[Any, Any, Any]:
-    """The parts of a triple term whose subject may be one too, by its name."""
+    """The components of a triple term; a subject that is a triple term becomes its name."""
     inner = text.removeprefix("<<(").removesuffix(")>>").strip()
     if not inner.startswith("<<("):
         triple = to_triple(text)
@@ -166,4 +166,4 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
         ("ISURI", _is_iri),
     )
 }
-"""By their IRIs; None is an error."""
+"""The functions by IRI; None is an error."""

@@ -1,4 +1,4 @@
-"""The query's own text as plain SPARQL 1.1: only window clauses, and what names windows, are rewritten.
+"""Rewrites the query's own text to plain SPARQL 1.1: only window clauses and window names change.
 
 Before, in the language of the CQELS report and in CQELS-QL::
 
@@ -20,14 +20,14 @@ from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Query
 from cqels_opt.verify.blank_nodes import with_blank_nodes
 from cqels_opt.verify.dialects import FORMS, WINDOW, rewritten, window_graph
-from cqels_opt.verify.heads import SELECT, Form, asked
-from cqels_opt.verify.paths import paths_written_out
+from cqels_opt.verify.heads import SELECT, Form, form_and_edit
+from cqels_opt.verify.paths import expand_paths
 from cqels_opt.verify.quoted import quoted_in_binds, with_our_functions
 from cqels_opt.verify.ties import with_ties
 from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 
 NOW_MARK = '"urn:cqels-opt:now"^^<http://www.w3.org/2001/XMLSchema#dateTime>'
-"""Stands for NOW() in the rewritten text, until the instant is known."""
+"""The placeholder of NOW() in the rewritten text, until the instant is known."""
 
 _NOT_A_WINDOW = '!STRSTARTS(STR({variable}), "' + WINDOW + '")'
 _SEEDED = ("RAND", "UUID", "STRUUID")
@@ -35,13 +35,13 @@ _SEEDED = ("RAND", "UUID", "STRUUID")
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """Plain SPARQL 1.1: the text, and the IRIs of its FROM clauses as they are written in it.
+    """Plain SPARQL 1.1: the text, and the IRIs of its FROM clauses as written.
 
-    FROM clauses are taken out of the text, since beside them it could see no window: the evaluation makes their graphs the
-    default graph. FROM NAMED clauses of no window are taken out as well: all named graphs that are given can be seen, but where no
-    stream is read (``named``; None: all). ``merged`` has the windows that are merged with the default graph, by the name of the graph
-    that holds both; ``element_graphs`` says whether the graphs of elements are asked for by name. A query of another form than SELECT
-    asks for its solutions; ``form`` says what it was.
+    FROM clauses are removed from the text, because they would hide the windows; the evaluation makes their graphs the default
+    graph. FROM NAMED clauses that declare no window are also removed: all named graphs are visible, except in a query without
+    streams (``named``; None: all). ``merged`` maps the name of a graph to the windows that are merged with the default graph in
+    it; ``element_graphs`` says whether the query matches the graphs of elements by name. A query of another form than SELECT is
+    rewritten to return its solutions; ``form`` is the original form.
     """
 
     text: str
@@ -63,8 +63,8 @@ def plain_sparql(query: Query) -> Plain:
     default: list[str] = []
     named_graphs: list[str] = []
     place_of_form = next(p for p, t in enumerate(found) if t.word() in FORMS)
-    form, edit = asked(found, place_of_form, query)
-    made = (edit[0], edit[1]) if edit is not None else (0, 0)  # what the edit covers: nothing else is to be changed in it
+    form, edit = form_and_edit(found, place_of_form, query)
+    made = (edit[0], edit[1]) if edit is not None else (0, 0)  # the range of the edit, in which no other edit is allowed
     edits += [edit] if edit is not None else []
     edits += [e for e in (*with_our_functions(found), *with_blank_nodes(found)) if not made[0] <= e[0] < made[1]]
     for place, token in enumerate(found):
@@ -79,22 +79,22 @@ def plain_sparql(query: Query) -> Plain:
             edits.append((token.start, found[place + 1 + named].end, " "))
         elif token.word() == "NOW" and after.text == "(":
             edits.append((token.start, found[place + 2].end, NOW_MARK))
-        elif token.word() == "SAMPLE" and after.text == "(":  # SEMANTICS §6: the first in the order of terms
+        elif token.word() == "SAMPLE" and after.text == "(":  # SEMANTICS §6: the first in term order
             edits.append((token.start, token.end, "MIN"))
-        elif token.word() == "GROUP_CONCAT":  # a simple literal, where pyoxigraph keeps a language that all have
+        elif token.word() == "GROUP_CONCAT":  # a simple literal; pyoxigraph keeps a language that all members share
             edits += [(token.start, token.start, "STR("), (end := _call_end(found, place + 1), end, ")")]
         elif token.word() in _SEEDED and after.text == "(":
             raise QueryError(f"verify cannot check {token.word()}(): its values are the run's own", query.text, 1, 1)
     if query.dialect == "rspql":
         edits += quoted_in_binds(found)
     prologue = text[: found[place_of_form].start]
-    plain = paths_written_out(with_ties(apply(text, edits)))
+    plain = expand_paths(with_ties(apply(text, edits)))
     only = tuple(named_graphs) if (default or named_graphs) and not query.windows else None
     return Plain(plain, prologue, tuple(default), only, changed.merged, changed.element_graphs, form)
 
 
 def _call_end(found: list[Token], opening: int) -> int:
-    """The character after the bracket that closes the one at the place ``opening``."""
+    """The position after the bracket that closes the one at the token ``opening``."""
     depth = 0
     for token in found[opening:]:
         depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
@@ -104,7 +104,7 @@ def _call_end(found: list[Token], opening: int) -> int:
 
 
 def concatenations(query: Query) -> dict[str, str]:
-    """The variables that are a GROUP_CONCAT, with its separator: SPARQL leaves the order of its parts open."""
+    """The variables computed by a GROUP_CONCAT, with their separators: SPARQL does not define the order of the parts."""
     found = solid(tokens(query.text))
     names: dict[str, str] = {}
     for place, token in enumerate(found):
@@ -123,14 +123,14 @@ def concatenations(query: Query) -> dict[str, str]:
 
 
 def at_instant(plain: str, at: int) -> str:
-    """The plain text at an instant, which is what NOW() gives."""
+    """The plain text at an instant, the value of NOW()."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at)
     text = moment.strftime("%Y-%m-%dT%H:%M:%S") + (f".{at % 1000:03d}".rstrip("0") if at % 1000 else "") + "Z"
     return plain.replace(NOW_MARK, f'"{text}"^^<http://www.w3.org/2001/XMLSchema#dateTime>')
 
 
 def _graph_edits(found: list[Token], place: int, windows: dict[str, str]) -> list[tuple[int, int, str]]:
-    """``GRAPH ?w`` of a window: its graph. ``GRAPH ?g`` of no window: all named graphs but the windows' own."""
+    """``GRAPH ?w`` of a window becomes its graph; any other ``GRAPH ?g`` matches all named graphs except those of windows."""
     keyword, name = found[place], found[place + 1]
     if name.kind != "variable" or name.text.startswith("?_bag_"):
         return []

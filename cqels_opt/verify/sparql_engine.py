@@ -1,4 +1,4 @@
-"""What the evaluation needs of a SPARQL engine: graphs that change, and a query's text over them."""
+"""The interface of a SPARQL engine for the evaluation: mutable graphs, and queries over them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from cqels_opt.verify.uncertainty import Function, functions
 TIMESTAMP = "http://larkc.eu/csparql/sparql/jena/ext#timestamp"
 
 
-def own_functions() -> Mapping[str, Function]:
-    """The functions of terms' texts that SPARQL does not have, by their IRIs; None is an error."""
+def extension_functions() -> Mapping[str, Function]:
+    """The functions that SPARQL does not define, by IRI; they map term texts to a term text, None is an error."""
     return {BLANK: blank_node, **functions()}
 
 
 class SparqlEngine(Protocol):
-    """What the evaluation needs of a SPARQL engine."""
+    """A SPARQL engine for the evaluation."""
 
     name: str
     times: Mapping[Triple, int]
-    """For C-SPARQL's timestamp(): when each triple that windows hold came last."""
+    """For C-SPARQL's timestamp(): the latest time of each triple that the windows hold."""
 
     def add(self, graph: str | None, triples: Iterable[Triple]) -> None:
-        """Puts triples into a named graph, or into the default graph."""
+        """Adds triples to a named graph or to the default graph."""
 
     def remove(self, graph: str | None, triples: Iterable[Triple]) -> None:
-        """Takes triples out again."""
+        """Removes triples."""
 
     def select(self, text: str) -> Counter[Row]:
         """The bag of a SELECT query's rows."""

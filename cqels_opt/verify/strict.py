@@ -1,4 +1,4 @@
-"""Comparisons to the letter of SPARQL 1.1 (§17.3, §17.4.1.7): literals that have no common value space cannot be compared."""
+"""Comparisons exactly as in SPARQL 1.1 (§17.3, §17.4.1.7): literals without a common value space cannot be compared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rdflib.plugins.sparql.parserutils import Expr
 from rdflib.plugins.sparql.sparql import SPARQLError
 
 Value: TypeAlias = tuple[str, Any]
-"""The kind of a literal and its Python value; values of one kind can be compared."""
+"""The kind of a literal and its Python value; values of one kind are comparable."""
 
 _NUMBERS = (int, float, Decimal)
 _TIMES = {XSD.dateTime: "dateTime", XSD.date: "date", XSD.time: "time"}
@@ -47,13 +47,13 @@ def equal(left: Any, right: Any) -> bool:
         return bool(p == q)
     if left == right:
         return True
-    if _is_text(left) and _is_text(right):  # one of them has a language: different terms, which are known to differ
+    if _is_text(left) and _is_text(right):  # one of them has a language: the terms differ
         return False
     raise SPARQLError(f"{left!r} and {right!r} cannot be compared")
 
 
 def _among(item: Any, others: Iterable[Any]) -> bool:
-    """Whether an item equals one of others; an error if it equals none and some cannot be compared."""
+    """Whether an item equals another one; an error if it equals none and some cannot be compared."""
     problem = None
     for other in others:
         try:
@@ -67,7 +67,7 @@ def _among(item: Any, others: Iterable[Any]) -> bool:
 
 
 def _value(term: Any) -> Value | None:
-    """The kind and value of a literal; None where it has no value that can be compared."""
+    """The kind and value of a literal; None if it has no comparable value."""
     if not isinstance(term, Literal) or term.language:
         return None
     if term.datatype in (None, XSD.string):
@@ -86,7 +86,7 @@ def _is_text(term: Literal) -> bool:
 
 
 def _promoted(x: Any, y: Any) -> tuple[Any, Any]:
-    """Numbers as one type: a double with anything is compared as double."""
+    """Both numbers in one type: double if either is a double."""
     if isinstance(x, float) or isinstance(y, float):
         return float(x), float(y)
     return x, y

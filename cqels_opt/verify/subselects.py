@@ -1,13 +1,12 @@
-"""Sub-selects that read no window have the same rows at every instant: they are evaluated once, and their rows kept as triples.
+"""Evaluates sub-selects that read no window once, since their rows are the same at every instant, and stores them as triples.
 
-Only speed is meant: SPARQL evaluates a sub-select on its own, before it is joined with what is around it. Before and after::
+This is only for speed: SPARQL evaluates a sub-select independently, before it is joined with its context. Before and after::
 
     { SELECT ?a (COUNT(*) AS ?n) { ?p :by ?a } GROUP BY ?a }
     { GRAPH <urn:cqels-opt:window:rows#1> { ?_bag_row1 <urn:cqels-opt:a> ?a . ?_bag_row1 <urn:cqels-opt:n> ?n . } }
 
-Every row is a node of its own, so equal rows stay several. The variable of the node would show in ``DISTINCT *`` only: such
-queries are left as they are, and so are sub-selects inside GRAPH and EXISTS, with NOW(), with unbound results, or of very many
-rows.
+Every row is a separate node, which preserves multiplicities. The variable of the node would appear only in ``DISTINCT *``: such
+queries stay unchanged, as do sub-selects inside GRAPH and EXISTS, with NOW(), with unbound results, or with too many rows.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from cqels_opt.verify.sparql_engine import SparqlEngine
 from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 
 _MOST = 2_000_000
-"""So many values are kept in memory at most for one sub-select."""
+"""The maximum number of values stored for one sub-select."""
 
 
 def evaluated_once(engine: SparqlEngine, plain: Plain) -> str:
-    """The text, its static sub-selects replaced by graphs of their rows, which are added to the engine."""
+    """The text with its static sub-selects replaced by graphs of their rows, which are added to the engine."""
     found = solid(tokens(plain.text))
-    if plain.merged:  # what stands outside GRAPH is matched in windows as well
+    if plain.merged:  # patterns outside GRAPH also match windows
         return plain.text
     if any(t.word() == "DISTINCT" and n.text == "*" for t, n in pairwise(found)):
         return plain.text
@@ -41,12 +40,12 @@ def evaluated_once(engine: SparqlEngine, plain: Plain) -> str:
 
 
 def _static(found: list[Token], text: str) -> list[tuple[int, int]]:
-    """Where the outermost sub-selects stand that can be evaluated on their own, without their braces."""
+    """The positions of the outermost sub-selects that can be evaluated independently, without their braces."""
     spans: list[tuple[int, int]] = []
     place = next(p for p, t in enumerate(found) if t.text == "{")
     while place < len(found):
         token = found[place]
-        if token.word() in ("GRAPH", "EXISTS"):  # another graph, or other variables, would be seen there
+        if token.word() in ("GRAPH", "EXISTS"):  # another graph, or other variables, would be visible there
             place = closing(found, next(p for p in range(place, len(found)) if found[p].text == "{"))
         elif token.text == "{" and found[place + 1].word() == "SELECT":
             end = closing(found, place)
@@ -59,7 +58,7 @@ def _static(found: list[Token], text: str) -> list[tuple[int, int]]:
 
 
 def _rows(engine: SparqlEngine, text: str, number: int) -> str:
-    """Puts the rows of a sub-select into a graph; the pattern that finds them, empty where it is not done."""
+    """Stores the rows of a sub-select in a graph; returns the pattern that matches them, or "" if it cannot."""
     graph, node = f"{WINDOW}rows#{number}", f"?{PREFIX}row{number}"
     rows = engine.select(text)
     names = sorted({name for row in rows for name, _ in row})

@@ -1,7 +1,7 @@
-"""LIMIT and OFFSET made definite: SPARQL leaves open which of several equal rows come first, SEMANTICS §6 does not.
+"""Makes LIMIT and OFFSET deterministic: SPARQL does not define which of several equal rows come first, SEMANTICS §6 does.
 
-Ties follow the order of terms, variable by variable in the order of the variables' names: of all variables of the group pattern
-where there is an ORDER BY, of the selected ones where there is none. Before and after::
+Ties are broken by term order, variable by variable in the order of variable names: over all variables of the group pattern with
+an ORDER BY, over the selected variables without. Before and after::
 
     SELECT ?p { ?p :at ?l } ORDER BY ?l LIMIT 2
     SELECT ?p { ?p :at ?l } ORDER BY ?l ?l STR(?l) LANG(?l) ?p STR(?p) LANG(?p) LIMIT 2
@@ -13,7 +13,7 @@ from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 
 
 def with_ties(plain: str) -> str:
-    """The plain text; whatever LIMIT or OFFSET cuts is in a definite order."""
+    """The plain text with a total order wherever LIMIT or OFFSET applies."""
     found = solid(tokens(plain))
     depths = _depths(found)
     edits = []
@@ -33,7 +33,7 @@ def with_ties(plain: str) -> str:
 
 
 def _depths(found: list[Token]) -> list[int]:
-    """How many ``{`` are open before each token."""
+    """The number of open ``{`` before each token."""
     depths, depth = [], 0
     for token in found:
         depth -= token.text == "}"
@@ -43,7 +43,7 @@ def _depths(found: list[Token]) -> list[int]:
 
 
 def _second_of_two(found: list[Token], place: int) -> bool:
-    """Whether this is the OFFSET of ``LIMIT 2 OFFSET 1`` (or the other way round)."""
+    """Whether this is the OFFSET of ``LIMIT 2 OFFSET 1`` (or vice versa)."""
     return place >= 2 and found[place - 2].word() in ("LIMIT", "OFFSET")
 
 
@@ -61,7 +61,7 @@ def _selected(head: list[Token], group: list[Token]) -> set[str]:
 
 
 def _in_scope(head: list[Token], group: list[Token], modifiers: list[Token]) -> set[str]:
-    """What ORDER BY can see: the group pattern's variables, or under GROUP BY its keys; and what SELECT computes."""
+    """The variables visible to ORDER BY: those of the group pattern, or the keys of GROUP BY; and those that SELECT computes."""
     grouped = [p for p, t in enumerate(modifiers) if t.word() == "GROUP"]
     if not grouped:
         return _variables(group) | _selected(head, group)

@@ -1,4 +1,4 @@
-"""SPARQL text cut into tokens; blanks and comments are tokens too, so that the tokens joined are the text."""
+"""Tokenizes SPARQL text; white space and comments are tokens too, so that the concatenated tokens equal the text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Token:
     end: int
 
     def word(self) -> str:
-        """The keyword in capitals, empty for what is no word."""
+        """The keyword in capitals, "" for other tokens."""
         return self.text.upper() if self.kind == "word" else ""
 
 
@@ -55,12 +55,12 @@ def tokens(text: str) -> list[Token]:
 
 
 def solid(found: list[Token]) -> list[Token]:
-    """The tokens without blanks and comments."""
+    """The tokens without white space and comments."""
     return [t for t in found if t.kind != "space"]
 
 
 def closing(found: Sequence[Token], opening: int) -> int:
-    """The place of the ``}`` or ``)`` that closes the ``{`` or ``(`` at the place ``opening``."""
+    """The position of the ``}`` or ``)`` that closes the ``{`` or ``(`` at position ``opening``."""
     depth, opens = 0, found[opening].text
     levels = {opens: 1, {"{": "}", "(": ")"}[opens]: -1}
     for place in range(opening, len(found)):
@@ -71,7 +71,7 @@ def closing(found: Sequence[Token], opening: int) -> int:
 
 
 def apply(text: str, edits: list[tuple[int, int, str]]) -> str:
-    """The text with each ``[start, end)`` replaced; what is inserted at one place keeps its order."""
+    """The text with each ``[start, end)`` replaced; insertions at one position keep their order."""
     pieces, at = [], 0
     for start, end, new in sorted(edits, key=lambda e: (e[0], e[1])):
         pieces += [text[at:start], new]

@@ -1,4 +1,4 @@
-"""Triples as they stand in a SPARQL text: ``;`` ``,`` ``[ ]``, lists, quoted triples and annotations are written out."""
+"""Triples of a SPARQL text, with ``;`` ``,`` ``[ ]``, lists, quoted triples and annotations expanded."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _REIFIES = f"<{_RDF}reifies>"
 
 
 class TripleReader:
-    """Reads triples from the tokens of a text; what brackets stand for are new variables."""
+    """Reads triples from the tokens of a text; brackets become fresh variables."""
 
-    mark = ""  # tells the variables of one pass from another's
+    mark = ""  # distinguishes the variables of different passes
 
     def __init__(self, plain: str) -> None:
         self.plain = plain
@@ -25,7 +25,7 @@ class TripleReader:
         self.fresh = 0
 
     def block(self) -> list[Triple]:
-        """The triples of a text that is nothing but triples."""
+        """The triples of a text that consists only of triples."""
         found: list[Triple] = []
         place = depth = 0
         for at, token in enumerate([*self.tokens, Token("mark", ".", len(self.plain), len(self.plain))]):
@@ -36,7 +36,7 @@ class TripleReader:
         return found
 
     def triples_of(self, part: Sequence[Token]) -> list[Triple]:
-        """``s p o ; q r , t`` as its triples."""
+        """The triples of ``s p o ; q r , t``."""
         triples: list[Triple] = []
         subject, place = self.node(part, 0, triples)
         self._properties(part, place, subject, triples)
@@ -58,7 +58,7 @@ class TripleReader:
         return place
 
     def node(self, part: Sequence[Token], place: int, triples: list[Triple]) -> tuple[str, int]:
-        """A subject or object: (text, place after it); the triples of brackets are added."""
+        """A subject or object: (text, position after it); the triples of brackets are added."""
         token = part[place]
         if token.text == "[" and token.kind == "mark":
             node = self._fresh()
@@ -79,7 +79,7 @@ class TripleReader:
         return text, place
 
     def _quoted(self, part: Sequence[Token], place: int, triples: list[Triple]) -> tuple[str, int]:
-        """``<<( s p o )>>`` as it is, and ``<< s p o ~ r >>`` as the node that reifies it."""
+        """``<<( s p o )>>`` unchanged, and ``<< s p o ~ r >>`` as the node that reifies it."""
         whole = part[place].text == "("
         subject, place = self.node(part, place + whole, triples)
         verb, place = part[place].text, place + 1
@@ -94,13 +94,13 @@ class TripleReader:
         return node, place + 1
 
     def _reifier(self, part: Sequence[Token], place: int, triples: list[Triple]) -> tuple[str, int]:
-        """What ``~`` names, or a new node."""
+        """The node after ``~``, or a fresh node."""
         if place < len(part) and (part[place].kind in ("iri", "name", "variable", "blank") or part[place].text == "["):
             return self.node(part, place, triples)
         return self._fresh(), place
 
     def _annotations(self, part: Sequence[Token], place: int, triple: str, triples: list[Triple]) -> int:
-        """``~ r {| … |}`` behind an object: the nodes that reify the triple, and what is said of them."""
+        """``~ r {| … |}`` after an object: the nodes that reify the triple, and their properties."""
         node = ""
         while place < len(part) and part[place].text in ("~", "{|"):
             named = part[place].text == "~"

@@ -1,6 +1,6 @@
-"""The uncertainty functions of RSP-QL*, computed once more: a value at a time, by scipy's own distributions and quadrature.
+"""A second implementation of RSP-QL*'s uncertainty functions: per value, with scipy's distributions and quadrature.
 
-Nothing here is shared with what the engine does. Functions take and give canonical texts of terms; None is an error.
+It shares nothing with the engine. Functions map canonical term texts to a canonical term text; None is an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import inf, sqrt
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy  # whose parts are imported when they are first asked for: few queries do
+import scipy  # submodules are imported on first use, which is rare
 
 from cqels_opt.errors import RunError
 from cqels_opt.query.extensions import called_once, given_functions
@@ -37,7 +37,7 @@ Distribution: TypeAlias = tuple[str, tuple[float, ...]]
 
 
 def functions() -> Mapping[str, Function]:
-    """The functions by their IRIs: the paper's, and those that a user registered, whose definition is the user's own."""
+    """The functions by IRI: the paper's, and those that a user registered, whose definition is the user's own."""
     own: dict[str, Function] = {f"{RSPU}{name}": partial(_called, name) for name in ("greaterThan", "lessThan", "between")}
     own |= {f"{RSPU}add": partial(_sum, 1.0), f"{RSPU}subtract": partial(_sum, -1.0)}
     return own | {given.name[1:-1]: partial(called_once, given) for given in given_functions()}
@@ -136,7 +136,7 @@ def _called(name: str, *terms: str) -> str | None:
 
 
 def _between(one: Distribution, low: Any, high: Any) -> float:
-    """P(low < X < high): over the density of X the chance that either end lies beyond it."""
+    """P(low < X < high): the integral over the density of X of the probability that X lies between the ends."""
     if isinstance(low, float) and isinstance(high, float):
         x = _scipy(one)
         if low >= high:
@@ -175,7 +175,7 @@ def _scipy(one: Distribution) -> Any:
 
 
 class _NormalAndUniform:
-    """A uniform distribution seen through a normal one: its chances are means over the uniform one."""
+    """The sum of a uniform and a normal distribution: its probabilities are means over the uniform one."""
 
     def __init__(self, variance: float, a: float, b: float) -> None:
         self.spread, self.a, self.b = sqrt(variance), a, b
@@ -190,20 +190,20 @@ class _NormalAndUniform:
         return float(total / (self.b - self.a))
 
     def cdf(self, x: float) -> float:
-        """The chance of at most x."""
+        """The probability of at most x."""
         return self._mean(scipy.stats.norm.cdf, x)
 
     def sf(self, x: float) -> float:
-        """The chance of more."""
+        """The probability of more than x."""
         return self._mean(scipy.stats.norm.sf, x)
 
     def pdf(self, x: float) -> float:
-        """The density."""
+        """The density at x."""
         return self._mean(scipy.stats.norm.pdf, x) / self.spread
 
 
 def _reach(one: Distribution) -> tuple[float, float]:
-    """Where a distribution has all but a negligible part of its mass."""
+    """The range that has all but a negligible part of the mass."""
     match one:
         case "N", (mean, variance):
             return mean - 12 * sqrt(variance), mean + 12 * sqrt(variance)
@@ -213,7 +213,7 @@ def _reach(one: Distribution) -> tuple[float, float]:
 
 
 def _kinks(one: Distribution) -> list[float]:
-    """Where the density changes its form, or most of its mass lies."""
+    """The points where the density changes its form, or around which most of its mass lies."""
     match one:
         case "N", (mean, variance):
             return [mean + k * sqrt(variance) for k in (-6, -3, -1, 0, 1, 3, 6)]

@@ -1,4 +1,4 @@
-"""A walk over the groups of a SPARQL text, which writes them anew."""
+"""A walk over the groups of a SPARQL text that rewrites them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _GROUP_WORDS = frozenset(("OPTIONAL", "UNION", "MINUS", "FILTER", "BIND", "VALUE
 
 
 def as_written(part: Sequence[Token]) -> str:
-    """The text of tokens; what had no blank between has none."""
+    """The text of tokens; keeps whether there is a space between them."""
     gaps = ["", *(" " if after.start > token.end else "" for token, after in pairwise(part))]
     return "".join(gap + token.text for gap, token in zip(gaps, part))
 
 
 class Walker(TripleReader, ABC):
-    """One pass over a text that writes it anew. A window's name travels down with the groups inside it; None: it is none that matters."""
+    """One rewriting pass over a text. A window's name is passed down to the groups inside it; None: no relevant window."""
 
     def __init__(self, plain: str) -> None:
         super().__init__(plain)
@@ -28,12 +28,12 @@ class Walker(TripleReader, ABC):
         self.outermost: str | None = None
 
     def text(self) -> str:
-        """The text, written anew."""
+        """The rewritten text."""
         self._copy_until(0, len(self.tokens), self.outermost)
         return " ".join(self.out)
 
     def _put(self, part: Sequence[Token]) -> None:
-        """Copies tokens; what had no blank between has none."""
+        """Copies tokens; keeps whether there is a space between them."""
         for token in part:
             if self.out and self.last is not None and self.last.end == token.start and self.out[-1].endswith(self.last.text):
                 self.out[-1] += token.text
@@ -42,7 +42,7 @@ class Walker(TripleReader, ABC):
             self.last = token
 
     def _copy_until(self, place: int, end: int, window: str | None) -> None:
-        """What is no group goes as it is (the query's head, expressions, solution modifiers); groups inside it are walked."""
+        """Copies everything outside groups (the query's head, expressions, solution modifiers) and walks the groups."""
         while place < end:
             token = self.tokens[place]
             if token.word() == "VALUES":
@@ -54,7 +54,7 @@ class Walker(TripleReader, ABC):
                 place += 1
 
     def _group(self, place: int, window: str | None) -> int:
-        """``{ … }`` that begins at ``place``; returns the place after it."""
+        """Rewrites the ``{ … }`` that begins at ``place``; returns the position after it."""
         end = closing(self.tokens, place)
         self.out.append("{")
         place, window = self._entered(place + 1, window)
@@ -72,7 +72,7 @@ class Walker(TripleReader, ABC):
                 place = self._expression(place, end, window)
             elif word == "GRAPH":
                 place = self._graph(place, window)
-            elif token.text == ".":  # whatever writes triples ends them; rdflib reads no full stop between groups
+            elif token.text == ".":  # the writers of triples add full stops; rdflib rejects one between groups
                 place += 1
             elif word in _GROUP_WORDS:
                 self._put([token])
@@ -83,7 +83,7 @@ class Walker(TripleReader, ABC):
         return end + 1
 
     def _entered(self, place: int, window: str | None) -> tuple[int, str | None]:
-        """What the beginning of a group says of it: (where it goes on, its window)."""
+        """Handles the beginning of a group: (position to continue at, window of the group)."""
         return place, window
 
     def _values(self, place: int) -> int:
@@ -94,10 +94,10 @@ class Walker(TripleReader, ABC):
 
     @abstractmethod
     def _graph(self, place: int, window: str | None) -> int:
-        """``GRAPH name { … }``."""
+        """Rewrites ``GRAPH name { … }``; returns the position after it."""
 
     def _expression(self, place: int, end: int, window: str | None) -> int:
-        """FILTER or BIND with its expression; the groups of EXISTS inside it are walked."""
+        """Copies FILTER or BIND with its expression; walks the groups of EXISTS inside it."""
         depth = 0
         while place < end:
             token = self.tokens[place]
@@ -114,7 +114,7 @@ class Walker(TripleReader, ABC):
         return place
 
     def _triples(self, place: int, end: int, window: str | None) -> int:
-        """The triples up to the next full stop or keyword."""
+        """Rewrites the triples up to the next full stop or keyword."""
         stop, depth = place, 0
         while stop < end:
             token = self.tokens[stop]
@@ -127,4 +127,4 @@ class Walker(TripleReader, ABC):
 
     @abstractmethod
     def _written(self, part: Sequence[Token], window: str | None) -> str:
-        """What becomes of triples."""
+        """The rewritten text of triples."""

@@ -1,4 +1,4 @@
-"""The data of ``bench adaptive-join``, without Spark: in each phase the other join is the one that makes few rows."""
+"""The data of ``bench adaptive-join``, without Spark: each phase has another join with the smaller result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_the_right_order_changes_with_the_phase(tmp_path: Path) -> None:
     make(tmp_path, QUICK)
     files = sorted((tmp_path / "views").iterdir(), key=lambda path: path.stat().st_mtime)
     assert [path.stem for path in files] == [f"{number:04d}" for number in range(PHASES * QUICK.batches)]
-    assert {path.stat().st_mtime for path in files} == {*range(len(files))}  # Spark takes them in the order of their times
+    assert {path.stat().st_mtime for path in files} == {*range(len(files))}  # Spark reads them in the order of their times
     fanouts = {
         key: np.bincount(parquet.read_table(tmp_path / table, columns=[key]).column(key).to_numpy())
         for table, key in (("follows", "who"), ("offers", "item"))

@@ -1,4 +1,4 @@
-"""The examples of docs/benchmarking.md work as they stand: a scenario, data, a contender and an external engine."""
+"""The examples of docs/benchmarking.md work unchanged: a scenario, data, a contender and an external engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an evaluation says next to the report: ratios, what holds, and the pages that show it."""
+"""The evaluation of a report: ratios, which claims hold, and the pages that show it."""
 
 from __future__ import annotations
 
@@ -144,5 +144,5 @@ def test_numbers_on_a_scale_fit() -> None:
 def test_scales_and_bars() -> None:
     scale = Scale(1, 100, 0, 10)
     assert [scale(v) for v in (1, 10, 100)] == [0, 5, 10]
-    assert scale(0.001) == 0  # what is less than the scale has lies at its foot
+    assert scale(0.001) == 0  # values below the scale's minimum are drawn at its lower end
     assert bars({}, [], "ms", "nothing") == ""

@@ -1,4 +1,4 @@
-"""The estimate for a cluster: what it is fitted to, and what it says is shared and what is not."""
+"""The estimate for a cluster: what it is fitted to, and which costs it divides among workers."""
 
 from __future__ import annotations
 

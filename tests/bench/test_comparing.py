@@ -1,4 +1,4 @@
-"""Declared scenarios are run: contenders of every kind agree, and who is wrong, slow, broken or unable is named."""
+"""Declared scenarios are run: contenders of every kind agree, and wrong, slow, failing and unsupported ones are reported."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_the_report_has_what_figures_hang_on(report: dict[str, Any]) -> None:
         assert result["latency"]["count"] == 40
     shares = {r["contender"]: tables.share(r) for r in report["results"]}
     assert shares["adaptive"]
-    assert shares["sub-results"] is None  # it has no optimizer, and does not pay for one
+    assert shares["sub-results"] is None  # it has no optimizer, and no cost of one
     json.dumps(report, allow_nan=False)
 
 
@@ -108,7 +108,7 @@ def test_quick_changes_what_it_says(scenario: Path) -> None:
     assert read(scenario, quick=True).stream.window == read(scenario).stream.window
 
 
-# ------------------------------------------------------------------ who does not do as it should
+# ------------------------------------------------------------------ contenders that fail
 TEXT = "PREFIX : <http://x/> SELECT ?a ?l FROM NAMED <http://s> [NOW] AS ?n { GRAPH ?n { ?a :at ?l } }"
 ELEMENTS = [Element(100 * i, ((f"<http://x/p{i % 3}>", "<http://x/at>", "<http://x/l>"),)) for i in range(12)]
 

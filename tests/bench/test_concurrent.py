@@ -1,4 +1,4 @@
-"""The study of many queries: one plan for all instances, the same answers as apart, and different queries together as one by one."""
+"""The study of many queries: one plan for all instances, answers equal to separate runs, and different queries run together."""
 
 from __future__ import annotations
 

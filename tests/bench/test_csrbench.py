@@ -1,4 +1,4 @@
-"""CSRBench: our answers at every t0 are the independent evaluation's, and what is said of the real engines is so."""
+"""CSRBench: our answers at every t0 are the independent evaluation's, and the statements about the real engines hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hindsight of the drift study: every left-deep order by brute force, and rows of sets that any plan confirms."""
+"""Hindsight of the drift study: every left-deep order by brute force, and rows per set of relations that any plan confirms."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def q2(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 
 def test_rows_of_sets_say_what_any_plan_produces(q2: Prepared) -> None:
-    """Plans that the measure did not run, left-deep and bushy."""
+    """Plans outside the study, left-deep and bushy."""
     graph = QueryPlanner(q2.program, PlannerOptions()).blocks[q2.program.blocks[0].name].optimizer.graph
     statics = [r.name for r in graph.relations if not r.dynamic]
     build = next(

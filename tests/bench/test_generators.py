@@ -1,4 +1,4 @@
-"""The data of scenarios: the same seed makes the same data, and the queries over them have answers."""
+"""The data of scenarios: equal seeds make equal data, and the queries over them have answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The study of operators above the joins: incrementally the rows read follow the batch, and otherwise the window."""
+"""The study of operators above the joins: incremental ones read rows in proportion to the batch, others to the window."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_rows_read_follow_the_batch() -> None:
     rate = found["elements a batch"]
     for one in found["queries"]:
         assert one["from all rows"]["rows"] > one["window"] / 10
-        if one["query"] != "DISTINCT":  # people come again, and their rows with them
+        if one["query"] != "DISTINCT":  # people arrive again, and so do their rows
             assert one["incrementally"]["rows"] <= 6 * rate
     small, large = (one for one in found["queries"] if one["query"] == "COUNT and SUM of all")
     assert large["from all rows"]["rows"] > 2 * small["from all rows"]["rows"]

@@ -1,4 +1,4 @@
-"""The comparison with DuckDB: its parts against brute force over the same relations."""
+"""The comparison with DuckDB: its parts compared with brute force over the same relations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports that are kept while a long run goes on."""
+"""Reports that are stored during a long run."""
 
 import json
 from pathlib import Path
@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from cqels_opt.bench import kept as module
-from cqels_opt.bench.kept import Kept
+from cqels_opt.bench.kept import StoredReports
 
 
 @pytest.fixture(autouse=True)
 def commit(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The commit that a report is said to be of."""
+    """The commit in the metadata of a report."""
     found = {"commit": "abc1234"}
     monkeypatch.setattr(module, "versions", lambda packages: {"cqels-opt": "0.1.0", **found})
     return found
 
 
 class Runs:
-    """Reports by number, and how many were made."""
+    """Reports by number, and the number of runs."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -31,13 +31,13 @@ class Runs:
 
 def test_without_a_folder_everything_is_run() -> None:
     runs = Runs()
-    assert [Kept().once("figure-5", runs)["number"] for _ in range(2)] == [1, 2]
+    assert [StoredReports().once("figure-5", runs)["number"] for _ in range(2)] == [1, 2]
 
 
 def test_what_is_done_is_not_run_again(tmp_path: Path) -> None:
     runs, told = Runs(), list[str]()
     for _ in range(2):
-        kept = Kept(tmp_path / "new", {"quick": True}, told.append)
+        kept = StoredReports(tmp_path / "new", {"quick": True}, told.append)
         assert kept.once("figure-5", runs) == {"number": 1}
     assert kept.once("phases", runs) == {"number": 2}
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["figure-5.json", "phases.json"]
@@ -50,7 +50,7 @@ def test_a_run_that_breaks_off_keeps_nothing_of_its_own(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Kept(tmp_path).once("drift", broken)
+        StoredReports(tmp_path).once("drift", broken)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -58,7 +58,7 @@ def test_other_options_other_code_and_broken_files_are_run_again(tmp_path: Path,
     runs = Runs()
 
     def number(quick: bool = True) -> int:
-        return int(Kept(tmp_path, {"quick": quick}).once("drift", runs)["number"])
+        return int(StoredReports(tmp_path, {"quick": quick}).once("drift", runs)["number"])
 
     assert [number(), number(), number(quick=False), number()] == [1, 1, 2, 3]
     commit["commit"] = "def5678"

@@ -15,7 +15,7 @@ def test_who_keeps_up_waits_for_the_end_of_the_batch() -> None:
 
 
 def test_delay_piles_up_for_who_does_not() -> None:
-    """Each batch is a second of the stream and takes two: the tenth ends ten seconds late, whatever the clock said of it alone."""
+    """Each batch is one second of the stream and takes two: the tenth ends ten seconds late, whatever its own duration."""
     times = [np.array([1000 * (i + 1)]) for i in range(10)]
     waits = [float(w[0]) for w in latency.open_loop([2000.0] * 10, times)]
     assert waits == [2000.0 + 1000 * i for i in range(10)]

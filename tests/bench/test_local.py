@@ -1,4 +1,4 @@
-"""The runs of contenders in this process, over stores and streams in folders."""
+"""Runs of contenders in this process, over stores and streams in folders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUERY = "SELECT * FROM NAMED WINDOW <w> ON <s> [RANGE PT1S STEP PT1S] WHERE {{ W
 
 @pytest.mark.parametrize("static", ["?y <q> ?z .", "?y <q>+ ?z ."])
 def test_a_program_is_compiled_once_as_long_as_its_folder_is_there(static: str, tmp_path: Path) -> None:
-    """Another test, or another scenario, may have files of the same names after the folder is gone."""
+    """Another test or scenario may have files of the same names after the folder is deleted."""
     folder = tmp_path / "world"
     for rows in (1, 2):
         data = tmp_path / f"{rows}.nt"

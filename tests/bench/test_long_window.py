@@ -1,4 +1,4 @@
-"""The study of long windows: its stream is one and the same however it is asked for."""
+"""The study of long windows: its stream is the same for any sizes of requests."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ def test_places_and_people_are_met_evenly() -> None:
     rows = long_window.elements(5_000_000, 20_000)
     _, people = np.unique(rows.column("s").to_numpy(zero_copy_only=False).astype(str), return_counts=True)
     assert people.max() < 10
-    assert len(people) > 0.17 * long_window.PEOPLE  # as many as 20,000 draws from 100,000 give
+    assert len(people) > 0.17 * long_window.PEOPLE  # the expected number of distinct values of 20,000 draws from 100,000

@@ -1,4 +1,4 @@
-"""Latencies are counted from the intended time of an element, whatever the reader does meanwhile."""
+"""Latencies are counted from the intended time of an element, also while the reader is busy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STREAM = "http://example.org/s"
 def test_an_element_waits_from_its_intended_time_to_the_commit_that_covers_it() -> None:
     commits = Commits()
     commits.add(1_999, 101.5)
-    commits.add(1_999, 102.0)  # brings nothing further
+    commits.add(1_999, 102.0)  # adds nothing
     commits.add(3_000, 104.0)
     found = commits.latencies(np.array([1_000, 1_999, 2_000, 3_000, 3_001]), origin=100.0, first=1_000)
     assert np.allclose(found[:4], [1.5, 0.501, 3.0, 2.0])

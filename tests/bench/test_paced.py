@@ -1,4 +1,4 @@
-"""A paced run in small: every element is done, all answers are the same, and latencies are counted from the elements' own times."""
+"""A small paced run: every element is processed, all answers are equal, and latencies count from the elements' intended times."""
 
 from __future__ import annotations
 

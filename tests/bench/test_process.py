@@ -1,4 +1,4 @@
-"""External engines: what they are told and say, and what is said of those that do not keep to it."""
+"""External engines: the protocol in both directions, and the reports about engines that violate it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _engine(folder: Path, program: str) -> Path:
 
 
 def test_an_engine_may_answer_while_it_is_told(tmp_path: Path) -> None:
-    """More than the pipes between both hold, in both directions."""
+    """More than the buffers of both pipes, in both directions."""
     made = task(tmp_path / "task", TEXT, {"http://s": ELEMENTS}, [], BatchSize(count=2500))
     runs = in_turns([built_in()["adaptive"], described(_engine(tmp_path, EAGER))], made, tmp_path / "runs", 60)
     assert [run.why for run in runs] == [None, None]

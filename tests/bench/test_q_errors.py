@@ -1,4 +1,4 @@
-"""The study of estimates: what counts as an error, and exact estimates where statistics are exact."""
+"""The study of estimates: the definition of an error, and exact estimates where statistics are exact."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_scans_do_not_count_and_operators_without_rows_are_told_apart() -> None:
 
 
 def test_joins_of_two_are_exact_but_by_bindings(tmp_path: Path) -> None:
-    """Q1 probes names twice, each person and place having one; under drift the report's assumptions miss Q4' by far."""
+    """Q1 probes names twice, one per person and place; under drift the report's assumptions miss Q4' by far."""
     world = social(tmp_path, authors=100, coauthor_pairs=600, places=40, elements=800, rate=20, phases=DRIFT)
     store = load(tmp_path / "store", [StaticSource(world.static), StaticSource(world.places, PLACES_GRAPH)])
     text = (QUERIES / "q4-prime.rq").read_text(encoding="utf-8").replace("$Author Name$", "Author 3")

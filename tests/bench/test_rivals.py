@@ -1,4 +1,4 @@
-"""The jobs that others would write give the answers that the engine gives, so that comparing times means something."""
+"""Hand-written jobs have the engine's answers, so that their times are comparable."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = ("q1", "q2", "q3", "q4")
 
 
 def test_of_answers_that_stand_the_new_ones_count(tmp_path: Path) -> None:
-    """An answer that is there at two instants in a row is ISTREAM's at the first; twice at the second, it is once new."""
+    """An answer at two successive instants is ISTREAM's at the first; if the second has it twice, it is new once."""
     for batch, rows in ((0, [(5, "a"), (6, "a"), (6, "b")]), (1, [(7, "a"), (7, "a"), (7, "b"), (9, "b")])):
         folder = tmp_path / f"batch={batch}"
         folder.mkdir()
@@ -45,7 +45,7 @@ def test_of_answers_that_stand_the_new_ones_count(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A world whose stream takes a minute; its windows hold 30 seconds."""
+    """A world whose stream lasts a minute; its windows are of 30 seconds."""
     folder = tmp_path_factory.mktemp("rivals")
     small_world(folder, 5, places=60, elements=3_000, phases=STEADY, quick=True)
     return folder
@@ -53,7 +53,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def prepared(world: Path) -> dict[str, tuple[Prepared, Ran]]:
-    """Each query, and what the engine answers, the stream cut into two batches."""
+    """Each query and the engine's answers, for the stream in two batches."""
     found = {}
     for name in NAMES:
         text, size = (QUERIES / f"{name}.rq").read_text(encoding="utf-8"), BatchSize(duration=30_000)
@@ -66,7 +66,7 @@ def prepared(world: Path) -> dict[str, tuple[Prepared, Ran]]:
 def test_the_sql_means_what_the_queries_mean(
     world: Path, prepared: dict[str, tuple[Prepared, Ran]], tmp_path: Path, style: str
 ) -> None:
-    """Its text in another engine, over the whole stream at once: then all elements are new, and the window is all of them."""
+    """Its text in another engine, over the whole stream at once: then all elements are new and in the window."""
     connection = duckdb.connect()
     lines = [line for file in ("static.nt", "places.nt") for line in (world / file).read_text(encoding="utf-8").splitlines()]
     static = pd.DataFrame([re.fullmatch(r"(\S+) (\S+) (.*) \.", line).groups() for line in lines], columns=list("spo"))  # type: ignore[union-attr]

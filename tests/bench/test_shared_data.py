@@ -1,4 +1,4 @@
-"""The report's world from real data: the counts that the data's README gives, and places that last."""
+"""The report's world from real data: the counts of the data's README, and places that persist."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_contacts_become_whereabouts(shared_data: Path, event: Event, rows: int,
     times, person, place = whereabouts(*read_contacts(shared_data, event))
     assert len(times) == rows
     assert (np.diff(times) >= 0).all()
-    assert len(np.unique(np.column_stack([times, person]), axis=0)) == rows  # nobody is in two places
+    assert len(np.unique(np.column_stack([times, person]), axis=0)) == rows  # nobody is in two places at once
     rooms = len(np.unique(np.column_stack([times, place]), axis=0))
     assert round(rooms / len(np.unique(times)), 1) == groups
 

@@ -1,4 +1,4 @@
-"""The study of skew: single plans produce what brute force counts, and the ideal split is far below them."""
+"""The study of skew: single plans produce the rows of brute force, and the ideal split is far below them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The soak at small scale: nothing that is counted grows with the number of batches."""
+"""The soak test at small scale: no counter grows with the number of batches."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ def test_many_small_batches_leave_nothing_behind(tmp_path: Path) -> None:
     first, second = settled[:4], settled[4:]
     for name in set(settled[0]) - {"batch", "resident"}:
         more = max(sample[name] for sample in second) - max(sample[name] for sample in first)
-        assert more < BATCHES / 8, name  # numbers get more digits, and the interpreter has caches; a leak is one a batch
+        assert more < BATCHES / 8, name  # numbers get more digits, and the interpreter has caches; a leak grows with every batch

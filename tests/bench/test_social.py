@@ -1,4 +1,4 @@
-"""The generated world: reproducible, of the size asked for, and with phases in which the best join order flips."""
+"""The generated world: reproducible, of the requested size, and with phases in which the best join order changes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_parquet_says_the_same(tmp_path: Path) -> None:
 
 
 def test_the_best_order_flips(tmp_path: Path) -> None:
-    """Rows that a newcomer meets: first few or no co-authors in a full room, then many co-authors and an empty room."""
+    """Rows that join a newcomer: first a full room and few co-authors, then many co-authors and an empty room."""
     world = social(tmp_path, authors=600, papers=600, places=200, elements=8000, rate=100, phases=DRIFT)
     partners: dict[str, set[str]] = defaultdict(set)
     teams = defaultdict(set)
@@ -70,7 +70,7 @@ def test_the_best_order_flips(tmp_path: Path) -> None:
             partners[person] |= team
     rows = elements(world.stream)
     sides = []
-    for begin in (1000, 7000):  # in the first and in the second phase, with a window of 30 s behind them
+    for begin in (1000, 7000):  # in the first and in the second phase, after a window of 30 s
         window = rows[max(0, begin - 3000) : begin]
         rooms = Counter(room for _, room, _ in window)
         newcomers = rows[begin : begin + 100]

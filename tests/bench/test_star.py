@@ -1,4 +1,4 @@
-"""The RDF-star study: what its forms take and mean, and that all its contenders see the same."""
+"""The RDF-star study: the size and meaning of its forms, and that all contenders have the same input."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from cqels_opt.rdf.streams import read_stream
 
 
 def triples_of(path: Path) -> set[int]:
-    """How many triples the elements of a stream have, without what is said of the elements."""
+    """The number of triples in the elements of a stream, without statements about the elements."""
     graphs = [g for batch in read_stream(path) for g in batch.column("g").to_pylist() if g is not None]
     return set(Counter(graphs).values())
 
 
 def test_an_element_has_the_triples_that_its_form_needs(tmp_path: Path) -> None:
-    """Of each triple RDF-star has what is said of it and the quotation, an annotation the triple as well, reification six."""
+    """Per triple, RDF-star has the statements about it and the quotation, an annotation also the triple, reification six."""
     for form, each in (("RDF-star", 2), ("annotation", 3), ("reification", 6)):
         for n in (1, 3):
             assert triples_of(star.write(tmp_path, form, n, seconds=1, rate=2)) == {each * n}, form
@@ -54,7 +54,7 @@ def test_all_contenders_answer_the_same(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.needs_shared_data
 def test_the_ehealth_query_raises_the_alert_of_its_story(tmp_path: Path) -> None:
-    """Her heart is fast and her breath slow all along; her partner has left after forty seconds. First and last are checked."""
+    """Her heart rate is high and her breathing slow; her partner leaves after forty seconds. First and last are checked."""
     over = {row["form"]: row for row in star.ehealth(tmp_path, minutes=1, checked=2)}
     assert set(over) == {"rdf-star", "reification"}
     for row in over.values():

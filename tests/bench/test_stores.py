@@ -1,4 +1,4 @@
-"""The library of papers is what it says at any size, and what is measured of a store is there."""
+"""The library of papers is as documented at any size, and the measurements of a store are complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from cqels_opt.bench import papers
 from cqels_opt.bench.social import CREATOR
-from cqels_opt.bench.stores import PROBES, looked_at, show
+from cqels_opt.bench.stores import PROBES, measured_store, show
 from cqels_opt.lod.build import build_store
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
 
@@ -39,8 +39,8 @@ def test_what_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     count = papers.papers_for(2000)
     papers.write_papers(tmp_path / "a.nt", count)
     build_store(tmp_path / "store", quads(tmp_path / "a.nt"))
-    found = looked_at(tmp_path / "store", count)
-    assert found["keys"] > count and found["matches"] >= 2 * PROBES  # three authors, of whom two may be one
+    found = measured_store(tmp_path / "store", count)
+    assert found["keys"] > count and found["matches"] >= 2 * PROBES  # three authors, two of whom may be the same
     loaded = {"triples": 2000, "source_bytes": 10**6, "seconds": 1.0, "triples_per_second": 2000.0, "task_bytes": 10**6}
     show({"results": [{**loaded, **found}]})
     assert "2,000" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The study of sub-results: the crowd brings one about, the trickle does not; and its price beforehand is its cost afterwards."""
+"""The study of sub-results: the crowd causes one, the trickle does not; the estimated cost equals the measured one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""System X gives the answers of the definitions, whatever the stream and the batches; what it cannot do it says."""
+"""System X has the answers of the definitions for any stream and batches, and reports what it does not support."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ELEMENTS = st.lists(st.tuples(st.integers(0, 800), st.sampled_from(PEOPLE), st.s
 def test_it_answers_by_the_definitions(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str, str]], query: str, batch: int
 ) -> None:
-    """Held against the query's own text, evaluated at each instant by pyoxigraph, and against the engine."""
+    """Compared with the query's own text, evaluated at each instant by pyoxigraph, and with the engine."""
     t, elements = 0, []
     for step, person, place in steps:
         t += step

@@ -1,6 +1,6 @@
-"""The tunnel by counts: filters placed by cost make no more work than by H3 and H4, mostly than early or late.
+"""The tunnel by counts: filters placed by cost make no more work than H3 and H4, mostly than early or late filters.
 
-Costs are those declared, not times.
+Costs are the declared ones, not times.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from cqels_opt.plans import Constants
 from cqels_opt.trace.records import TraceRecord
 
 DEFAULT = Constants()
-CALL = 4e-6  # seconds of a call, as it is declared (query/uncertainty/functions.py)
-CALLS = {"Q1": 2, "Q2": 2, "Q3": 3}  # within each other, of an evaluation
+CALL = 4e-6  # declared seconds per call (query/uncertainty/functions.py)
+CALLS = {"Q1": 2, "Q2": 2, "Q3": 3}  # nested calls per evaluation
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither costs nor whether look-ups pay: both hang on the clock."""
+    """Neither costs nor the benefit of look-ups: both depend on the clock."""
     monkeypatch.setattr(MeasuredCosts, "observe", lambda *_: False)
     monkeypatch.setattr(udf_cache, "_HABITS", {})
     monkeypatch.setattr(udf_cache.CacheAdmission, "judge", lambda self: None)
 
 
 def at_or_below(runs: list[Measured], each: float, slack: float = 1.02, others: Collection[str] = CONTENDERS) -> None:
-    """The work by cost is that of the best of the others or less; ``slack``: near ties keep a plan.
+    """The work by cost is at most that of the best of the others; ``slack``: a slightly cheaper plan does not replace one.
 
-    Work is seconds by the constants of the cost model, of what was counted.
+    Work is in seconds: the counts multiplied by the constants of the cost model.
     """
     done = {run.contender: run.evaluations * each + run.joined * (DEFAULT.probe + DEFAULT.produce) for run in runs}
     best = min(work for name, work in done.items() if name in others)
@@ -76,7 +76,7 @@ def test_by_cost_is_at_or_below_both_in_the_follow_up(cardinality: float, select
 
 
 def test_the_place_follows_a_selectivity_that_drifts(tmp_path: Path) -> None:
-    """Where joining is dear the filter comes before the second window while it keeps 5 %, and after it when it keeps 95 %."""
+    """Where joins are expensive the filter is before the second window while it keeps 5 %, and after it when it keeps 95 %."""
     dear = Calibration(constants=replace(DEFAULT, probe=3e-6, build=3e-6))
     made = Linked(200, 40, drifts=True, cardinalities=(0.7,))
     prepared = World(tmp_path, *made.write(tmp_path)).prepared("drift", linked_query(0.7, DRIFTS[0]))
@@ -94,7 +94,7 @@ def test_the_place_follows_a_selectivity_that_drifts(tmp_path: Path) -> None:
 
 
 def filter_comes_last(record: TraceRecord) -> bool:
-    """In the plan that gave most rows."""
+    """In the plan with the most rows."""
     busiest = max(record.deltas, key=lambda delta: sum(operator.observed or 0 for operator in delta.operators[1:]))
     return busiest.operators[-1].op == "filter"
 

@@ -1,4 +1,4 @@
-"""The command line: what reaches the engine, what is printed where, and the exit codes."""
+"""The command line: arguments of the engine, output, and exit codes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, module: str, **functions: Callable[[Any], Any]) -> list[Any]:
-    """Puts a module with these functions in the place of one of ours; gives the list of what they are called with."""
+    """Replaces a module by one with these functions; returns the list of their calls."""
     calls: list[Any] = []
     made = ModuleType(module)
     for name, function in functions.items():

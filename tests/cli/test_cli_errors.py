@@ -1,4 +1,4 @@
-"""Wrong usage and wrong input: exit code 2, one line on standard error that names the thing, nothing on standard output."""
+"""Wrong usage and input: exit code 2, one line on standard error that names the object, nothing on standard output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STREAM = ["--stream", "http://s", "s.ndjson"]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with one of each kind of input, which is the current one."""
+    """A folder with one of each kind of input, as the current folder."""
     for file in ("q.rq", "s.ndjson", "a.nt"):
         (tmp_path / file).write_text("")
     (tmp_path / "live").mkdir()

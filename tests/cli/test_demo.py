@@ -1,4 +1,4 @@
-"""The demo on one quiet night of real departures: both queries run, and everything it promises is shown and lies there."""
+"""The demo on one night of real departures: both queries run, and all announced output is shown and exists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cqels_opt.trace.records import read_trace
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-AFTERWARDS = date(2013, 2, 9)  # the airports are closed until noon, 282 departures in bad weather follow
+AFTERWARDS = date(2013, 2, 9)  # the airports are closed until noon, then 282 departures in bad weather follow
 
 
 @pytest.mark.long

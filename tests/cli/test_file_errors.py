@@ -1,4 +1,4 @@
-"""What a file system refuses is one sentence, with the path and what to do, and exit code 2, wherever it comes from."""
+"""Errors of the file system are one sentence, with the path and the remedy, and exit code 2, in all commands."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_every_reason_has_an_advice(number: int) -> None:
 
 
 def test_the_cause_counts() -> None:
-    """However often an exception was wrapped."""
+    """Regardless of how often an exception was wrapped."""
     try:
         try:
             with naming("/a"):
@@ -84,7 +84,7 @@ def test_the_cause_counts() -> None:
 
 
 def test_the_place_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of several, where the exception names none."""
+    """One of several, if the exception names none."""
     free = {tmp_path: 0, Path("/"): 1 << 30}
 
     def statvfs(place: Path) -> os.statvfs_result:
@@ -111,7 +111,7 @@ def open_and_fill(path: Path) -> None:
 
 @pytest.mark.parametrize("what", WRITES)
 def test_a_file_that_may_not_become_larger(what: str, tmp_path: Path) -> None:
-    """A write says no path; the sentence does."""
+    """The exception of a write has no path; the sentence does."""
     child = os.fork()
     if child == 0:
         try:
@@ -132,7 +132,7 @@ def complaint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever a command was doing."""
+    """In any phase of a command."""
 
     def fail(_: object) -> int:
         raise OSError(errno.EROFS, "Read-only file system", "/state/commits")
@@ -154,7 +154,7 @@ def test_a_name_that_is_not_utf_8(option: str, tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_folder_that_another_user_may_not_write_to(tmp_path: Path) -> None:
-    """Root may write to it, so this is another user's process."""
+    """Root may write to it, so the test uses another user's process."""
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o555)
     for parent in (tmp_path, *list(tmp_path.parents)[:2]):

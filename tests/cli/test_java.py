@@ -1,4 +1,4 @@
-"""Finding Java: JAVA_HOME before PATH, new enough, and one line that says what to do where it is not."""
+"""Finding Java: JAVA_HOME before PATH, a minimum version, and one line with the remedy otherwise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cqels_opt.errors import InputError
 
 
 def launcher(folder: Path, banner: str) -> Path:
-    """A program that answers as ``java -version`` does."""
+    """A program that answers like ``java -version``."""
     (folder / "bin").mkdir(parents=True)
     program = folder / "bin" / "java"
     program.write_text(f"#!/bin/sh\necho '{banner}' >&2\n")

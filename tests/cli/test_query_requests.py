@@ -1,4 +1,4 @@
-"""The queries that a command was asked to run: their texts, and what is said of them before they run."""
+"""The queries of a command: their texts, and warnings about them before they run."""
 
 from __future__ import annotations
 

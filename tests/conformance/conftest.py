@@ -27,7 +27,7 @@ def _triple(text: str) -> tuple[str, str, str]:
 
 
 def short(found: Answers) -> list[str]:
-    """Answers as ``second op value value …``, values in the order of the variables' names and without their namespaces."""
+    """Answers as ``second op value value …``; values are in the order of the variables' names and have no namespaces."""
     lines: list[tuple[int, str]] = []
     for (time, op, row), count in found.items():
         values = [re.sub(r'^<.*/(.*)>$|^"([^"]*)".*$', r"\1\2", term) for _, term in sorted(row)]
@@ -49,7 +49,7 @@ def world() -> list[Element]:
 
 @pytest.fixture
 def ask(world: list[Element]) -> Ask:
-    """Evaluates a query (the prefix ``:`` is there, ``:S`` is the stream) and returns its answers, shortened and in order."""
+    """Evaluates a query (with the prefix ``:``; ``:S`` is the stream) and returns its answers, shortened and sorted."""
 
     def run(
         text: str,

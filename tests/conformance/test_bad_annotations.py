@@ -1,4 +1,4 @@
-"""Statements nested too deeply, huge elements, bad distributions and deep expressions in a run: the batch they come with is answered."""
+"""Statements nested too deeply, huge elements, invalid distributions and deep expressions: the batch is still answered."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def element(number: int, inside: str) -> str:
 
 
 def run(folder: Path, stream: str, shown: str, pattern: str, on_error: OnError = "skip") -> tuple[list[Counter[str]], int]:
-    """(the values of ?x of each instant with answers, statements that were refused), all of it in one batch but for the last element."""
+    """(the values of ?x at each instant with answers, refused statements); one batch holds everything but the last element."""
     path = folder / "s.trigs"
     path.write_text(PREFIXES + stream + element(59, ":the :last :one ."), encoding="utf-8")
     text = WHOLE.format(shown, pattern)
@@ -57,7 +57,7 @@ def test_a_statement_that_is_nested_too_deeply(levels: int, tmp_path: Path) -> N
     answers, rejected = run(tmp_path / "skip", stream, "?x", SURE)
     values = [value for found in answers for value in found]
     assert rejected >= 1
-    assert values[0] == "1" and values[-2:] == ["4", "5"]  # the parser goes on behind the next full stop that it meets
+    assert values[0] == "1" and values[-2:] == ["4", "5"]  # the parser continues after the next full stop
     with pytest.raises(DataError, match=r"s\.trigs:\d+: quoted triples are nested deeper than 100 levels"):
         run(tmp_path, stream, "?x", SURE, "fail")
 
@@ -101,7 +101,7 @@ DISTRIBUTIONS = [
 
 
 def test_bad_distributions_as_annotations(tmp_path: Path) -> None:
-    """Each is an error of the expression: BIND leaves ?x unbound, and the row is there."""
+    """Each is an error of the expression: BIND leaves ?x unbound, and the row exists."""
     said = [f'<< :o :value {n} >> :u "{text}"^^rspu:distribution .' for n, text in enumerate(["N(0, 1)", *DISTRIBUTIONS])]
     stream = element(1, " ".join(said)) + element(2, said[0])
     pattern = "<< ?o :value ?v >> :u ?u BIND (rspu:lessThan(rspu:subtract(?u, ?v), 0) AS ?x)"
@@ -110,7 +110,7 @@ def test_bad_distributions_as_annotations(tmp_path: Path) -> None:
 
 
 def test_deep_sums(tmp_path: Path) -> None:
-    """Calls within calls: as many as a query may nest, and a clear error for more."""
+    """Nested calls: the most that a query may have, and a clear error for more."""
     stream = element(1, '<< :o :value 1 >> :u "N(0, 1)"^^rspu:distribution .')
     deep = "rspu:add(" * 40 + "?u" + ", ?v)" * 40
     answers, _ = run(tmp_path, stream, "?x", f"<< ?o :value ?v >> :u ?u BIND (rspu:lessThan({deep}, 40) AS ?x)")

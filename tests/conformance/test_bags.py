@@ -1,4 +1,4 @@
-"""A triple that arrives twice counts twice in a cqels window, wherever in the query it is matched."""
+"""A triple that arrives twice counts twice in a cqels window, wherever the query matches it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAD = "FROM NAMED :S [RANGE 20s] AS ?w"
 
 @pytest.fixture
 def at_ten(ask: Ask, at: At) -> Callable[[str], list[str]]:
-    """The rows at second 10 of a window that holds `a at x` three times and `b at x`, `a in m`, `a in n` and `a in n` again."""
+    """The rows at second 10 of a window that holds `a at x` three times, `a in n` twice, `b at x` and `a in m`."""
     place, room = "http://ex.org/at", "<http://ex.org/in>"
     stream = [at(1, "a", "x"), at(2, "a", "x"), at(3, "b", "x"), at(4, "a", "x"), at(10, "z", "z")]
     assert stream[0].triples[0][1] == f"<{place}>"

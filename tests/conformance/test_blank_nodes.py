@@ -1,4 +1,4 @@
-"""BNODE() from instant to instant: a row keeps its node, so ISTREAM and DSTREAM say of it what they say of any other term."""
+"""BNODE() over several instants: a row keeps its node, so ISTREAM and DSTREAM treat it as any other term."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ HEAD = f"PREFIX : <{EX}> SELECT %s FROM NAMED :S [RANGE 5s] AS ?w WHERE {{ GRAPH
     ("select", "body"),
     [
         ("?p ?k", "BIND(BNODE() AS ?k) }"),
-        ("?k", "BIND(BNODE() AS ?k) }"),  # ?p and ?l decide, though they do not show
+        ("?k", "BIND(BNODE() AS ?k) }"),  # ?p and ?l decide, although they are not projected
         ("?k ?l", "{ SELECT ?l (BNODE() AS ?k) { GRAPH ?w { ?q :at ?l } } } }"),
         ("DISTINCT ?k", "BIND(BNODE(STR(?l)) AS ?k) }"),
-        ("?p ?k", "BIND(BNODE(?p) AS ?k) }"),  # no string: an error
+        ("?p ?k", "BIND(BNODE(?p) AS ?k) }"),  # not a string: an error
         ("?p (isBlank(BNODE()) AS ?k)", "FILTER(isBlank(BNODE())) }"),
         ("?k ?m", "BIND(BNODE() AS ?k) BIND(BNODE() AS ?m) FILTER(?k != ?m) }"),
         ("(COUNT(DISTINCT ?k) AS ?n)", "BIND(BNODE() AS ?k) } GROUP BY ?p"),
@@ -45,7 +45,7 @@ def test_a_row_keeps_its_node(select: str, body: str, operator: str, tmp_path: P
 @pytest.mark.parametrize("evaluator", ["pyoxigraph", "rdflib"])
 def test_both_engines(evaluator: str) -> None:
     query = parse(HEAD % "?k" + "BIND(BNODE() AS ?k) }")
-    for operator, times in (("istream", [1000, 3000, 3000, 9000]), ("dstream", [8000, 8000])):  # at 6000 `a at x` goes and comes
+    for operator, times in (("istream", [1000, 3000, 3000, 9000]), ("dstream", [8000, 8000])):  # at 6000 a row leaves and enters
         found = evaluate(query, Inputs({STREAM: ELEMENTS}), Options(operator=operator, evaluator=evaluator))  # type: ignore[arg-type]
         assert sorted(time for time, _, _ in found.elements()) == times
 

@@ -1,4 +1,4 @@
-"""Comparing answers, and the verdict."""
+"""The comparison of answers, and the verdict."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_the_first_instant_that_differs_shows_a_few_of_many() -> None:
 
 
 def test_where_only_one_of_two_engines_differs_the_majority_counts() -> None:
-    """pyoxigraph answers ``"text" != 2``, which SPARQL 1.1 calls an error; the answers here are the right ones."""
+    """pyoxigraph answers ``"text" != 2``, which is an error in SPARQL 1.1; the answers here are the right ones."""
     found, inputs = parse(query("FILTER(?x != 2)")), numbers('"text"', typed("3", "integer"))
     right = one(typed("3", "integer"), 2)
     verdict = judge(found, inputs, Options(), right)
@@ -201,7 +201,7 @@ def test_literals_of_different_kinds_are_not_compared_by_the_second_engine(condi
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
-        ('REGEX(?x, "^(a+)+$")', "false"),  # of 40 letters and another one: Python's engine never ends
+        ('REGEX(?x, "^(a+)+$")', "false"),  # of 40 letters and another one: Python's engine does not terminate
         ('REGEX(?x, "B$", "i")', "true"),
         ('REPLACE(?x, "(a+)+c", "")', "a" * 40 + "b"),
         ('REPLACE(?x, "(a{40})(b)", "$2-$1")', "b-" + "a" * 40),
@@ -234,7 +234,7 @@ def test_terms_that_one_engine_cannot_tell_apart_are_told_apart() -> None:
 
 
 def test_graphs_of_blank_nodes_that_look_alike() -> None:
-    """A CONSTRUCT has blank nodes of each solution: hundreds of parts that are equal are told from parts that are not, in no time."""
+    """A CONSTRUCT makes blank nodes for each solution: hundreds of equal and unequal parts are distinguished quickly."""
 
     def graph(prefix: str, pairs: int, loops: int) -> list[tuple[str, str, str]]:
         both = [(f"_:{prefix}a{i}", "<p>", f"_:{prefix}b{i}") for i in range(pairs)]

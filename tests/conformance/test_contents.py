@@ -1,4 +1,4 @@
-"""Contents and instants: the definitions in `contents.py` against the intervals of SEMANTICS §1, which are written out here."""
+"""Contents and instants: the definitions in `contents.py` compared with the intervals of SEMANTICS §1, written out here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VALIDITY: dict[str, Callable[[int, int, int, int], tuple[int, int]]] = {
     "star": lambda t, a, b, t0: (t0 + a + max(0, (t - t0 - a) // b + 1) * b + 1, t0 + (t - t0) // b * b + a + b + 1),
     "past": lambda t, a, b, t0: (t + b, t + a),
 }
-"""Start and end of an element of time t, width a, slide b."""
+"""Start and end of an element of time t; width a, slide b."""
 
 
 @st.composite

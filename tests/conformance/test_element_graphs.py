@@ -52,7 +52,7 @@ def told(
 
 
 def test_graphs_by_name(tmp_path: Path) -> None:
-    """Rows are ?g ?p. A triple that stands in no graph has no name; without GRAPH it is matched all the same."""
+    """Rows are ?g ?p. A triple outside any graph has no graph name; a pattern without GRAPH matches it."""
     assert told(tmp_path / "g", "WINDOW :w { GRAPH ?g { ?p :at ?l } }", "?g ?p") == [
         "1 + g1 a",
         "3 + g2 b",
@@ -64,7 +64,7 @@ def test_graphs_by_name(tmp_path: Path) -> None:
 
 
 def test_patterns_of_one_graph(tmp_path: Path) -> None:
-    """Elements whose graphs have one name are one graph while both are in the window."""
+    """Elements whose graphs have the same name form one graph while both are in the window."""
     assert told(tmp_path, "WINDOW :w { GRAPH ?g { ?p :at :x . ?q :at :y } }", "?g ?p ?q") == ["4 + g1 a d"]
     assert told(tmp_path / "o", "WINDOW :w { GRAPH ?g { ?p :near ?q } ?q :at :x }", "?g ?p ?q") == ["3 + g1 a b"]
 
@@ -78,7 +78,7 @@ def test_which_graphs_there_are(tmp_path: Path) -> None:
 
 
 def test_as_bags_what_graphs_of_one_name_say_twice_counts_twice(tmp_path: Path) -> None:
-    """Rows are ?g ?p. What ends at the instant at which an equal row begins cancels out."""
+    """Rows are ?g ?p. A row that ends at the instant at which an equal row begins cancels it out."""
     elements = [graph(1, "g1", "a at x"), graph(2, "g1", "a at x", "b at x"), graph(3, "g2", "a at x")]
     found = told(tmp_path, "WINDOW :w { GRAPH ?g { ?p :at :x } }", "?g ?p", "istream", elements, "bag")
     assert found == ["1 + g1 a", "2 + g1 a", "2 + g1 b", "3 + g2 a"]
@@ -119,7 +119,7 @@ def test_random_elements(body: str) -> None:
 
 
 def _one_each(elements: list[Element]) -> list[Element]:
-    """Rows of equal graph and time are one element."""
+    """Rows of equal graph and time form one element."""
     found: dict[object, Element] = {}
     for number, e in enumerate(elements):
         key = (e.graph or number, e.t)

@@ -38,7 +38,7 @@ def test_e5_last_elements(ask: Ask) -> None:
 
 
 def test_e6_optional(ask: Ask) -> None:
-    """Rows are ?l ?p ?q, with ?q unbound where nobody else is there."""
+    """Rows are ?l ?p ?q; ?q is unbound if there is nobody else."""
     assert ask(OPTIONAL) == ["1 + x a", "3 + x b a", "6 + y a", "9 + y c a"]
 
 
@@ -51,7 +51,7 @@ def test_e6_optional(ask: Ask) -> None:
     ],
 )
 def test_e3_e4_window_close(world: list[Element], kind: str, drain: bool, expected: list[tuple[int, str]]) -> None:
-    """RSP-QL windows, as the parser of that dialect will give them; here the query is put together by hand."""
+    """RSP-QL windows; the query is built without a parser."""
     window = Window("w", "http://ex.org/S", kind, 5000, 2000)  # type: ignore[arg-type]
     text = "SELECT ?p ?l { GRAPH ?w { ?p <http://ex.org/at> ?l } }"
     query = Query(text, "cqels", (), Bgp(()), (window,), ())

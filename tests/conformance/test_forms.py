@@ -1,6 +1,6 @@
-"""CONSTRUCT, ASK and DESCRIBE over random streams: equal to the independent evaluation, however they are cut, planned and shared.
+"""CONSTRUCT, ASK and DESCRIBE over random streams: equal to the independent evaluation for any batches, plans and shares.
 
-``CQELS_OPT_EXAMPLES`` is the number of worlds a body and form.
+``CQELS_OPT_EXAMPLES`` is the number of worlds per body and form.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ REPORTS = {
 @pytest.mark.parametrize("head", ["several", "blank", "ask", "describe"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_in_every_dialect(dialect: str, head: str, operator: str, tmp_path: Path) -> None:
-    """The operator as the dialect writes it, and else by option; the default profile of each."""
+    """With the operator in the dialect's syntax, or else as an option; the default profile of each dialect."""
     header, clauses, where = DIALECTS[dialect]
     form, rest = HEADS[head].partition(" ")[::2]
     written = f"{form} {operator.upper()} {rest}" if dialect == "sparqlstream" else HEADS[head]
@@ -177,7 +177,7 @@ def test_a_solution_keeps_its_blank_nodes(tmp_path: Path) -> None:
         for line in map(json.loads, outcome.lines):
             for blank, _, who in line["triples"]:
                 labels.setdefault(who, set()).add(blank)
-        if operator == "istream":  # what stays is not said again
+        if operator == "istream":  # an unchanged row is not reported again
             assert [line["time"] for line in map(json.loads, outcome.lines)] == [0, 1000]
     assert {who: len(found) for who, found in labels.items()} == {f"<{EX}a>": 1, f"<{EX}b>": 1}
 
@@ -196,7 +196,7 @@ def test_a_folder_has_the_columns_of_the_form(tmp_path: Path) -> None:
         found[head.split()[0]] = table.drop_columns(["time"]).to_pylist()
     a, b, x, had, at = (f"<{EX}{name}>" for name in ("a", "b", "x", "had", "at"))
     assert found["CONSTRUCT"] == [{"op": "=", "s": x, "p": had, "o": who} for who in (a, b)]
-    assert found["ASK"] == [{"op": "=", "boolean": now} for now in (True, False, True)]  # it is over 1 ms later
+    assert found["ASK"] == [{"op": "=", "boolean": now} for now in (True, False, True)]  # it ends 1 ms later
     assert found["DESCRIBE"] == [{"op": "=", "s": who, "p": at, "o": x} for who in (a, b)]
 
 

@@ -1,4 +1,4 @@
-"""What random queries have brought to light, each made small: the engine gives what the independent evaluation gives."""
+"""Errors that random queries found, each reduced: the engine's answers equal the independent evaluation's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CUTS = [Cut("100"), Cut("1", "first"), Cut("2", "worst", 3, 3), Cut("500ms", "ra
 
 
 def element(t: int, *triples: str) -> Element:
-    """``a at x`` is a triple of IRIs; what begins with a quotation mark or is a number is a literal."""
+    """``a at x`` is a triple of IRIs; a token that begins with a quotation mark, or is a number, is a literal."""
     return Element(t, tuple(_triple(triple) for triple in triples))
 
 
@@ -123,7 +123,7 @@ def test_found_by_chance(name: str, tmp_path: Path) -> None:
 
 
 def test_drain_goes_to_an_instant_at_which_all_is_empty(tmp_path: Path) -> None:
-    """The last window reports each 700 ms: the frontier is drained to the first of these, not to where the content ended."""
+    """The last window reports every 700 ms: the drain advances to the first report after the content has ended."""
     text = f"PREFIX : <{EX}> SELECT (COUNT(*) AS ?k) FROM NAMED :S [RANGE 2 s] AS ?w {{ GRAPH ?w {{ ?a :at ?x }} }}"
     settings = Settings("rstream", {"": "p:700"}, drain=True)
     query = register(text, World({STREAM: [STREAM_S]}), tmp_path, settings)
@@ -133,7 +133,7 @@ def test_drain_goes_to_an_instant_at_which_all_is_empty(tmp_path: Path) -> None:
 
 
 def test_drain_waits_for_an_element_that_is_seen_after_the_last_one_has_gone(tmp_path: Path) -> None:
-    """What comes at 9 s is seen from 10 s to 20 s; what comes at 11 s is never seen."""
+    """An element of 9 s is in the window from 10 s to 20 s; an element of 11 s never is."""
     text = f"PREFIX : <{EX}> SELECT ?a FROM NAMED :S [RANGE 2 s SLIDE 10 s] AS ?w {{ GRAPH ?w {{ ?a :at ?x }} }}"
     stream = [element(9000, "a at x"), element(11000, "b at x")]
     query = register(text, World({STREAM: [stream]}), tmp_path, Settings("dstream", drain=True))

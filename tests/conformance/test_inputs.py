@@ -1,4 +1,4 @@
-"""verify's own readers: columns, graphs with times, static files, and what is late."""
+"""The readers of verify: columns, graphs with times, static files, and late elements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """C-SPARQL, SPARQLstream and Streaming SPARQL: windows and the static default graph are matched as one graph.
 
-Random queries of these dialects are among those of test_random_queries.py, whose ``CQELS_OPT_CASES`` and ``CQELS_OPT_SEED`` count here too.
+test_random_queries.py runs random queries of these dialects; its ``CQELS_OPT_CASES`` and ``CQELS_OPT_SEED`` apply here too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def told(
     graphs: dict[str, tuple[str, ...]] | None = None,
     drain: bool = True,
 ) -> list[str]:
-    """The answers, which are the same for all cuts and plans, and those of the independent evaluation."""
+    """The answers, equal for all batches and plans and in the independent evaluation."""
     found = asked(folder, text, elements, static, duplicates, policy, operator, graphs, drain)
     outcomes = [found.run(how).answers for how in CUTS]
     assert all(short(answers) == short(outcomes[0]) for answers in outcomes)
@@ -115,7 +115,7 @@ def test_as_a_bag_everything_counts(tmp_path: Path) -> None:
 
 
 def test_windows_of_a_set_need_not_be_one_interval(tmp_path: Path) -> None:
-    """An element is in the first window for a second, and in the one over the past two seconds later."""
+    """An element is in the first window for one second; later it is in the window over an earlier range of two seconds."""
     text = "SELECT ?p FROM STREAM :S [NOW - 1 S TO NOW] FROM STREAM :S [NOW - 4 S TO NOW - 3 S] { ?p :at ?l }"
     assert told(tmp_path, text, stream("1 a at x", "2 b at x"), operator="istream") == ["1 + a", "2 + b", "4 + a", "5 + b"]
     assert told(tmp_path / "d", text, stream("1 a at x", "2 b at x"), operator="dstream") == ["2 - a", "3 - b", "5 - a", "6 - b"]
@@ -129,7 +129,7 @@ def test_a_triple_without_variables(tmp_path: Path) -> None:
 
 
 def test_a_group_has_a_window_of_its_own(tmp_path: Path) -> None:
-    """Rows are ?l ?p ?q: ?q within a second, and static data beside it as in any group."""
+    """Rows are ?l ?p ?q: ?q within a second, merged with static data as in any group."""
     text = """SELECT ?p ?q ?l FROM STREAM :S WINDOW RANGE 3 S SLIDE 1 S
     { ?p :at ?l . { ?q :at ?l . WINDOW RANGE 1 S FIXED } }"""
     assert told(tmp_path, text, TWO, ("c at y",), "bag") == [
@@ -193,14 +193,14 @@ def test_a_graph_of_from_that_is_not_there_is_empty(tmp_path: Path) -> None:
 
 
 def test_an_optional_over_static_data_alone(tmp_path: Path) -> None:
-    """A row of static data alone has no delta, and keeps what an OPTIONAL adds to it."""
+    """A row from static data alone has no delta, and keeps the bindings that an OPTIONAL adds to it."""
     text = "SELECT ?p ?n FROM STREAM :S [NOW - 1 S TO NOW] { ?p :at ?l OPTIONAL { GRAPH :g { ?p :name ?n } } }"
     found = told(tmp_path, text, TWO, ("c at x", "d at x"), operator="istream", graphs={"g": ("c name C", "a name A")})
     assert found == ["1 + A a", "1 + C c", "1 + d", "3 + b"]
 
 
 def test_a_pattern_is_one_relation_whatever_it_is_matched_in(tmp_path: Path) -> None:
-    """Five patterns that match on both sides: five delta sources in one block, and one relation of what is static alone."""
+    """Five patterns that match on both sides: five delta sources in one block, and one relation for the purely static part."""
     text = """SELECT * FROM STREAM :S [NOW - 3 S TO NOW] FROM STREAM :S [NOW - 5 S TO NOW]
     { ?a :p ?b . ?b :p ?c . ?c :p ?d . ?d :p ?e . ?e :p ?a }"""
     found = asked(tmp_path, text, stream("1 a p b"), ("b p a", "a p a"))
@@ -219,7 +219,7 @@ def test_element_windows_as_sets(tmp_path: Path) -> None:
 
 
 def test_element_windows_with_a_step(tmp_path: Path) -> None:
-    """The last three of the elements, looked at with each second one."""
+    """The last three elements, evaluated at every second element."""
     text = "SELECT ?p FROM NAMED WINDOW :w ON :S [ELEMENTS 3 STEP 2] { WINDOW :w { ?p :at ?l } }"
     elements = stream("1 a at x", "2 b at x", "3 c at x", "4 d at x", "5 e at x", "6 a at x")
     assert told(tmp_path, text, elements, policy="wc", drain=False) == [
@@ -255,7 +255,7 @@ REGISTERED = f"REGISTER QUERY q AS PREFIX : <{EX}> {STAMP}"
                 "5.001 = b 3000",
             ],
         ),
-        (  # of a static triple there is no time
+        (  # a static triple has no time
             "?p ?t",
             "{ ?p :at ?l BIND(f:timestamp(?p, :at, ?l) AS ?t) }",
             ("c at x",),
@@ -280,7 +280,7 @@ REGISTERED = f"REGISTER QUERY q AS PREFIX : <{EX}> {STAMP}"
             (),
             ["3.001 = a b", "4.001 = a b"],
         ),
-        (  # rows are ?p ?q: who came later than ?p
+        (  # rows are ?p ?q: ?q came later than ?p
             "?p ?q",
             "{ ?p :at ?l OPTIONAL { ?q :at ?l FILTER(f:timestamp(?p, :at, ?l) < f:timestamp(?q, :at, ?l)) } }",
             (),
@@ -292,7 +292,7 @@ REGISTERED = f"REGISTER QUERY q AS PREFIX : <{EX}> {STAMP}"
             (),
             ["1.001 = a", "2.001 = a", "3.001 = b", "4.001 = b", "5.001 = b"],
         ),
-        (  # of what is not bound there is no time
+        (  # an unbound variable has no time
             "?p ?t",
             "{ { ?p :at :x } UNION { ?l :at :x } BIND(f:timestamp(?p, :at, :x) AS ?t) }",
             (),
@@ -346,7 +346,7 @@ def test_timestamp_mistakes(dialect: str, where: str, message: str) -> None:
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + CASES, 10))
 def test_a_worker_that_missed_steps(first: int, tmp_path: Path) -> None:
-    """What workers hold is made anew from the windows now and then: the answers stay."""
+    """Workers rebuild their state from the windows from time to time: the answers do not change."""
     compared = 0
     for seed in range(first, first + 10):
         case = make(seed, MergedMaker)

@@ -1,9 +1,9 @@
-"""Random queries over random worlds: the engine's bag of answers is the independent evaluation's, for every cut, plan, share and join.
+"""Random queries over random worlds: the engine's bag of answers is the independent evaluation's, for all batches and plans.
 
-They are of all dialects and forms, under any report policy and output operator, over bags and sets (full_algebra_cases.py). What pyoxigraph
-evaluates to the letter is held against `verify`; the rest of the algebra, where pyoxigraph departs from SPARQL 1.1, against the
-definitions alone (by_definition.py). ``CQELS_OPT_CASES`` is the number of cases a kind, ``CQELS_OPT_SEED`` the first seed. A case that
-fails is made small before it is shown; its seed makes it again.
+The queries cover all dialects and forms, all report policies and output operators, bags and sets (full_algebra_cases.py).
+Queries that pyoxigraph evaluates correctly are compared with `verify`; the rest of the algebra, where pyoxigraph deviates
+from SPARQL 1.1, with the definitions (by_definition.py). ``CQELS_OPT_CASES`` is the number of cases per kind,
+``CQELS_OPT_SEED`` the first seed. A case that fails is reduced before it is reported; its seed reproduces it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from cqels_opt.verify import Answers, compare, report
 
 CASES = int(os.environ.get("CQELS_OPT_CASES", "14"))
 FIRST = int(os.environ.get("CQELS_OPT_SEED", "0"))
-EACH = 7  # cases a test, so that a run shows how far it is
+EACH = 7  # cases per test, so that the progress of a run is visible
 
 
 def other(seed: int) -> Cut:
-    """A way to run a case, beside all at once."""
+    """A way to run a case, besides all in one batch."""
     rng = random.Random(seed)
     return Cut(
         rng.choice(["1", "3", "7", "100", "500ms"]),
@@ -43,9 +43,9 @@ def other(seed: int) -> Cut:
 
 
 def wrong(case: Case, seed: int, whole: bool = False, joins: bool = False, shown: list[int] | None = None) -> str | None:
-    """What is wrong with the engine's answers to a case, if anything. ``whole``: it is in the whole language.
+    """The difference between the engine's answers to a case and the expected ones, if any. ``whole``: it uses the whole language.
 
-    ``shown`` takes the number of rows that bind something.
+    ``shown`` receives the number of rows with at least one binding.
     """
     with tempfile.TemporaryDirectory() as folder:
         query = register(case.query(), case.world, Path(folder), case.settings)
@@ -55,7 +55,7 @@ def wrong(case: Case, seed: int, whole: bool = False, joins: bool = False, shown
         if reason := judged(query, once.answers, whole):
             return reason
         in_order = query.settings.operator == "rstream" and any(m.startswith("ORDER") for m in case.modifiers)
-        with pytest.MonkeyPatch.context() as patch:  # rows that have become equal are one from two on
+        with pytest.MonkeyPatch.context() as patch:  # equal rows are merged from two rows on
             patch.setattr(eager_aggregation, "FEW", 1)
             patch.setattr(eager_aggregation, "PAYS", 1.0)
             again = query.run(how := other(seed))
@@ -69,7 +69,7 @@ def wrong(case: Case, seed: int, whole: bool = False, joins: bool = False, shown
 
 
 def judged(query: Registered, got: Answers, whole: bool) -> str | None:
-    """What the independent evaluation says against answers, or in the whole language the definitions."""
+    """Compares answers with the independent evaluation, or in the whole language with the definitions."""
     if not whole:
         try:
             verdict = query.judged(got)
@@ -82,7 +82,7 @@ def judged(query: Registered, got: Answers, whole: bool) -> str | None:
 
 
 def fails(case: Case, seed: int, whole: bool) -> bool:
-    """Whether a case fails for whatever reason but that it is no query."""
+    """Whether a case fails for any reason except an invalid query."""
     try:
         return wrong(case, seed, whole, joins=True) is not None
     except QueryError:

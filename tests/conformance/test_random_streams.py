@@ -1,6 +1,6 @@
-"""Fixed queries, one a feature, over any streams: equal to the independent evaluation, however they are cut, planned and shared.
+"""Fixed queries, one per feature, over random streams: equal to the independent evaluation for any batches, plans and shares.
 
-``CQELS_OPT_EXAMPLES`` is the number of examples a query.
+``CQELS_OPT_EXAMPLES`` is the number of examples per query.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ elements = st.builds(
     st.sampled_from([0, 0, 250, 500, 500, 1000, 2500, -100, -3000]),
     st.lists(triples, min_size=1, max_size=2),
 )
-# what is selected, and the body, with the modifiers behind a bar
+# the SELECT clause and the body; a bar separates the modifiers
 FEATURES = {
     "now and range": ("?a ?b ?x", "GRAPH ?n { ?a :at ?x } GRAPH ?w { ?b :at ?x }"),
     "two streams and static": ("?a ?b ?y", "GRAPH ?w { ?a :at ?x } ?x :near ?y . GRAPH ?t { ?b :at ?y . ?b :knows ?a }"),

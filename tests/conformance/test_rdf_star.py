@@ -1,4 +1,4 @@
-"""Triple terms, reifiers and annotations (RSP-QL*, SPARQL 1.2): random annotated streams and static data, any query, cut and plan."""
+"""Triple terms, reifiers and annotations (RSP-QL*, SPARQL 1.2): random annotated data, queries, batches and plans."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def term(name: str) -> str:
 
 
 class Annotated:
-    """Triples about triples, by lot."""
+    """Random triples about triples."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng, self.nodes = rng, 0
@@ -116,7 +116,7 @@ def world(rng: random.Random) -> World:
 
 
 def body(rng: random.Random, dialect: str, about: str = "") -> str:
-    """``about``: what is asked of the graphs of elements."""
+    """``about``: the patterns over the graphs of elements."""
     inside = " ".join(rng.sample(STREAM_PATTERNS, rng.choice([1, 1, 2])))
     outside = " ".join(rng.sample(STATIC_PATTERNS, rng.choice([0, 1])))
     if outside and rng.random() < 0.2:
@@ -154,7 +154,7 @@ HEART = "http://ex.org/heart"
 
 
 def from_files(folder: Path, text: str, files: dict[str, str], streams: dict[str, str], static: Sequence[str] = ()) -> list[str]:
-    """The lines of a query over files, whatever the cut; the independent evaluation has read the same files and agrees."""
+    """The lines of a query over files, for any batches; the independent evaluation of the same files agrees."""
     paths = {name: folder / name for name in files}
     for name, path in paths.items():
         path.write_text(files[name], encoding="utf-8")
@@ -222,12 +222,12 @@ def test_elements_of_rdf_star_and_of_rdf_1_2(number: int, ending: str, tmp_path:
     files = {f"s.{ending}": stream, f"p.{'ttls' if ending == 'trigs' else 'ttl'}": static}
     select, body = BODIES[number]
     found = from_files(tmp_path, WINDOW.format(select, body), files, {HEART: f"s.{ending}"}, list(files)[1:])
-    as_terms = ending == "trigs" or number in (0, 2, 4, 6, 7, 9)  # in RDF 1.2 a reifier is a node, and a quotation its own
+    as_terms = ending == "trigs" or number in (0, 2, 4, 6, 7, 9)  # in RDF 1.2 each quotation has its own reifier
     assert bool(found) == as_terms
 
 
 def test_what_a_stream_says_of_a_triple_joins_with_what_the_store_says_of_it(tmp_path: Path) -> None:
-    """In RDF-star the triple is one term, in streams and static data alike."""
+    """In RDF-star the triple is one term, in streams and static data."""
     files = {"heart.trigs": page_block("trig"), "said.ttls": "PREFIX : <urn:> << :ann :rate 95 >> :source :log ."}
     text = WINDOW.format("?t ?c ?u", "WINDOW :w { ?t :confidence ?c } ?t :source ?u").replace(
         "PT10S STEP PT10S", "PT4S STEP PT2S"
@@ -237,7 +237,7 @@ def test_what_a_stream_says_of_a_triple_joins_with_what_the_store_says_of_it(tmp
 
 
 def test_triples_about_triples_are_made_and_read_on(tmp_path: Path) -> None:
-    """CONSTRUCT with triple terms and annotations; the nodes are new ones of each solution."""
+    """CONSTRUCT with triple terms and annotations; each solution has new blank nodes."""
     text = page_block("sparql").replace(
         "SELECT ?name ?rate ?sensor",
         "CONSTRUCT { ?sensor :says <<( ?person :rate ?rate )>> . ?person :rate ?rate {| :by ?sensor |} }",
@@ -253,7 +253,7 @@ def test_triples_about_triples_are_made_and_read_on(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------ random files of RDF-star
 class Starred:
-    """A stream of RDF-star by lot: quoted triples as subjects and objects, nested, annotations, and what is said of the elements."""
+    """A random RDF-star stream: quoted triples as subjects and objects, nested, annotations, and statements about elements."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -297,16 +297,16 @@ class Starred:
 
 @pytest.mark.parametrize("seed", range(CASES // 2))
 def test_random_files_of_rdf_star(seed: int, tmp_path: Path) -> None:
-    """Any query over them, cut after one element, three or never, gives what the independent evaluation of the same files does."""
+    """Any query over them, in batches of one, three or all elements, has the answers of the independent evaluation."""
     rng = random.Random(seed)
     made, text = Starred(rng), "<<("
-    while "<<(" in text or "EXISTS" in text:  # what the independent evaluation cannot say of RDF-star
+    while "<<(" in text or "EXISTS" in text:  # not expressible in the independent evaluation of RDF-star
         text = f"PREFIX : <{EX}> SELECT * {FROM['rspql']} WHERE {{ {body(rng, 'rspql', '?g :by ?who')} }}"
     from_files(tmp_path, text, {"s.trigs": made.stream(), "p.ttls": made.static()}, {STREAM: "s.trigs"}, ["p.ttls"])
 
 
 def test_what_cannot_be_verified_over_rdf_star_is_said(tmp_path: Path) -> None:
-    """Rather than that answers differ."""
+    """It is not reported as a difference of the answers."""
     made = Starred(random.Random(1))
     for pattern in ("?x :says <<( ?s :at ?o )>>", "?x ?p ?o FILTER (?o = <<( :a :at :x )>>)"):
         text = f"PREFIX : <{EX}> SELECT * {FROM['rspql']} WHERE {{ WINDOW :w {{ {pattern} }} }}"

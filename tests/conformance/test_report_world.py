@@ -1,7 +1,7 @@
 """Q1–Q4 of the report over its world: verified through Spark, and plans that follow the data where it matters.
 
-The real world is the ACL Anthology Network's papers with whom people met at conferences; the generated one drifts from people without
-papers in full rooms to busy authors in empty ones.
+The real world combines the ACL Anthology Network's papers with contacts at conferences; the generated one drifts from
+people without papers in full rooms to authors of many papers in empty rooms.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def text(name: str) -> str:
 
 
 def world(stream: Path, static: Path, places: Path) -> World:
-    """The files' content, which verify's own readers read."""
+    """The content of the files, read by verify's own readers."""
     inputs = read_inputs([(STREAM, stream)], [static], [(PLACES_GRAPH, places)]).inputs
     return World({STREAM: [inputs.streams[STREAM]]}, inputs.default, inputs.graphs)
 
 
 # ------------------------------------------------------------------ switches
 class Counts(LocalSink):
-    """Answers are made, counted by their lines a batch, and not kept."""
+    """Counts the lines of the answers per batch without keeping them."""
 
     format = "arrow"
 
@@ -58,7 +58,7 @@ class Counts(LocalSink):
 
 
 def rows_made(records: Sequence[TraceRecord]) -> int:
-    """What all operators of all batches put out."""
+    """The number of rows that all operators of all batches produced."""
     return sum(o.observed or 0 for r in records for d in r.deltas for o in d.operators)
 
 
@@ -67,9 +67,9 @@ def go(driver: Driver, query: Registered, how: Cut, first: int = 0, last: int | 
 
 
 def forced(query: Registered, how: Cut, at: int, records: Sequence[TraceRecord], made: Sequence[int], folder: Path) -> float:
-    """The rows of the old plans from a switch on, over those of the new: the run up to there is started again with either.
+    """The rows of the old plans after a switch, divided by those of the new plans; the run up to the switch is repeated for both.
 
-    Nothing but the plans differs: as many answers come in each batch.
+    Only the plans differ: each batch has the same number of answers.
     """
     before = "; ".join(f"{d.source}: {d.plan}" for d in records[at - 1].deltas)
     first, sink = query.driver(how, folder / "state", sink=Counts()), Counts()
@@ -84,7 +84,7 @@ def forced(query: Registered, how: Cut, at: int, records: Sequence[TraceRecord],
 
 
 def check_switch(query: Registered, how: Cut, folder: Path) -> None:
-    """There is a switch, and after the first one the old plan would have made half as many rows again, or more."""
+    """A switch exists, and after the first one the old plan would have produced at least 1.5 times the rows."""
     sink = Counts()
     records = go(query.driver(how, sink=sink), query, how)
     place = next((r.batch for r in records if any(d.switched for d in r.deltas)), None)
@@ -108,7 +108,7 @@ def test_a_switch_that_matters(name: str, drifting: World, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["q1", "q2", "q3", "q4"])
 def test_spark_on_the_generated_world(name: str, spark: SparkSession, tmp_path: Path) -> None:
-    """Through Spark: the answers verified, and at most two jobs a batch, three with aggregates."""
+    """Through Spark: the answers are verified, with at most two jobs per batch, or three with aggregates."""
     files = social(tmp_path, authors=60, places=8, elements=300, rate=5, phases=DRIFT)
     jobs: list[int] = []
     options = RunOptions(
@@ -148,7 +148,7 @@ def test_the_reports_queries_in_the_real_world(name: str, conference: World, tmp
 @pytest.mark.long
 @pytest.mark.needs_shared_data
 def test_a_switch_that_matters_in_the_real_world(shared_data: Path, tmp_path: Path) -> None:
-    """At a workshop people stand in twos and threes, and then nearly all of them together: who wrote with whom decides earlier."""
+    """At a workshop people stand in twos and threes, then nearly all together: the join over co-authors moves forward."""
     files = shared_world(shared_data, tmp_path, event="WS16", elements=11_250)
     whole = world(files.stream, files.static, files.places)
     query = register(text("q2"), replace(whole, streams={STREAM: [whole.streams[STREAM][0][10_000:]]}), tmp_path / "q")

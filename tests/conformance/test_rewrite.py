@@ -1,4 +1,4 @@
-"""What verify changes in a query's text, and what it leaves."""
+"""Which parts of a query's text verify changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of SEMANTICS, row by row, on the engine: each window in the words of a dialect, each profile, and the papers' examples."""
+"""The tables of SEMANTICS, row by row, on the engine: each window in a dialect's syntax, each profile, and the papers' examples."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def star(t: int) -> tuple[int, int] | None:
 
 
 def element(n: int, place: int) -> tuple[int, int] | None:
-    """From the place of an element, counted from 0: until the n-th later one."""
+    """From the position of an element, counted from 0: until the n-th later one."""
     return TIMES[place], TIMES[place + n] if place + n < len(TIMES) else 1 << 60
 
 
@@ -48,7 +48,7 @@ def moved(n: int, m: int, place: int) -> tuple[int, int] | None:
     return TIMES[first - 1], TIMES[last - 1] if last <= len(TIMES) else 1 << 60
 
 
-# dialect, text, from an element's time (of element windows: its place) to its validity; None: it is in no window
+# dialect, text, from an element's time (element windows: its position) to its validity; None: it is in no window
 WINDOWS: dict[str, tuple[str, str, Ends]] = {
     "now": ("cqels", f"{SELECT} FROM NAMED :S [NOW] AS ?w {{ GRAPH ?w {INNER} }}", lambda t: (t, t + 1)),
     "range": ("cqels", f"{SELECT} {{ STREAM :S [RANGE 2s] {INNER} }}", lambda t: (t, t + 2000)),
@@ -132,7 +132,7 @@ WINDOWS: dict[str, tuple[str, str, Ends]] = {
 
 
 def answers(query: Query, folder: Path, settings: Settings, world: World) -> list[str]:
-    """The engine's, the same for all cuts, and those of the independent evaluation."""
+    """The engine's answers, equal for all batches, and those of the independent evaluation."""
     found = register(query, world, folder, settings)
     outcomes = [found.run(how).answers for how in CUTS]
     assert all(outcome == outcomes[0] for outcome in outcomes)
@@ -144,7 +144,7 @@ def answers(query: Query, folder: Path, settings: Settings, world: World) -> lis
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("duplicates", ["bag", "set"])
 def test_windows(name: str, duplicates: Literal["bag", "set"], tmp_path: Path) -> None:
-    """Every element enters when the table says, and leaves when it says."""
+    """Every element enters and leaves at the times of the table."""
     dialect, text, ends = WINDOWS[name]
     query = parse(f"PREFIX : <{EX}> {text}", dialect)
     assert query.dialect == dialect
@@ -281,7 +281,7 @@ def test_example_12_both_windows_and_the_shops_in_one_graph(tmp_path: Path) -> N
 
 
 def test_example_13_policies_of_the_engines(tmp_path: Path) -> None:
-    """CQELS looks whenever statements come; C-SPARQL and SPARQLstream when a window that is not empty closes."""
+    """CQELS evaluates when statements arrive; C-SPARQL and SPARQLstream when a non-empty window closes."""
     text = f"PREFIX : <{EX}> SELECT ?shopper FROM NAMED WINDOW :w ON :nearby [RANGE PT5S STEP PT2S] {{ WINDOW :w {NEAR} }}"
     cqels = Settings("istream", {"": "cc"}, {"": 1000}, duplicates="bag")
     assert {row.split()[0] for row in answers(parse(text), tmp_path / "cqels", cqels, SHOPS)} == {"2", "5", "7", "12"}

@@ -1,4 +1,4 @@
-"""Sentences of SEMANTICS that no table has, on the engine: what each says, whatever the cut into batches, plans and shares."""
+"""Sentences of SEMANTICS that are in no table, on the engine, for any batches, plans and shares."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
 def told(
     folder: Path, text: str, *streams: list[Element], static: list[tuple[str, str, str]] | None = None, **how: Any
 ) -> list[str]:
-    """The answers to a query over S, or S and T; an element of several files is one of S."""
+    """The answers to a query over S, or S and T; an element with several files is one of S."""
     given = {STREAM: [streams[0]], **({OTHER: [streams[1]]} if len(streams) > 1 else {})}
     return asked(folder, text, World(given, static or []), **how)
 
@@ -49,7 +49,7 @@ IN_WINDOW = "SELECT ?p FROM NAMED :S [RANGE 2s] AS ?w { GRAPH ?w { ?p :at ?l } }
 
 # ------------------------------------------------------------------ §1
 def test_elements_are_in_the_order_of_time_partition_and_offset(tmp_path: Path) -> None:
-    """Of two files the first one's elements of a time come first: what came to it later at an earlier time pushes out others."""
+    """Of two files, the first one's elements of a time come first: its elements that arrived later replace others."""
     text = "SELECT ?p FROM NAMED :S [TRIPLES 2] AS ?w { GRAPH ?w { ?p :at ?l } }"
     world = World({STREAM: [at((1, "a", "x"), (2, "b", "x")), at((1, "c", "x"), (1, "d", "x"), (2, "e", "x"))]})
     assert asked(tmp_path, text, world) == ["1 = c", "1 = d", "2 = b", "2 = e"]
@@ -62,7 +62,7 @@ def test_element_windows_count_elements_not_triples(tmp_path: Path) -> None:
 
 
 def test_an_elements_graph_is_a_set_and_the_window_a_bag_of_elements(tmp_path: Path) -> None:
-    """A triple that one element says twice is there once; that two elements say, twice. (A replay cuts no element in two.)"""
+    """A triple that occurs twice in one element counts once; in two elements, twice. (A replay never splits an element.)"""
     same = (f"<{EX}a>", f"<{EX}at>", f"<{EX}x>")
     elements = [Element(1000, (same, same), f"<{EX}g>"), Element(2000, (same,))]
     found = told(tmp_path / "bag", IN_WINDOW, elements, cuts=[Cut("1"), Cut("100", "worst", 1, 3)])
@@ -105,7 +105,7 @@ def test_content_change_counts_every_element_whether_or_not_a_pattern_matches_it
 
 
 def test_the_instants_begin_at_the_first_elements_time_on_any_stream(tmp_path: Path) -> None:
-    """Before it the answer is the empty bag, so that ISTREAM's first answer is all that is there."""
+    """Before that time the answer is the empty bag, so ISTREAM's first answer has all rows."""
     text = (
         "SELECT (COUNT(*) AS ?n) FROM NAMED :S [RANGE 9s] AS ?w FROM NAMED :T [RANGE 9s] AS ?z "
         "{ { GRAPH ?w { ?p :at ?l } } UNION { GRAPH ?z { ?p :at ?l } } }"
@@ -122,7 +122,7 @@ def test_a_row_that_ends_and_an_equal_row_that_begins_at_the_same_instant_cancel
 
 
 def test_nc_of_a_window_and_of_any(tmp_path: Path) -> None:
-    """Named, the window itself must have content; without a name some window of the query."""
+    """With a name, that window must have content; without, some window of the query."""
     text = (
         "SELECT (COUNT(*) AS ?n) FROM NAMED :S [RANGE 1s] AS ?w FROM NAMED :T [RANGE 1s] AS ?z "
         "{ { GRAPH ?w { ?p :at ?l } } UNION { GRAPH ?z { ?p :at ?l } } }"
@@ -142,7 +142,7 @@ def test_over_several_windows_each_ones_instants_count(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------ §4
 def test_each_partition_judges_its_own_elements(tmp_path: Path) -> None:
-    """What comes after a later element of its file is late by more than 1 ms; the other file's elements are not."""
+    """An element that follows a later element of its file is late by more than 1 ms; the other file's elements are not."""
     text = "SELECT ?p FROM NAMED :S [NOW] AS ?w { GRAPH ?w { ?p :at ?l } }"
     one, other = at((1, "a", "x"), (5, "b", "x"), (4, "late", "x"), (4.999, "d", "x")), at((2, "e", "x"), (4, "f", "x"))
     found = asked(tmp_path, text, World({STREAM: [one, other]}), operator="istream")

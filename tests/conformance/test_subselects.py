@@ -1,4 +1,4 @@
-"""Sub-selects that read no window are evaluated once: same answers, and left alone where that could show."""
+"""Sub-selects without windows are evaluated once: equal answers; not if that could change the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The W3C's query tests on the engine: what passes, static and as one element of a stream, and that no test fails without a reason.
+"""The W3C's query tests on the engine, static and as one element of a stream: the passing tests, and a reason for each failure.
 
 ``cqels-opt bench w3c`` prints the same by category.
 """
@@ -25,7 +25,7 @@ LEAST = {
     ("1.2", "syntax"): 183,
     ("1.2", "evaluation"): 124,
 }
-"""How many pass at least, an evaluation both ways."""
+"""The minimum number of passing evaluations, two per test."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def folder(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def judged(found: list[W3CTest]) -> list[Outcome]:
-    """The outcomes, each failure of which has a reason."""
+    """The outcomes; each failure has a reason."""
     done = outcomes(found)
     strange = {o.test.label: o.problem for o in done if o.problem and "not supported" not in o.problem and explanation(o) is None}
     assert not strange

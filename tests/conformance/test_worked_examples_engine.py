@@ -1,4 +1,4 @@
-"""The worked examples of SEMANTICS §5, on the engine: whatever the cut into batches, the plans and the shares."""
+"""The worked examples of SEMANTICS §5, on the engine, for any batches, plans and shares."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def registered(folder: Path, text: str, world: list[Element], operator: str = "i
 
 
 def told(query: Registered) -> list[str]:
-    """The answers, which are the same for all cuts and plans."""
+    """The answers, equal for all batches and plans."""
     found = [short(query.run(how).answers) for how in CUTS]
     assert all(answers == found[0] for answers in found)
     return found[0]
@@ -43,7 +43,7 @@ def test_e1_two_windows(tmp_path: Path, world: list[Element]) -> None:
 
 
 def test_e2_an_expiry_is_a_content_change(tmp_path: Path, world: list[Element]) -> None:
-    """Rows are ?k ?l. At 6 `a at x` leaves; at 8 the group x is empty: no row, so ISTREAM says nothing and DSTREAM says (x, 1)."""
+    """Rows are ?k ?l. At 6 `a at x` leaves; at 8 the group x is empty and has no row: ISTREAM is empty, DSTREAM has (x, 1)."""
     seen = ["1 + 1 x", "3 + 2 x", "6 + 1 x", "6 + 1 y", "9 + 2 y"]
     assert told(registered(tmp_path, E2, world)) == seen
     assert told(registered(tmp_path, E2, world, drain=True)) == [*seen, "11 + 1 y"]
@@ -67,5 +67,5 @@ def test_e5_never_empties(tmp_path: Path, world: list[Element]) -> None:
 
 
 def test_e6_optional(tmp_path: Path, world: list[Element]) -> None:
-    """Rows are ?l ?p ?q. `a at x` never sees b, whose interval begins as a's ends, and (b, x) alone never appears."""
+    """Rows are ?l ?p ?q. `a at x` never joins b, whose interval begins as a's ends, and (b, x) alone is never a row."""
     assert told(registered(tmp_path, E6, world)) == ["1 + x a", "3 + x b a", "6 + y a", "9 + y c a"]

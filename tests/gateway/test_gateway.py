@@ -1,4 +1,4 @@
-"""Gateways: what comes is in the live folder before it is acknowledged; a kill anywhere loses nothing; bad messages are kept apart."""
+"""Gateways: messages are durable before they are acknowledged; a kill at any point loses none; bad messages are separated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from websockets.sync.server import ServerConnection, basic_auth, serve
 
 from cqels_opt.cli.main import main
 from cqels_opt.errors import InputError
-from cqels_opt.gateway import LiveFolder, Told, gateway, make_source
+from cqels_opt.gateway import GatewayCounts, LiveFolder, gateway, make_source
 from cqels_opt.gateway.sources import Put, Received
 from cqels_opt.rdf.payloads import payload_of
 from cqels_opt.rdf.streams import read_stream
@@ -29,21 +29,21 @@ def message(number: int) -> bytes:
 
 
 def found(folder: Path) -> list[tuple[str, int]]:
-    """(subject, time) of the elements of a live folder, as a run reads them: in the order of the names."""
+    """(subject, time) of the elements of a live folder, in the order of file names."""
     files = sorted(file for file in folder.iterdir() if file.name[0] not in "._")
     return [(row["s"], row["t"]) for file in files for batch in read_stream(file) for row in batch.to_pylist()]
 
 
 class Broker:
-    """Keeps messages until they are acknowledged, as a broker does for a session that lasts."""
+    """Keeps messages until they are acknowledged, as a broker does for a persistent session."""
 
     def __init__(self, values: Sequence[bytes]) -> None:
         self.kept = dict(enumerate(values))
         self.acknowledged: list[int] = []
-        self.told: list[str | None] = []
+        self.counts: list[str | None] = []
 
     def read(self, put: Put, position: str | None, stop: threading.Event) -> None:
-        self.told.append(position)
+        self.counts.append(position)
         for number, value in list(self.kept.items()):
             put(Received(value, 1000 + number, lambda n=number: self._done(n), f"at {number}"))  # type: ignore[misc]
 
@@ -52,18 +52,18 @@ class Broker:
         del self.kept[number]
 
     def close(self) -> None:
-        """Nothing to leave."""
+        """Does nothing."""
 
 
-def moved(broker: Broker, folder: LiveFolder) -> Told:
+def moved(broker: Broker, folder: LiveFolder) -> GatewayCounts:
     return gateway(broker, folder, threading.Event(), every=0.01)
 
 
 def test_what_comes_is_written_then_acknowledged(tmp_path: Path) -> None:
     broker = Broker([message(i) for i in range(50)])
     folder = LiveFolder(tmp_path / "live", payload_of("json"))
-    told = moved(broker, folder)
-    assert (told.messages, told.elements, told.refused) == (50, 50, 0)
+    counts = moved(broker, folder)
+    assert (counts.messages, counts.elements, counts.refused) == (50, 50, 0)
     assert found(folder.path) == [(f"<{EX}{i}>", i) for i in range(50)]
     assert broker.acknowledged == list(range(50))
     assert folder.position == "at 49"
@@ -72,23 +72,23 @@ def test_what_comes_is_written_then_acknowledged(tmp_path: Path) -> None:
 def test_bad_messages_are_kept_with_their_reason(tmp_path: Path) -> None:
     broker = Broker([message(1), b"junk\xff", message(2)])
     folder = LiveFolder(tmp_path / "live", payload_of("json"))
-    told = moved(broker, folder)
-    assert (told.messages, told.elements, told.refused) == (3, 2, 1)
+    counts = moved(broker, folder)
+    assert (counts.messages, counts.elements, counts.refused) == (3, 2, 1)
     assert [s for s, _ in found(folder.path)] == [f"<{EX}1>", f"<{EX}2>"]
     (line,) = (tmp_path / "live" / "_refused.jsonl").read_text().splitlines()
     said = json.loads(line)
     assert (said["received"], said["value"]) == (1001, "junk\\xff")
     assert said["reason"].startswith("is not ")
-    assert broker.kept == {}  # it would come again for ever
+    assert broker.kept == {}  # it would be redelivered forever
 
 
 class Killed(BaseException):
-    """As if the process had gone."""
+    """Simulates the death of the process."""
 
 
 @pytest.mark.parametrize("at", ["before", "half", "written"])
 def test_a_kill_anywhere_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
-    """Before the file, with half of it, or between it and the acknowledgement: the next gateway has all, twice only in the last case."""
+    """A kill before, during or after the file is written: the next gateway has all; duplicates only in the last case."""
     broker = Broker([message(i) for i in range(5)])
     folder = LiveFolder(tmp_path / "live", payload_of("json"))
     write = LiveFolder.write
@@ -109,7 +109,7 @@ def test_a_kill_anywhere_loses_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert moved(broker, again).elements == 5
     assert found(again.path) == [(f"<{EX}{i}>", i) for i in range(5)] * (2 if at == "written" else 1)
     assert not list(again.path.glob(".*.part"))
-    assert broker.told == [None, "at 4" if at == "written" else None]
+    assert broker.counts == [None, "at 4" if at == "written" else None]
 
 
 def test_names_rise_also_where_the_clock_does_not_and_files_were_cleared_away(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_names_rise_also_where_the_clock_does_not_and_files_were_cleared_away(tm
 def test_an_element_stays_one(
     tmp_path_factory: pytest.TempPathFactory, messages: list[list[tuple[int, str | None, int]]]
 ) -> None:
-    """The triples of a message with one graph and time are one element of the file, and those of others are not in it."""
+    """The triples of a message with one graph and time are one element of the file, without those of others."""
     path = tmp_path_factory.mktemp("live")
     values = [
         json.dumps(
@@ -160,13 +160,13 @@ def test_a_damaged_position_is_one_sentence(tmp_path: Path) -> None:
         _ = LiveFolder(tmp_path, payload_of("json")).position
 
 
-# ------------------------------------------------------------------ the protocols that need no broker
-def until(folder: LiveFolder, url: str, elements: int, send: str | None = None) -> Told:
-    """Runs a gateway until it has so many elements."""
+# ------------------------------------------------------------------ protocols without a broker
+def until(folder: LiveFolder, url: str, elements: int, send: str | None = None) -> GatewayCounts:
+    """Runs a gateway until it has written this number of elements."""
     stop = threading.Event()
 
-    def enough(told: Told) -> None:
-        if told.elements >= elements:
+    def enough(counts: GatewayCounts) -> None:
+        if counts.elements >= elements:
             stop.set()
 
     return gateway(make_source(url, send=send), folder, stop, 0.05, enough)
@@ -186,8 +186,8 @@ def test_a_web_socket_that_closes_is_opened_again(tmp_path: Path) -> None:
     with serve(serves, "127.0.0.1", 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         folder = LiveFolder(tmp_path, payload_of("json"))
-        told = until(folder, f"ws://127.0.0.1:{server.socket.getsockname()[1]}/", 6, send="hello")
-    assert told.elements == 6
+        counts = until(folder, f"ws://127.0.0.1:{server.socket.getsockname()[1]}/", 6, send="hello")
+    assert counts.elements == 6
     assert heard == ["hello", "hello"]
     assert [t for _, t in found(tmp_path)] == [10, 11, 12, 20, 21, 22]
 
@@ -201,15 +201,15 @@ def test_a_web_socket_asks_for_a_password_which_nobody_sees(tmp_path: Path, caps
     with serve(serves, "127.0.0.1", 0, process_request=asks) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         place = f"127.0.0.1:{server.socket.getsockname()[1]}/"
-        told = until(LiveFolder(tmp_path, payload_of("json")), f"ws://me:pass%20word@{place}", 1)
-    assert told.elements == 1
+        counts = until(LiveFolder(tmp_path, payload_of("json")), f"ws://me:pass%20word@{place}", 1)
+    assert counts.elements == 1
     said = capsys.readouterr().err
     assert f"connected to ws://{place}" in said and "pass" not in said
 
 
 @contextmanager
 def events(total: int, at_once: int) -> Iterator[tuple[str, list[str | None]]]:
-    """A server of events with ids, which goes on after the one that it is told, and ends each answer after some."""
+    """An event server with ids, which resumes after the requested one, and ends each answer after some events."""
     asked: list[str | None] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -224,7 +224,7 @@ def events(total: int, at_once: int) -> Iterator[tuple[str, list[str | None]]]:
                 self.wfile.write(b"id: %d\ndata: %s\n\n" % (number, message(number)))
 
         def log_message(self, *_: object) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

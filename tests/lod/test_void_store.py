@@ -14,7 +14,7 @@ from local_runs import World, register
 from cqels_opt.cli.arguments import make_parser
 from cqels_opt.cli.options import ExplainOptions
 from cqels_opt.cli.options_from_arguments import explain_options
-from cqels_opt.cli.void_planning import explain, told
+from cqels_opt.cli.void_planning import explain, warn_of_disagreement
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.errors import InputError
 from cqels_opt.lod.build import build_store
@@ -180,10 +180,10 @@ def test_a_description_in_the_data_is_compared_with_them(tmp_path: Path, capsys:
     right = build_store(tmp_path / "right", [(*t, None) for t in (*triples, *about("150", "30"))], durable=False)
     assert in_store(right).default.properties == {iri("near"): Counts(30)}
     assert disagreement(right, in_store(right), "the data") is None
-    told(tmp_path / "right")
+    warn_of_disagreement(tmp_path / "right")
     assert capsys.readouterr().err == ""
     stale = build_store(tmp_path / "stale", [(*t, None) for t in (*triples, *about("-5", "3000"))], durable=False)
-    told(tmp_path / "stale")
+    warn_of_disagreement(tmp_path / "stale")
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith('warning: the static data describe themselves: void:triples of <http://ex.org/d> is "-5"')
     assert line.endswith("(and 1 more); plans are made with what the store has counted")

@@ -1,4 +1,4 @@
-"""Random small queries, as text, and random small datasets for them (hypothesis strategies)."""
+"""Random small queries as text, and random small datasets for them (hypothesis strategies)."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ sum_ = st.tuples(summand, st.sampled_from(["+", "*", " -"]), summand).map(lambda
 
 @st.composite
 def group(draw: st.DrawFn, depth: int = 2, whole: bool = False) -> str:
-    """A group graph pattern; a variable that BIND would assign twice makes it a query that both refuse.
+    """A group graph pattern; if BIND would assign a variable twice, both engines must reject the query.
 
-    The ``whole`` language has in it what other engines do not do to the letter: EXISTS of any group and in any expression, and any group
-    within GRAPH.
+    The ``whole`` language includes constructs that other engines do not implement exactly: EXISTS of any group and in any
+    expression, and any group within GRAPH.
     """
     parts = [draw(triples)] if draw(st.booleans()) or not depth else []
     for _ in range(draw(st.integers(0 if parts else 1, 2)) if depth else 0):
@@ -97,7 +97,7 @@ def element(depth: int, whole: bool = False) -> st.SearchStrategy[str]:
 
 @st.composite
 def select(draw: st.DrawFn, depth: int = 2, whole: bool = False) -> str:
-    """A SELECT, plain or grouped, without LIMIT (which of equal rows it leaves is open)."""
+    """A SELECT, plain or grouped, without LIMIT (the choice among equal rows is undefined)."""
     where = draw(group(depth, whole))
     keys = draw(st.lists(variable, max_size=2, unique=True))
     if draw(st.integers(0, 2)):
@@ -112,7 +112,7 @@ def select(draw: st.DrawFn, depth: int = 2, whole: bool = False) -> str:
 aggregate = st.one_of(
     st.just("COUNT(*)"),
     st.tuples(st.sampled_from(["", "DISTINCT "]), variable).map(lambda parts: f"COUNT({parts[0]}{parts[1]})"),
-    # of what is always bound: pyoxigraph's MIN of a bag with unbound members is unbound, ours leaves them out
+    # of bound members: in pyoxigraph, MIN of a bag with unbound members is unbound; ours ignores them
     st.tuples(st.sampled_from(["MIN", "MAX"]), st.sampled_from(["", "DISTINCT "]), variable).map(
         lambda parts: f"{parts[0]}({parts[1]}COALESCE({parts[2]}, 0))"
     ),
@@ -126,7 +126,7 @@ datum = st.tuples(
         st.integers(0, 3).map(lambda n: f'"{n}"^^<http://www.w3.org/2001/XMLSchema#integer>'),
     ),
 )
-# every constant of the queries is a node of every graph: pyoxigraph has no path of length zero at a term that is none (§18.4 has)
+# every constant of the queries is a node of every graph: pyoxigraph has no path of length zero at other terms (§18.4 has)
 NODES = frozenset(
     (f"<http://e/{name}>", "<http://e/is>", f'"{n}"^^<http://www.w3.org/2001/XMLSchema#integer>')
     for name, n in zip((*RESOURCES, RESOURCES[0]), range(4))

@@ -1,4 +1,4 @@
-"""Algebra as text for goldens: one node a line, its inputs indented."""
+"""Algebra as text for goldens: one node per line, its inputs indented."""
 
 from __future__ import annotations
 

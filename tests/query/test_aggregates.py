@@ -178,15 +178,15 @@ TAME = st.one_of(
     st.lists(TAME | st.just("UNDEF"), max_size=6) | st.lists(TAME | st.just("<urn:a>"), max_size=4),
 )
 def test_against_pyoxigraph(function: str, distinct: bool, members: list[str]) -> None:
-    # pyoxigraph counts 1 and 1.0 as one term only if they are written alike, as do we; it writes 1.50 as 1.5
-    if function in ("MIN", "MAX"):  # there it depends on the order of the rows what an unbound one does
+    # pyoxigraph, like ours, counts 1 and 1.0 as two terms; it writes 1.50 as 1.5
+    if function in ("MIN", "MAX"):  # in pyoxigraph the effect of an unbound member depends on the row order
         members = [m for m in members if m != "UNDEF"]
     members = [term(number) if is_number(number := value(m)) else m for m in members]
     word = "DISTINCT " if distinct else ""
     (solution,) = STORE.query(f"SELECT ({function}({word}?x) AS ?r) {{ VALUES ?x {{ {' '.join(members)} }} }}")  # type: ignore[union-attr]
     theirs = None if solution["r"] is None else canonical(str(solution["r"]))
     mine = of(function, *[None if m == "UNDEF" else m for m in members], distinct=distinct)
-    if function in ("MIN", "MAX"):  # of equal numbers either may be it
+    if function in ("MIN", "MAX"):  # either of equal numbers is allowed
         mine, theirs = (t if t is None else str(value(t)) for t in (mine, theirs))
     assert mine == theirs, members
 
@@ -194,7 +194,7 @@ def test_against_pyoxigraph(function: str, distinct: bool, members: list[str]) -
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(['"a"', '"b"', '"c"@en', '"d"@en', n("1"), "UNDEF"]), max_size=4))
 def test_group_concat_against_pyoxigraph(members: list[str]) -> None:
-    members.sort()  # ours lists in the order of terms
+    members.sort()  # ours lists in term order
     (solution,) = STORE.query(f"SELECT (STR(GROUP_CONCAT(?x; separator='-')) AS ?r) {{ VALUES ?x {{ {' '.join(members)} }} }}")  # type: ignore[union-attr]
     theirs = None if solution["r"] is None else str(solution["r"])
     assert of("GROUP_CONCAT", *[None if m == "UNDEF" else m for m in members], separator="-") == theirs

@@ -1,4 +1,4 @@
-"""Dialects other than CQELS: their windows, the source of each pattern, their headers, and how each is recognised."""
+"""The other dialects: their windows, the sources of patterns, their headers, and their recognition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How exact docs/uncertainty.md says that probabilities are: against quadrature, closed forms and large samples of what has none."""
+"""The accuracy of probabilities stated in docs/uncertainty.md, against quadrature, closed forms and large samples."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from cqels_opt.query.uncertainty.families import Q, levels
 from .test_distributions import any_kind, column, drawn, normal, numbers, simple, spreads, verified
 
 DIGITS = 1e-14
-"""Some fifteen digits, of a probability."""
+"""About fifteen digits of a probability."""
 
 NARROW = 1e-10
-"""Of a normal and a uniform distribution of a thousandth of its spread: their closed form is a difference of near numbers."""
+"""A normal plus a uniform distribution of a thousandth of its spread: the closed form subtracts nearly equal numbers."""
 
 PARTS = 1 / arithmetic.MIDPOINTS
 SMOOTH = 5e-5
@@ -100,7 +100,7 @@ def test_a_numerical_sum_of_smooth_densities(one: str, other: str, exact: Exact)
 
 
 def test_each_numerical_operation_adds_its_own_error() -> None:
-    """Eight uniform ones: the sum of two has a closed form, six times a uniform one is added."""
+    """Eight uniform ones: the sum of two has a closed form, then six uniform ones are added."""
     total = arithmetic.add(column("U(0, 1)"), column("U(0, 1)"))
     x = np.linspace(0, 8, 4_001)[None]
     for terms in range(3, 9):
@@ -122,7 +122,7 @@ def test_comparisons_of_smooth_densities(spread: float, mean: float, other: tupl
 @given(any_kind, any_kind, st.integers(0, 2**32 - 1))
 @settings(max_examples=20, deadline=None)
 def test_any_sum_is_that_of_large_samples(one: str, other: str, seed: int) -> None:
-    """Within what a sample of this size can tell (Dvoretzky–Kiefer–Wolfowitz, at a chance of one in 10⁹), and the bound of the docs."""
+    """Within the bound of this sample size (Dvoretzky–Kiefer–Wolfowitz, failure probability 10⁻⁹) plus the bound of the docs."""
     random = np.random.default_rng(seed)
     drawn_sum = np.sort(drawn(one, random) + drawn(other, random))
     total = arithmetic.add(column(one), column(other))

@@ -1,4 +1,4 @@
-"""Distributions: closed forms against scipy and large samples, numerical sums within their stated error, and what is an error."""
+"""Distributions: closed forms against scipy and large samples, numerical sums within their stated error, and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cqels_opt.rdf.terms import literal
 from cqels_opt.verify.uncertainty import functions
 
 SAMPLES = 200_000
-NEAR = 5 / SAMPLES**0.5  # of a probability from so many samples
+NEAR = 5 / SAMPLES**0.5  # of a probability from this number of samples
 OWN = functions()
 RSPU = "http://w3id.org/rsp/rspu#"
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -37,7 +37,7 @@ def column(*values: str | float | None) -> Items:
 
 
 def drawn(text: str, random: np.random.Generator) -> np.ndarray:
-    """A large sample of a distribution, made without its distribution function."""
+    """A large sample of a distribution, generated without its distribution function."""
     name, _, rest = text.rstrip(")").partition("(")
     p = [float(part) for part in rest.split(",")]
     match name, p:
@@ -92,7 +92,7 @@ any_kind = st.one_of(
 
 
 def verified(name: str, *arguments: str | float) -> float:
-    """What the independent evaluation computes."""
+    """The result of the independent evaluation."""
     terms = [d(a) if isinstance(a, str) else literal(repr(a), f"{XSD}double") for a in arguments]
     found = OWN[RSPU + name](*terms)
     assert found is not None
@@ -121,7 +121,7 @@ def test_sums_in_closed_form_are_those_of_the_independent_evaluation(one: str, o
 
 
 def test_the_tail_of_a_narrow_sum_keeps_its_digits() -> None:
-    """A uniform distribution that is narrow beside the normal one: the difference of its closed form would cancel."""
+    """A uniform distribution that is narrow relative to the normal one: the closed form would cancel."""
     for width in (1e-1, 2e-3, 0.9e-3, 1e-5, 1e-9):
         (found,) = arithmetic.less_than(column(f"NU(1, {0.5 - width / 2!r}, {0.5 + width / 2!r})"), column(0.0))
         assert found == pytest.approx(stats.norm.cdf(-0.5), abs=width**2 / 10 + 1e-13)
@@ -254,7 +254,7 @@ def test_columns_of_several_families_keep_their_rows() -> None:
     assert isinstance(halves, Distributions)
 
 
-# ------------------------------------------------------------------ those of a user
+# ------------------------------------------------------------------ user-defined families
 def test_a_registered_family_reaches_other_processes() -> None:
     packed = pickle.dumps(FAMILIES["N"])
     assert pickle.loads(packed) is FAMILIES["N"]

@@ -1,4 +1,4 @@
-"""Random queries of all of SPARQL 1.1's patterns: the engine has the bag that the definitions give, over static data and over a window."""
+"""Random queries over all SPARQL 1.1 patterns: the engine's bag equals that of the definitions, on static data and on a window."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def on_the_engine(text: str, data: Dataset, way: Way) -> Bag:
 
 
 def differs(text: str, data: Dataset, way: Way) -> str:
-    """What is wrong with the engine's answers; empty for a query that is none."""
+    """Describes a difference in the engine's answers; empty if the query is invalid."""
     try:
         query = parse(text, "cqels")
     except QueryError as error:

@@ -1,4 +1,4 @@
-"""What every function and operator of SPARQL 1.1 §17 computes, by example."""
+"""Every function and operator of SPARQL 1.1 §17, by example."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def typed(lexical: str, datatype: str) -> str:
 
 
 def read(text: str) -> str:
-    """A term in short: 5, 2.5, 1e0, true, 'text', 'text'@en, '5'^^byte, <iri>, _:b."""
+    """A term in short notation: 5, 2.5, 1e0, true, 'text', 'text'@en, '5'^^byte, <iri>, _:b."""
     if text in ("true", "false"):
         return typed(text, "boolean")
     if text.startswith("'"):
@@ -53,7 +53,7 @@ def read(text: str) -> str:
 
 
 def call(function: str, *arguments: str) -> Expression:
-    """A call whose arguments are written shortly; ``?x`` is a variable."""
+    """A call with arguments in short notation; ``?x`` is a variable."""
     return Call(function, tuple(Variable(a[1:]) if a.startswith("?") else Constant(read(a)) for a in arguments))
 
 
@@ -553,7 +553,7 @@ def test_blank_nodes_of_a_row() -> None:
     assert result(call("BNODE", "1")) == ERROR
 
 
-# ------------------------------------------------------------------ what is checked when compiling
+# ------------------------------------------------------------------ compile-time checks
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
@@ -571,7 +571,7 @@ def test_mistakes_are_found_when_compiling(expression: Expression, message: str)
 
 
 def test_the_tables_agree() -> None:
-    forms = {"&&", "||", "IN", "NOT IN", "IF", "COALESCE", "BOUND", TIMESTAMP}  # the last is looked up in the windows
+    forms = {"&&", "||", "IN", "NOT IN", "IF", "COALESCE", "BOUND", TIMESTAMP}  # read from the windows
     assert set(ARITIES) == set(FUNCTIONS) | set(CONTEXTUAL) | forms
 
 
@@ -617,7 +617,7 @@ def test_the_total_order() -> None:
         "<urn:b>",
         read("'-INF'^^double"),
         read("-5"),
-        read("'1'^^byte"),  # equal values: ties are broken by the text
+        read("'1'^^byte"),  # equal values: the text breaks ties
         read("1"),
         read("1.0"),
         read("1.5e0"),

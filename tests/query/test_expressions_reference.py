@@ -1,4 +1,4 @@
-"""Random expressions over random rows give what pyoxigraph gives; where it leaves SPARQL 1.1, rdflib is asked as well."""
+"""Random expressions over random rows give pyoxigraph's results; where pyoxigraph deviates from SPARQL 1.1, rdflib's."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def ours(expression: Expression, row: Mapping[str, str]) -> str | None:
 
 
 def meaning(term: str | None) -> object:
-    """What has to agree: a number's value and type, any other term as it is."""
+    """The part that must agree: a number's value and type, any other term unchanged."""
     found = None if term is None else value(term)
     if isinstance(found, (int, Decimal, float)):
         sign = math.copysign(1, found) if isinstance(found, float) else 0
@@ -79,7 +79,7 @@ def agree(expression: Expression, row: Mapping[str, str]) -> None:
     assert meaning(mine) == meaning(theirs), f"{sparql(expression)} of {dict(row)}: {mine}, pyoxigraph {theirs}"
 
 
-# ------------------------------------------------------------------ random ones
+# ------------------------------------------------------------------ random expressions
 def numbers() -> st.SearchStrategy[str]:
     whole = st.integers(-1000, 1000)
     return st.one_of(
@@ -212,11 +212,11 @@ def test_the_order_is_total_and_fits_less_than(terms: list[str]) -> None:
     assert ordered == sorted(terms, key=order_key)
     for first, second in pairwise(ordered):
         backwards = ours(Call("<", (Constant(second), Constant(first))), {})
-        close = all(isinstance(value(t), (float, Decimal)) for t in (first, second))  # promotion may blur what lies close
+        close = all(isinstance(value(t), (float, Decimal)) for t in (first, second))  # promotion may blur nearly equal numbers
         assert backwards != literal("true", XSD + "boolean") or close
 
 
-# ------------------------------------------------------------------ where pyoxigraph leaves SPARQL 1.1
+# ------------------------------------------------------------------ where pyoxigraph deviates from SPARQL 1.1
 TRUE, FALSE = literal("true", XSD + "boolean"), literal("false", XSD + "boolean")
 ONE, ILL = literal("1", XSD + "integer"), literal("x", XSD + "integer")
 THREE, HALF = literal("3", XSD + "integer"), literal("0.5", XSD + "decimal")

@@ -1,4 +1,4 @@
-"""Functions that a user registers: as values and as columns, their errors, and what cannot be registered."""
+"""Functions that a user registers: of values and of columns, their errors, and invalid registrations."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_function_of_columns() -> None:
     assert found is not None
     column = found.column(Items([1, None, 3, 4]), Items([2, 2, 0, 1]))
     assert column.items() == [0.5, None, None, 4.0]
-    assert seen == [[1, 3, 4]]  # rows with an error are kept from it
+    assert seen == [[1, 3, 4]]  # rows with an error are not passed to it
 
 
 def test_a_function_of_columns_that_loses_rows_is_said_so() -> None:

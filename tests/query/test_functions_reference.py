@@ -1,7 +1,7 @@
-"""Every function over every kind of term gives what pyoxigraph gives, or the difference is one that SPARQL 1.1 explains.
+"""Every function over every kind of term gives pyoxigraph's result, or a difference that SPARQL 1.1 explains.
 
-Terms that pyoxigraph does not keep as they are (``"007"``, derived integers, ill-typed numbers) are left out: see test_expressions*.py.
-``CQELS_OPT_SHARE`` is the number of pairs of terms of which one is tried (default 5; 1: all).
+Terms that pyoxigraph normalizes (``"007"``, derived integers, ill-typed numbers) are omitted: see test_expressions*.py. One in
+``CQELS_OPT_SHARE`` pairs of terms is tested (default 5; 1: all).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def theirs(name: str, terms: tuple[str, ...]) -> str | None:
 
 
 def meaning(term: str | None) -> object:
-    """A number by its type and value, any other term as it is."""
+    """A number by its type and value, any other term unchanged."""
     found = None if term is None else value(term)
     if isinstance(found, float):
         return type(found).__name__, "NaN" if found != found else float(found)
@@ -88,7 +88,7 @@ def meaning(term: str | None) -> object:
 
 
 def explained(name: str, terms: tuple[str, ...], mine: str | None) -> str | None:
-    """Why pyoxigraph may say something else."""
+    """Why pyoxigraph may give another result."""
     found = [value(term) for term in terms]
     types = [literal_parts(term)[1].removeprefix(XSD) if term.startswith('"') else "" for term in terms]
     languages = [isinstance(x, Text) and x.language for x in found]
@@ -129,7 +129,7 @@ def test_functions_of_all_kinds_of_terms() -> None:
     for name, terms in cases():
         try:
             want = theirs(name, terms)
-        except RuntimeError as error:  # a cast that only we have
+        except RuntimeError as error:  # a cast that only our engine has
             assert name in CASTS and "is not supported" in str(error)
             continue
         mine = ours(name, terms)

@@ -1,6 +1,6 @@
-"""The parser under abuse: whatever the text, an algebra or a QueryError, and work that grows with the text and not faster.
+"""The parser on arbitrary input: the result is an algebra or a QueryError, and the work grows at most linearly.
 
-``CQELS_OPT_FUZZ`` is the number of mutated texts a dialect.
+``CQELS_OPT_FUZZ`` is the number of mutated texts per dialect.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ PIECES = [
 
 
 def texts() -> dict[str, list[str]]:
-    """Good queries to begin with, by dialect."""
+    """Valid queries as seeds, by dialect."""
     found: dict[str, list[str]] = {"cqels": list(FILES)}
     for dialect, (clauses, pattern) in WINDOWS.items():
         for body in BODIES[:-1]:
@@ -170,7 +170,7 @@ def mutated(rng: random.Random, text: str, others: list[str]) -> str:
 
 
 def survives(text: str, dialect: str) -> str | None:
-    """What is said of a text; None for a query. Any other exception than ours is a failure, as is a place outside of the text."""
+    """The error message for a text; None for a query. Any other exception fails, as does a position outside the text."""
     try:
         query = parse(text, dialect)
     except QueryError as error:
@@ -191,7 +191,7 @@ def survives(text: str, dialect: str) -> str | None:
 def test_mutated_queries(dialect: str) -> None:
     rng, good = random.Random(f"fuzz {dialect}"), texts()[dialect]
     said = [survives(mutated(rng, rng.choice(good), good), rng.choice([dialect, dialect, "auto"])) for _ in range(EXAMPLES)]
-    assert said.count(None) < 0.7 * EXAMPLES  # most of them are broken
+    assert said.count(None) < 0.7 * EXAMPLES  # most of them are invalid
     assert len(set(said)) > EXAMPLES / 10
 
 
@@ -254,7 +254,7 @@ LONG: dict[str, Callable[[int], str]] = {
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many Python and built-in functions are called: a count of steps that no clock disturbs."""
+    """The number of Python and built-in function calls: a deterministic measure of work."""
     count = 0
 
     def watch(frame: FrameType, event: str, _: object) -> None:
@@ -272,6 +272,6 @@ def calls(work: Callable[[], object]) -> int:
 @pytest.mark.parametrize("kind", LONG)
 def test_steps_grow_with_the_text(kind: str) -> None:
     """Four times the text takes at most about four times the steps."""
-    survives(LONG[kind](5), "cqels")  # the grammar is built once
+    survives(LONG[kind](5), "cqels")  # the grammar is cached
     few, many = (calls(lambda n=n: survives(LONG[kind](n), "cqels")) for n in (100, 400))
     assert many < 5 * few, (few, many)

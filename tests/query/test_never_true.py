@@ -1,4 +1,4 @@
-"""Conditions that read what nothing in their group binds: said where they are never true, and only there."""
+"""Conditions on variables that nothing in their group binds: warned about exactly where they are never true."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_a_group_does_not_bind(body: str, condition: str, missing: str) -> 
         "?a :home ?h FILTER(?z = 1 || ?h = :x)",
         "?a :home ?h FILTER(IF(?h = :x, ?z, true))",
         "?a :home ?h FILTER(?h IN (?z, :x))",
-        "?a :home ?h FILTER EXISTS { ?b :at ?p FILTER(?p != ?h) }",  # sees the row outside
+        "?a :home ?h FILTER EXISTS { ?b :at ?p FILTER(?p != ?h) }",  # reads the outer row
         "?a :home ?h FILTER(?h = ?g) BIND(:x AS ?g)",
         "?a :home ?h OPTIONAL { ?a :at ?p } FILTER(?p = :x)",
         "?a :home+ ?h FILTER(?h != ?a) MINUS { ?a :at ?p FILTER(?p != ?a) }",

@@ -1,4 +1,4 @@
-"""What queries have in common that differ in constants only, and how many become one."""
+"""Outlines of queries that differ only in constants, and how many queries share a template."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_equality_with_a_constant_is_a_join() -> None:
     assert joined.right.variables == (INSTANCE, a.Variable("p"))
     numbers = [outline(parse(HEAD + f"{{ GRAPH ?w {{ ?p :at ?l }} FILTER(?l = {n}) }}")) for n in (1, 2)]
     body = template_of([one for one in numbers if one is not None]).shared({1: ("1",), 2: ("2",)}).body
-    assert isinstance(body, a.Project) and isinstance(body.input, a.Filter)  # 1 and 1.0 are equal, and two terms
+    assert isinstance(body, a.Project) and isinstance(body.input, a.Filter)  # 1 and 1.0 are equal values but two terms
 
 
 # ------------------------------------------------------------------ texts
@@ -94,7 +94,7 @@ def test_texts_of_an_outline_are_parsed_once(monkeypatch: pytest.MonkeyPatch) ->
         assert query == want and query.file == want.file
         assert found == outline(want) and found is not None and found.values == outline(want).values  # type: ignore[union-attr]
         assert asked[query.clauses[0].start : query.clauses[0].end] == asked[want.clauses[0].start : want.clauses[0].end]
-    assert len(parsed) == 3  # one text, twice marked
+    assert len(parsed) == 3  # one text, parsed twice with markers
     other = long.replace("http://ex.org/S>", "http://ex.org/T>").format("<http://ex.org/ann>", '"x"', ":b")
     assert reader.read(other)[0] == parse(other)
 

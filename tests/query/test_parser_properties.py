@@ -1,6 +1,6 @@
-"""Properties of the parser: it reads what other engines read, and means what they mean; only our own errors come out.
+"""Properties of the parser: it accepts and interprets queries as other engines do, and raises only our own errors.
 
-``CQELS_OPT_EXAMPLES`` is the number of examples a property.
+``CQELS_OPT_EXAMPLES`` is the number of examples per property.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cqels_opt.query.dialects import names
 from cqels_opt.query.parser import parse
 from cqels_opt.verify.dialects import GRAPHS
 from cqels_opt.verify.heads import hidden
-from cqels_opt.verify.paths import paths_written_out
+from cqels_opt.verify.paths import expand_paths
 
 from .random_queries import PREFIX, dataset, select
 
@@ -37,10 +37,10 @@ def test_random_queries_mean_what_pyoxigraph_says(text: str, data: Dataset) -> N
         store.extend(
             ox.Quad(*(next(ox.parse(f"{' '.join(triple)} .", ox.RdfFormat.N_TRIPLES)).triple), name) for triple in triples
         )
-    written = paths_written_out(text)
+    written = expand_paths(text)
     if (
         GRAPHS in written
-    ):  # a path of length zero at a constant within GRAPH ?g asks which graphs there are, as verify alone can tell
+    ):  # a path of length zero at a constant within GRAPH ?g asks which graphs exist, which only verify can answer
         reject()
     try:
         solutions = store.query(written)

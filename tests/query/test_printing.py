@@ -1,4 +1,4 @@
-"""Queries printed and read again: an equal algebra, equal windows, but for names that the parser makes; and what cannot be said."""
+"""Queries printed and parsed again: equal algebra and windows, except for generated names; and inexpressible queries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ P = "PREFIX : <http://ex.org/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n
 
 
 def shape(query: Query) -> tuple[str, ...]:
-    """What a query says, with its variables and windows numbered in the order in which they appear."""
+    """A query with its variables and windows numbered in order of appearance."""
     windows = [window.name for window in query.windows]
     text = repr((query.variables, query.body, query.form))
     text = re.sub(r"(window=|windows=\()('[^)]*')", lambda found: found[1] + _numbered(found[2], windows), text)
@@ -45,7 +45,7 @@ def round_trip(query: Query, dialect: str) -> str:
     printed = to_text(query, dialect)
     again = parse(printed, dialect)
     if "Closure(" in repr(query.body):
-        query = again  # paths of a fixed length have been written out
+        query = again  # paths of fixed length have been expanded
         printed = to_text(query, dialect)
         again = parse(printed, dialect)
     assert shape(again) == shape(query), printed
@@ -307,7 +307,7 @@ def test_a_group_with_a_window_of_its_own(text: str) -> None:
 
 
 def test_a_group_s_window_is_said_again_where_its_patterns_stand_apart() -> None:
-    """Windows that say the same hold the same."""
+    """Windows with equal declarations have equal contents."""
     clauses = "FROM STREAM :S WINDOW ELEMS 9"
     text = "{ ?x :p ?y { ?y :p ?z WINDOW ELEMS 2 } OPTIONAL { ?x :q ?w } WINDOW ELEMS 3 }"
     printed = to_text(parse(f"{P} SELECT * {clauses} {{ {text} }}", "streaming-sparql"), "streaming-sparql")
@@ -322,7 +322,7 @@ def test_long_chains_are_printed() -> None:
 
 
 def test_a_seeded_order_of_parts() -> None:
-    """Groups in groups, at random: what ends a basic graph pattern must end it again."""
+    """Random nested groups: whatever ends a basic graph pattern must end it again."""
     rng = random.Random(1)
 
     def group(depth: int) -> str:

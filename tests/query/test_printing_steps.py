@@ -1,4 +1,4 @@
-"""Printing looks at each part of a query a bounded number of times, however deep groups are nested and however long chains are."""
+"""Printing visits each part of a query a bounded number of times, for deeply nested groups and long chains."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LONG: dict[str, Callable[[int], str]] = {
 
 
 def nest(before: str, depth: int, after: str, end: str = "") -> str:
-    """Groups in groups; ``%d`` is the number of one."""
+    """Nested groups; ``%d`` is the number of a group."""
     return f"{STREAM} {{ {''.join(before.replace('%d', str(i)) for i in range(depth))} ?a :q ?b {after * depth} {end} }}"
 
 

@@ -1,4 +1,4 @@
-"""Errors of queries: each names the thing, its line and column, and what to do; the caret stands under the place."""
+"""Errors of queries: each names the object, its line and column, and the remedy; the caret is below the position."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_report_shows_the_line_with_a_caret() -> None:
 
 
 def marked(text: str) -> tuple[str, int, int]:
-    """The text without its mark ``^``, and the line and column where that stood."""
+    """The text without its marker ``^``, and the line and column of the marker."""
     at = text.index("^")
     return text[:at] + text[at + 1 :], text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
@@ -75,7 +75,7 @@ def marked(text: str) -> tuple[str, int, int]:
         ("^CONSTUCT { ?x ?y ?z } WHERE { ?x ?y ?z }", "unexpected CONSTUCT; did you mean CONSTRUCT?"),
         ("ASK ^?x { ?x ?y ?z }", "unexpected ?x; expected '{', FROM or WHERE"),
         ("DESCRIBE ^{ ?x ?y ?z }", "unexpected '{'; expected '*', a variable or an IRI"),
-        # what other languages write
+        # syntax of other languages
         ("SELECT ^x { ?x ?y ?z }", "unexpected x: a variable is written ?x"),
         ("SELECT ?x { ?x ?y ?z FILTER(?z =^= 1) }", "unexpected ==: write ="),
         ("SELECT ?x { ?x ?y ?z FILTER(?z ^<> 1) }", "unexpected <>: write !="),
@@ -143,7 +143,7 @@ def test_another_dialect_is_named_where_it_reads_further() -> None:
 @pytest.mark.parametrize("dialect", ["auto", "cqels", "csparql", "sparqlstream", "streaming-sparql"])
 @pytest.mark.parametrize("window", ["RANGE 5s STEP 1s", "RANGE 5s", "TRIPLES 4"])
 def test_a_window_clause_of_another_dialect(window: str, dialect: str) -> None:
-    """The dialect that reads most of it is named, with its own words and those of the one that was asked for."""
+    """The message names the dialect that parses most of it, with its syntax and that of the requested dialect."""
     with pytest.raises(QueryError) as error:
         parse(f"SELECT ?x FROM NAMED STREAM <http://s> [{window}] {{ ?x ?y ?z }}", dialect)
     own = find("cqels" if dialect == "auto" else dialect)

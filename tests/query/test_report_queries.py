@@ -1,4 +1,4 @@
-"""The report's queries in the corrected form of bench/report_queries: the algebra of each. UPDATE_GOLDENS=1 writes the goldens anew."""
+"""The algebra of the report's queries in the corrected form of bench/report_queries. UPDATE_GOLDENS=1 rewrites the goldens."""
 
 from __future__ import annotations
 

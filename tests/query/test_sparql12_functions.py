@@ -1,4 +1,4 @@
-"""Base directions (SPARQL 1.2), and what the W3C's tests showed of BNODE(), IRI() and equality."""
+"""Base directions (SPARQL 1.2), and the W3C tests' cases of BNODE(), IRI() and equality."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def call(function: str, *terms: str) -> str:
         ("CONCAT", ['"a"@en--ltr', '"b"@en--ltr'], '"ab"@en--ltr'),
         ("CONCAT", ['"a"@en--ltr', '"b"@en'], '"ab"'),
         ("=", ['"a"@en--ltr', '"a"@en--rtl'], FALSE),
-        # a string with a language is known to differ from every other literal; other literals of two types may be equal
+        # a string with a language differs from every other literal; other literals of two types may be equal
         ("=", ['"a"@en', '"1"^^<urn:unknown>'], FALSE),
         ("!=", ['"a"@en', f'"1"^^<{XSD}integer>'], TRUE),
         ("=", ['"a"', '"a"^^<urn:unknown>'], ERROR),

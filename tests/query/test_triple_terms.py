@@ -1,4 +1,4 @@
-"""SPARQL 1.2's triple terms, reifiers and annotations in queries: what they are read as, their functions, and what is refused."""
+"""SPARQL 1.2's triple terms, reifiers and annotations in queries: parsing, functions, and errors."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ TEXTS = [
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("dialect", ["cqels", "rspql", "csparql"])
 def test_what_is_printed_is_read_as_the_same_in_any_dialect(text: str, dialect: str) -> None:
-    """A printed text has names for what the parser made, so it is printed once more and compared then."""
+    """A printed text names generated nodes, so it is printed once more and compared then."""
     once = to_text(parse(PREFIX + text, "cqels"), dialect)
     assert to_text(parse(once, dialect), dialect) == to_text(parse(to_text(parse(once, dialect), dialect), dialect), dialect)
     assert "<<(" in once or "ISTRIPLE" in once
@@ -183,7 +183,7 @@ def test_functions(expression: str, value: str | None) -> None:
 
 
 def test_the_order_of_terms() -> None:
-    """Triple terms come last, part by part; IRIs go by their characters, so that one comes before those that it begins."""
+    """Triple terms come last, compared by component; IRIs compare by character, so a prefix precedes."""
     integer = "http://www.w3.org/2001/XMLSchema#integer"
     rising = [
         None,

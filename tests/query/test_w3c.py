@@ -1,4 +1,4 @@
-"""The W3C's SPARQL query tests: which queries are read, which are refused, and that the algebra means what SPARQL says."""
+"""The W3C's SPARQL query tests: which queries are accepted or rejected, and the meaning of the algebra."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_bad_queries_are_refused(cases: list[W3CTest]) -> None:
 
 
 def test_the_algebra_means_what_sparql_says(cases: list[W3CTest]) -> None:
-    """Every SELECT over static graphs, evaluated by definition, has the answers that the W3C gives for it."""
+    """Every SELECT over static graphs, evaluated by definition, has the W3C's expected answers."""
     compared, unequal = 0, {}
     for case in cases:
         if case.result is None or case.result.suffix not in (".ttl", ".rdf", *RESULT_FORMATS) or case.category == "dataset":
@@ -98,7 +98,7 @@ def test_the_algebra_means_what_sparql_says(cases: list[W3CTest]) -> None:
 
 
 def as_expected(form: Form, rows: list[dict[str, str]], file: Path) -> bool:
-    """Whether the solutions make the truth value, or the graph, of a result file."""
+    """Whether the solutions give the boolean, or the graph, of a result file."""
     if isinstance(form, Ask):
         if file.suffix in (".ttl", ".rdf"):
             (truth,) = Graph().parse(file, publicID=file.as_uri()).objects(None, RESULT.boolean)
@@ -148,7 +148,7 @@ def expected(file: Path) -> list[dict[str, str]]:
 
 
 def comparable(rows: list[dict[str, str]]) -> Counter[tuple[tuple[str, object], ...]]:
-    """Rows as a bag: a literal by its value, and a blank node as such."""
+    """Rows as a bag: a literal by its value, blank nodes without labels."""
     return Counter(tuple(sorted((name, shown(term)) for name, term in row.items())) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""The report's language and CQELS-QL: windows, their names and places in the text, durations, and where patterns are matched."""
+"""The report's language and CQELS-QL: windows, their names and positions, durations, and the sources of patterns."""
 
 from __future__ import annotations
 

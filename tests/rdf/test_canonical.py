@@ -1,4 +1,4 @@
-"""Canonical texts of many terms at once are those of each alone."""
+"""Canonical texts of many terms at once equal those of each term."""
 
 from __future__ import annotations
 

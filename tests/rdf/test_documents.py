@@ -1,4 +1,4 @@
-"""RDF-star and RDF 1.2 documents: what a quoted triple is in each, and documents that are nested too deeply."""
+"""RDF-star and RDF 1.2 documents: quoted triples in each, and documents that are nested too deeply."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_statement_that_is_nested_too_deeply_is_refused_alone(tmp_path: Path, 
     closed = " )>>" if "(" in opened else " >>"
     deep = f":a :b {opened * DEEP}:c{closed * DEEP} ."
     text = f':g {{ :s :p """ x << y << """ , "<< <<" . }}{time("g")}\n:h {{ {deep}\n}}\n:i {{ :s :p :o }}{time("i")}\n'
-    text += f":j {{ :s :p :o }}{time('j')}\n"  # the parser goes on behind the next full stop that it meets
+    text += f":j {{ :s :p :o }}{time('j')}\n"  # the parser continues after the next full stop
     file = tmp_path / name
     file.write_text(PREFIXES + text, encoding="utf-8")
     rejected: list[Reject] = []
@@ -92,7 +92,7 @@ def rows(tmp_path: Path, text: str, name: str = "s.trig") -> list[tuple[int, str
 
 
 def test_what_the_default_graph_says_belongs_to_the_element(tmp_path: Path) -> None:
-    """Before its graph and after it; a node that follows belongs to it too. What is said of nothing is passed over."""
+    """Before its graph and after it; a node that follows belongs to it too. Triples about no element are ignored."""
     text = (
         ":nobody :p :o .\n"
         ':h prov:generatedAtTime "1970-01-01T00:00:02Z" ; :source :s1 .\n'

@@ -1,4 +1,4 @@
-"""Entities of RDF/XML: abbreviations of namespaces work, and what would expand a small file to a large one is refused."""
+"""Entities of RDF/XML: abbreviations of namespaces work; expansion of a small file to a large one is rejected."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_abbreviations_of_namespaces(reader: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("declarations", "line"),
     [
-        (laughs(7), 5),  # 589 bytes that were 20 MB
-        (f'<!ENTITY a "{"x" * (MOST + 1)}">', 2),  # referred to a million times
+        (laughs(7), 5),  # 589 bytes that expanded to 20 MB
+        (f'<!ENTITY a "{"x" * (MOST + 1)}">', 2),  # referenced a million times
         (f'<!ENTITY a "{"x" * (MOST - 1)}">\n<!ENTITY a "">\n<!ENTITY b "yy&a;">', 4),
         (f'<!-- <!ENTITY\na\n"{"x" * (MOST + 1)}"> -->', 4),
     ],

@@ -1,4 +1,4 @@
-"""Columns to triples: what a mapping says, against term maps written down again in a few lines; and its mistakes, each at its place."""
+"""Columns to triples: mappings against a second, short implementation of term maps; errors with their positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that were changed at random, or are nested without end: each fails alone, and ends no process."""
+"""Randomly changed and endlessly nested messages: each fails alone, and never ends the process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_brackets_in_strings_and_beside_each_other_are_no_nesting() -> None:
     wide = [{"s": "<a:a>", "p": "<a:p>", "o": '"' + "[{" * 200 + '\\""'}] * 300
     assert not refused("json", json.dumps(wide))
     assert not refused("jsonld", json.dumps({"@id": "a:a", "a:p": [{"@id": "a:b"}] * 300}))
-    assert not refused("ttl", "<a:a> <a:p> " + "[ <a:p> " * 300 + "1" + "]" * 300 + " .")  # its reader needs no stack
+    assert not refused("ttl", "<a:a> <a:p> " + "[ <a:p> " * 300 + "1" + "]" * 300 + " .")  # its parser needs no stack
 
 
 def test_nesting_is_found_behind_strings_and_escapes() -> None:
@@ -54,7 +54,7 @@ def test_nesting_is_found_behind_strings_and_escapes() -> None:
     "value", ['"' + '\\"' * 500_000 + "[" * 200, "[" * 101 + '"' + "\\" * 1_000_001], ids=["quotes", "escapes"]
 )
 def test_a_string_that_never_ends_is_scanned_once(value: str) -> None:
-    """It takes hours where the scan begins again at every quote."""
+    """A scan that restarts at every quote would take hours."""
     assert len(refused("jsonld", value)) == 1
 
 
@@ -77,7 +77,7 @@ for name, value in deep.items():
 
 
 def test_depth_ends_no_process() -> None:
-    """In a process of its own: a parser whose stack overflows ends its process with a signal, and no test reports that."""
+    """In a separate process: a stack overflow ends the process with a signal, which no test could report."""
     done = subprocess.run([sys.executable, "-c", DEEP], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     said = [line.split(" ", 2) for line in done.stdout.splitlines()]
@@ -135,7 +135,7 @@ INSERTED = [piece.encode() for piece in _PIECES] + [b"\xff", b"\xed\xa0\x80"]
 
 
 def mutated(rng: random.Random, value: bytes) -> bytes:
-    """One to four changes: a piece inserted, a part cut out or doubled, a byte replaced; of bounded size."""
+    """One to four changes: insert, delete or duplicate a piece, or replace a byte; of bounded size."""
     for _ in range(rng.randint(1, 4)):
         at, to = sorted((rng.randint(0, len(value)), rng.randint(0, len(value))))
         change = rng.randrange(4)
@@ -153,7 +153,7 @@ def mutated(rng: random.Random, value: bytes) -> bytes:
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_mutation_fails_its_message_alone(name: str, seed: int) -> None:
-    """It gives rows or a reason, and the messages on either side of it give the rows that they give alone."""
+    """It gives rows or a reason, and the neighbouring messages give the same rows as alone."""
     assert set(WHOLE) == {"json", *DOCUMENTS, "mapping", "csv"}
     rng = random.Random(f"{name} {seed}")
     form = {"mapping": "", "csv": AS_CSV}.get(name)

@@ -1,4 +1,4 @@
-"""Messages to elements: each format against rdflib, messages whole or not at all, and the same when they are read again."""
+"""Messages to elements: each format against rdflib, all or nothing per message, and deterministic."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def test_a_document_is_the_graph_that_it_says(triples: Any, name: str) -> None:
         mine = [row[2:5] for row in said if row[0] == message]
         assert set(graph_of(mine)) == set(graph_of(triples))
     blanks = [{term for row in said if row[0] == message for term in row[2:5] if term.startswith("_:")} for message in (0, 1)]
-    assert not blanks[0] & blanks[1]  # a label belongs to its document
+    assert not blanks[0] & blanks[1]  # a label is local to its document
     assert rows(read(name, document, document)) == said
 
 
 def test_json_ld_as_rdflib_reads_it() -> None:
-    """With contexts, lists, languages and nested nodes; rdflib has a reader of its own."""
+    """With contexts, lists, languages and nested nodes; rdflib has an independent parser."""
     document = {
         "@context": {"ex": EX, "at": {"@id": "ex:at", "@type": "@id"}, "name": {"@id": "ex:name", "@language": "fr"}},
         "@id": "ex:ann",
@@ -228,7 +228,7 @@ def test_no_bytes_fail_a_batch(values: list[bytes], name: str) -> None:
 
 
 def test_many_messages_are_read_as_one_by_one() -> None:
-    """What is said of a message hangs on nothing that came with it."""
+    """The result for a message does not depend on the other messages."""
     rng = random.Random(5)
     one = {"s": "<a:a>", "p": "<a:p>"}
     values = [

@@ -95,7 +95,7 @@ lines = st.tuples(
 @given(st.lists(lines, max_size=8), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
 @settings(max_examples=400)
 def test_a_block_has_the_quads_of_its_lines(statements: list[tuple[str, ...]], end: str, last: bool, fourth: bool) -> None:
-    """The fast way through a whole block and the way line by line say the same."""
+    """The fast path for a whole block and the slow path per line give the same quads."""
     texts = [blank.join([s, p, o, g, "."]) if g else blank.join([s, p, o, "."]) for s, p, o, g, blank in statements]
     block = end.join(texts) + (end if last else "")
     quads, wrong = parse_block(block.encode(), 1, "<default>", fourth)
@@ -141,7 +141,7 @@ def test_blocks_of_a_large_file_keep_count_of_lines(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("size", [50, 90, 1 << 62])
 @pytest.mark.parametrize("compression", ["", ".gz"])
 def test_a_line_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, compression: str) -> None:
-    """Whichever piece it begins in; the others are read."""
+    """In any piece; the other lines are read."""
     monkeypatch.setattr(static, "BLOCK", 30)
     monkeypatch.setattr(static, "LONGEST_LINE", 99)
     path = tmp_path / f"a.nt{compression}"
@@ -267,7 +267,7 @@ def test_a_base_direction_is_kept(tmp_path: Path) -> None:
     assert [quad[2] for quad in quads_of(tmp_path / "a.ttl")] == ['"a"@en--ltr']
 
 
-# ------------------------------------------------------------------ mistakes
+# ------------------------------------------------------------------ errors
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

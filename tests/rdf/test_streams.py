@@ -1,4 +1,4 @@
-"""Stream files to elements: the formats say the same, bad lines are found at their place, elements are never cut."""
+"""Stream files to elements: formats agree, bad lines are reported with their position, elements are never split."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def short_lines(monkeypatch: pytest.MonkeyPatch, longest: int = 1 << 20) -> None
 @pytest.mark.parametrize("size", [1000, 1100, 1 << 14])
 @pytest.mark.parametrize("end", ["\n", ""])
 def test_a_line_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, end: str) -> None:
-    """However far behind the limit it ends, and whether it is the last one; the others are read."""
+    """For any length above the limit, also as the last line; the other lines are read."""
     short_lines(monkeypatch, 999)
     others = f"{GOOD}\n" * 20 if end else ""
     path = tmp_path / "s.ndjson"
@@ -209,7 +209,7 @@ def test_a_line_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_record_of_csv_that_is_too_long_is_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quote that is not closed makes one record of the rest of a file."""
+    """An unclosed quote makes one record of the rest of a file."""
     short_lines(monkeypatch, 999)
     path = tmp_path / "s.csv"
     row = "<a:a>,<b:b>,<c:c>,1\n"
@@ -223,7 +223,7 @@ def test_a_record_of_csv_that_is_too_long_is_the_last(tmp_path: Path, monkeypatc
 
 
 def test_a_line_that_is_too_long_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """64 MB from 64 kB, where a line may have 1 MiB."""
+    """64 MB from 64 kB, where the limit of a line is 1 MiB."""
     short_lines(monkeypatch)
     path = tmp_path / "s.ndjson.gz"
     path.write_bytes(gzip.compress(b"x" * (64 << 20) + f"\n{GOOD}\n".encode(), 1))

@@ -1,4 +1,4 @@
-"""Streams of named graphs: one element a graph, with the time that the default graph gives it."""
+"""Streams of named graphs: one element per graph, with the time from the default graph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def elements(path: Path, **options: object) -> list[tuple[str, int, list[str], i
     found: dict[int, tuple[str, int, list[str], int]] = {}
     for batch in read_stream(path, **options):  # type: ignore[arg-type]
         for row in batch.to_pylist():
-            if row["g"] is None:  # what the default graph says of the element
+            if row["g"] is None:  # triples of the default graph about the element
                 continue
             _, _, objects, _ = found.setdefault(row["element"], (row["g"], row["t"], [], row["line"]))
             objects.append(row["o"].rpartition("/")[2].strip(">"))
@@ -104,7 +104,7 @@ def test_a_graph_may_have_its_time_said_again_but_no_other_after_its_element(tmp
 
 
 def test_the_names_of_graphs_that_are_done_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each a digest: a long stream of long names fits into memory."""
+    """Only digests are stored: a long stream of long names fits into memory."""
     monkeypatch.setattr(graphs, "BATCH", 200)
     names, size = 2000, 5000
     path = tmp_path / "s.nq"

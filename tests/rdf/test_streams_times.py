@@ -1,4 +1,4 @@
-"""Times as text, against Python's own reading of them."""
+"""Times as text, against Python's own parser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_time(text: str) -> int | None:
-    """One time in milliseconds, None where it is none."""
+    """One time in milliseconds, None if invalid."""
     (time,), (valid,) = parse_times([text])
     return int(time) if valid else None
 

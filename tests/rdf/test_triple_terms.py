@@ -1,4 +1,4 @@
-"""Triple terms as text (RDF 1.2): their canonical form, their parts, and what is no triple term."""
+"""Triple terms as text (RDF 1.2): canonical form, components, and invalid texts."""
 
 from __future__ import annotations
 

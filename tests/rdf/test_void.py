@@ -1,4 +1,4 @@
-"""VoID descriptions: what they say, and what in them cannot be so."""
+"""VoID descriptions: their counts, and inconsistent counts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_description_as_they_are_published(tmp_path: Path) -> None:
 
 
 def test_datasets_and_subsets_add_up(tmp_path: Path) -> None:
-    """A dataset without partitions is the sum of its subsets, and one that is a part of itself ends there."""
+    """A dataset without partitions is the sum of its subsets; recursion stops at a dataset that is its own subset."""
     part = "void:propertyPartition [ void:property :near ; void:triples %d ; void:distinctObjects 3 ]"
     found = reading(
         tmp_path,

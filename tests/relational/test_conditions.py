@@ -1,4 +1,4 @@
-"""Conditions of an adaptive join: what is an equality to join on, and which relations a filter reads."""
+"""Conditions of an adaptive join: join equalities, and the relations that a filter reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of a micro-batch: exact for times and keys, by every n-th row where there are very many; and static relations' key counts."""
+"""Counts of a micro-batch: exact for times and keys, sampled for very many rows; and static relations' key counts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def batch(rows: list[tuple[int | None, ...]]) -> pa.RecordBatch:
 
 @given(st.lists(st.lists(ROW, max_size=8), max_size=3), st.lists(st.lists(ROW, max_size=8), max_size=2))
 def test_counts_are_those_of_the_rows(one: list[list[tuple[int | None, ...]]], two: list[list[tuple[int | None, ...]]]) -> None:
-    """However rows are cut into Arrow's batches and tasks."""
+    """For every split of the rows into Arrow batches and tasks."""
     tasks = [count(map(batch, part), LAYOUT) for part in (one, two)]
     found = gathered(pa.Table.from_batches(tasks), LAYOUT, 7)
     rows = [row for part in (*one, *two) for row in part]
@@ -56,8 +56,8 @@ def test_very_many_rows_are_counted_by_every_nth() -> None:
     whole = pa.table({"t": t, "late": np.zeros(rows, bool), "p0": np.ones(rows, bool), "h0_0": keys})
     layout = Layout((("x",),), ("a",))
     found = gathered(pa.Table.from_batches([count(whole.to_batches(max_chunksize=777), layout, most)]), layout, 0)
-    assert found.slots["a"].total == rows  # by time, all of them
-    step = 64  # the first power of 2 that leaves at most so many
+    assert found.slots["a"].total == rows  # by time, all rows
+    step = 64  # the smallest power of 2 that keeps the limit
     kept = np.unique(keys[::step], return_counts=True)
     assert found.slots["a"].values["x"].values.tolist() == kept[0].tolist()
     assert found.slots["a"].values["x"].counts.tolist() == (kept[1] * step).tolist()
@@ -65,7 +65,7 @@ def test_very_many_rows_are_counted_by_every_nth() -> None:
 
 # ------------------------------------------------------------------ static relations
 def key_counts(keys: np.ndarray, budget: int) -> KeyCounts:
-    """As Spark counts them: all, or the sample of those whose hash is small, and the heavy ones."""
+    """As Spark counts them: all, or the sample of small hashes, and the heavy ones."""
     whole = tally(keys)
     level = level_for(len(whole.values), budget)
     heavy = heavy_for(len(keys), level, budget)

@@ -1,4 +1,4 @@
-"""The optimizer of an adaptive join without Spark: plans that follow the data, restarts, versions, windows."""
+"""The optimizer of an adaptive join without Spark: plans that adapt to the data, restarts, versions, windows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STAR = (
 
 
 def static(fanouts: dict[int, int], variable: str) -> Counts:
-    """A relation with so many rows of each key."""
+    """A relation with this number of rows per key."""
     keys = np.array(sorted(fanouts), np.int64)
     counts = np.array([fanouts[k] for k in keys.tolist()], np.int64)
     return Counts(int(counts.sum()), {variable: KeyCounts(int(counts.sum()), len(keys), tally(keys, counts))})
@@ -158,13 +158,13 @@ def test_windows_forget_what_has_ended() -> None:
         planner.advance(window_batch(number, times), before, frontier_of(greatest, 0))
         planner.choose()
         cards.append(int(planner.statistics.windows["before"].card()))
-    assert cards == [2, 4, 4, 2]  # at 120 the row of 0 has ended, at 230 those of 50, 90 and 120
+    assert cards == [2, 4, 4, 2]  # at 120 the row of 0 has expired, at 230 those of 50, 90 and 120
     assert planner.rule.order[0] == "before"
     planner.observe(ObservedJoin(filters=[(PAIRS.graph.filters[0].name, 8, 2)]))
     assert planner.summary()["filters"][PAIRS.graph.filters[0].name]["kept"] == 0.25
 
 
-# ------------------------------------------------------------------ what is kept
+# ------------------------------------------------------------------ retained rows
 def commit(kept: RetainedRows, number: int, chunks: list[SlotFile], planner: JoinPlanner) -> None:
     for chunk in chunks:
         (kept.folder / chunk.path).mkdir(exist_ok=True)
@@ -202,7 +202,7 @@ def test_the_first_batch_may_come_again_whatever_its_number(tmp_path: Path) -> N
 
 
 def test_a_state_that_another_object_has_gone_on_with_is_read_anew(tmp_path: Path) -> None:
-    """As when a cell of a notebook is run again while a batch is done."""
+    """As when a notebook cell runs again during a batch."""
     planner = JoinPlanner(STAR, STATICS, MODEL)
     old, new = (RetainedRows(tmp_path, identity_of(STAR, 0)) for _ in range(2))
     step(planner, 0, batch(0, 1, 2))

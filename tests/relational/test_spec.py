@@ -1,4 +1,4 @@
-"""What is joined: variables from equalities, the query graph, and what does not fit together."""
+"""The specification of a join: variables from equalities, the query graph, and invalid combinations."""
 
 from __future__ import annotations
 

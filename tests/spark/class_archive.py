@@ -1,6 +1,7 @@
-"""``.venv/spark-classes.jsa``: Spark's classes as a JVM needs them, so that those which tests start neither read nor verify them again.
+"""``.venv/spark-classes.jsa``: Spark's classes in the form of a JVM's memory; the tests' JVMs need not read or verify them again.
 
-A JVM that finds other jars, or is another Java, leaves the archive alone (https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html).
+A JVM with other jars, or another Java version, ignores the archive
+(https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
 
 
 def make(archive: Path) -> None:
-    """Runs a small query with its JVM told to write the archive as it ends, seconds after the command; nothing where it fails."""
+    """Runs a small query whose JVM writes the archive as it exits, seconds after the command; writes nothing on failure."""
     half = archive.with_suffix(".half")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

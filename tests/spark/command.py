@@ -1,4 +1,4 @@
-"""The command line in a process group of its own, which can be killed as a whole: Java and Python workers too."""
+"""The command line in its own process group, which can be killed as a whole with Java and Python workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LONGEST = 300.0
-"""Seconds after which a process that does not come to an end is a failure."""
+"""Seconds after which a process that has not ended is a failure."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Command:
         )
 
     def until(self, reached: Callable[[], bool]) -> None:
-        """Waits until something has happened, which must be before the process ends."""
+        """Waits until something has happened, before the process ends."""
         latest = time.monotonic() + LONGEST
         while not reached():
             if self.process.poll() is not None:
@@ -59,7 +59,7 @@ class Command:
         self._signal(signal.SIGINT)
 
     def terminate(self, everything: bool = True) -> None:
-        """SIGTERM, which a service manager sends to all processes of a service, and a container's to the first one."""
+        """SIGTERM: a service manager sends it to all processes of a service, a container runtime to the first one."""
         if everything:
             self._signal(signal.SIGTERM)
         else:
@@ -93,7 +93,7 @@ def call(words: Sequence[str], environment: Mapping[str, str] | None = None) -> 
 
 
 def lines(path: Path) -> int:
-    """The whole lines that a file has now."""
+    """The complete lines of a file."""
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 

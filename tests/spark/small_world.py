@@ -1,4 +1,4 @@
-"""A small world in files: people who are at places, places with names, people who know each other; and queries over it."""
+"""A small world in files: people at places, places with names, people who know each other; and queries over it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WHERE {
   ?p :knows ?q
 }
 """
-"""In the manner of the report's Q2."""
+"""Similar to the report's Q2."""
 
 CROWDS = """PREFIX : <http://ex.org/>
 SELECT ?name (COUNT(?p) AS ?people) (MAX(?age) AS ?oldest)
@@ -58,7 +58,7 @@ class Files:
 
 
 def rows(elements: int, people: int = 12, places: int = 4, seed: int = 1) -> list[tuple[str, str, str, int]]:
-    """(s, p, o, t) in order of time; some share their time."""
+    """(s, p, o, t) ordered by time; some have equal times."""
     rng = random.Random(seed)
     found, t = [], START
     for _ in range(elements):

@@ -1,4 +1,4 @@
-"""AdaptiveJoin through Spark: its answers are those of the plain join, however the rows are cut, whatever joins them, after restarts."""
+"""AdaptiveJoin through Spark: the answers of the plain join for any batches and join methods, and after restarts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KNOWS = [(1, 2, 3), (1, 3, 1), (2, 3, 9), (3, 1, 9), (4, 4, 9)]
 
 
 def rows_of(seed: int, count: int = 60) -> list[Row]:
-    """Times in order, with gaps and repetitions; some places are not known, some are absent."""
+    """Times in order, with gaps and repetitions; some places are unknown, some null."""
     some, t, found = random.Random(seed), 0, []
     for _ in range(count):
         t += some.choice([0, 0, 1, 3, 8])
@@ -40,7 +40,7 @@ def rows_of(seed: int, count: int = 60) -> list[Row]:
 
 
 def cut(rows: Sequence[Row], seed: int) -> Iterator[list[Row]]:
-    """Into micro-batches, some of them empty."""
+    """As micro-batches, some of them empty."""
     some, at = random.Random(seed), 0
     while at < len(rows):
         size = some.choice([0, 7, 19, 31])
@@ -49,7 +49,7 @@ def cut(rows: Sequence[Row], seed: int) -> Iterator[list[Row]]:
 
 
 class Collected:
-    """A sink that keeps what it was given by batch; a batch that comes again replaces itself."""
+    """A sink that keeps its input by batch; a repeated batch replaces its first version."""
 
     def __init__(self) -> None:
         self.batches: dict[int, list[tuple[Any, ...]]] = {}
@@ -74,7 +74,7 @@ def knows(spark: SparkSession) -> DataFrame:
 
 
 def meetings(spark: SparkSession, places: DataFrame, knows: DataFrame) -> cq.AdaptiveJoin:
-    """Who is now where somebody that he knows was lately, and what the place is called."""
+    """Who is now at a place where an acquaintance was recently, and the name of the place."""
     join = cq.AdaptiveJoin(spark).relation("here", window="now").relation("lately", window="10ms")
     join = join.relation("places", places).relation("knows", knows)
     join = join.on("here.loc = lately.loc AND lately.loc = places.loc").on("here.who = knows.one AND lately.who = knows.other")
@@ -134,7 +134,7 @@ def test_it_goes_on_after_a_restart_and_does_a_batch_again(
     run(join.batch(sink, state=tmp_path / "state", trace=trace), spark, batches[:2])
     seen = Counter(sink.batches[1])
     again = join.batch(sink, state=tmp_path / "state", trace=trace)
-    run(again, spark, batches[1:], first=1)  # the job had not noted that batch 1 was done
+    run(again, spark, batches[1:], first=1)  # the job had not recorded that batch 1 was done
     assert Counter(sink.batches[1]) == seen
     assert in_milliseconds(sink.rows) == brute_force(rows)
     assert [record.batch for record in read_trace(trace)] == [0, 1, 2]
@@ -147,7 +147,7 @@ def test_it_goes_on_after_a_restart_and_does_a_batch_again(
 def test_a_batch_that_does_not_follow_on_the_state(
     spark: SparkSession, places: DataFrame, knows: DataFrame, tmp_path: Path
 ) -> None:
-    """With an empty state, and with an older one; nothing is put out, unless the user accepts the gap."""
+    """With an empty state and with an older one; nothing is emitted unless the user accepts the gap."""
     rows, sink, join = rows_of(4), Collected(), meetings(spark, places, knows)
     batches = [rows[:20], rows[20:30], rows[30:40], rows[40:]]
     with pytest.raises(CheckpointError, match=r"the job continues at batch 3, but there is no commit record.*allow_gap=True"):
@@ -166,7 +166,7 @@ def test_a_batch_that_does_not_follow_on_the_state(
 def test_whatever_joins_the_rows(
     spark: SparkSession, places: DataFrame, knows: DataFrame, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """Each of Spark's joins forced, with bushy plans, and rows that came late left out."""
+    """Each of Spark's join methods, with bushy plans and without late rows."""
     (method,) = (method for method in METHODS if method.name == way)
     monkeypatch.setattr(SparkCost, "method", lambda self, left, right: method)
     rows, sink = rows_of(5, 40), Collected()
@@ -184,13 +184,13 @@ def test_whatever_joins_the_rows(
 def test_a_join_that_cannot_be_broadcast_is_done_otherwise(
     spark: SparkSession, places: DataFrame, knows: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The optimizer never fails a job: estimates may be too low for what the driver can hold."""
+    """The optimizer never fails a job: estimates may be too low for the driver's memory."""
     rows, sink = rows_of(6, 20), Collected()
     function = meetings(spark, places, knows).batch(sink)
     once, calls = Computed._once.__func__, []  # type: ignore[attr-defined]
 
     def failing(cls: Any, joined: Any, decisions: Any, order: Any) -> Computed:
-        calls.append({way.by for decision in decisions.values() for way in decision.ways})
+        calls.append({method.by for decision in decisions.values() for method in decision.methods})
         if len(calls) == 1:
             raise PySparkException("Cannot broadcast the table that is larger than 8.0 GiB")
         return once(cls, joined, decisions, order)
@@ -206,7 +206,7 @@ def test_a_join_that_cannot_be_broadcast_is_done_otherwise(
 
 @pytest.mark.long
 def test_a_micro_batch_alone_with_versions_of_a_relation(spark: SparkSession, places: DataFrame) -> None:
-    """Structs of the columns of each relation, as in Spark; a function says which version a batch sees."""
+    """Structs of the columns of each relation, as in Spark; a function returns the version for a batch."""
     closed = spark.createDataFrame([("a", "closed")], "loc string, name string")
     asked: list[int] = []
 
@@ -267,7 +267,7 @@ def test_mistakes_are_said_in_one_sentence(spark: SparkSession, places: DataFram
 
 @pytest.mark.long
 def test_joins_without_a_shuffle_are_not_cut_into_stages(spark: SparkSession, places: DataFrame) -> None:
-    """Adaptive execution would make a job of each; the session has it as it was afterwards."""
+    """Adaptive execution would run a job for each; afterwards the session has its previous setting."""
     join = cq.AdaptiveJoin(spark).relation("seen").relation("places", places).on("seen.loc = places.loc")
     frame, jobs = spark.createDataFrame([(1, "a", 0), (2, "b", 0)], STREAM), {}
     for adaptive in ("true", "false"):

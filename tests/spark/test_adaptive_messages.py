@@ -1,4 +1,4 @@
-"""``engine.adaptive`` where the micro-batches hold messages, as Spark's Kafka source has them."""
+"""``engine.adaptive`` where the micro-batches hold messages, with the columns of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def frame_of(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
 
 
 def at(i: int) -> Element:
-    """People who move about; every other one comes with its twin."""
+    """People who move; every other element has a duplicate."""
     who = [f"<{EX}p{i % 5}>", f"<{EX}twin{i % 5}>"][: 1 + i % 2]
     return Element(1000 + 400 * i, tuple((p, f"<{EX}at>", f"<{EX}x{i % 3}>") for p in who))
 
@@ -70,26 +70,26 @@ def answers(text: str, streams: dict[str, list[Element]], upto: int) -> Answers:
 @pytest.mark.long
 @pytest.mark.parametrize("payload", ["jsonld", "nq", "trig"])
 def test_messages_poison_and_a_restart(spark: SparkSession, tmp_path: Path, payload: str) -> None:
-    """What the job's checkpoint brings again is not doubled; a message that is none is kept with its reason, and the job goes on."""
+    """Repeated batches of the checkpoint add no duplicates; an invalid message is kept with its reason, and the job continues."""
     elements = [at(i) for i in range(24)]
     records = [("people", i % 2, i // 2, e.t, value(e, payload)) for i, e in enumerate(elements)]
     batches = [records[:9], [*records[9:16], ("people", 1, 100, 1, b"{ junk")], records[16:]]
     sink = Collected()
-    for first in (0, 1):  # the second process is brought the batch again in which the first one was
+    for first in (0, 1):  # the second process repeats the last batch of the first
         adaptive = cq.Engine(spark).adaptive(MET, sink, tmp_path / "state", payload=payload)
         for number, batch in list(enumerate(batches))[first : 2 + first]:
             adaptive(frame_of(spark, batch), number)
         assert adaptive.rejects == tmp_path / "state" / "rejected.jsonl"
     (kept,) = [json.loads(line) for line in adaptive.rejects.read_text().splitlines()]
     assert (kept["file"].strip("<>"), kept["line"]) == (S, 100) and kept["reason"].startswith("partition 1: the message is not")
-    upto = min(e.t for e in elements[-2:]) - 1  # each partition moves time on by itself
+    upto = min(e.t for e in elements[-2:]) - 1  # each partition advances time by itself
     found = sink.answers(adaptive.query.columns)
     assert found and found == answers(MET, {S: elements}, upto)
     assert adaptive.run.driver.state.totals["rejected"] == 1 and set(adaptive.plans()) == {"w#1", "w#2"}
 
 
 def test_topics_are_streams_with_payloads_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
-    """One DataFrame over several topics, whose partitions and offsets are alike; messages of others are passed by."""
+    """One DataFrame with several topics, whose partitions and offsets are equal; messages of other topics are ignored."""
     people = [at(i) for i in range(12)]
     rooms = [
         Element(1100 + 700 * i, ((f"<{EX}x{i % 3}>", f"<{EX}celsius>", f'"{i}.5"^^<http://www.w3.org/2001/XMLSchema#decimal>'),))

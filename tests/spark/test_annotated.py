@@ -1,7 +1,7 @@
-"""Annotated statements and filters on probabilities through Spark, the way that the command line goes.
+"""Annotated statements and filters on probabilities through Spark and the command line.
 
-That any plan, cut and place of a filter gives the same answers is shown without Spark (tests/conformance/test_rdf_star.py,
-tests/planner/test_uncertain_filters.py); these say that files of RDF-star, costs and calls reach executors and come back.
+Tests without Spark show that all plans, batches and filter places have equal answers (tests/conformance/test_rdf_star.py,
+tests/planner/test_uncertain_filters.py); these show that RDF-star files and costs reach executors and that counts return.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "rdf-star.md").read_text(encoding="
 
 
 def verified(spark: SparkSession, asked: RunOptions, folder: Path) -> tuple[Verdict, list[TraceRecord]]:
-    """As `cqels-opt verify` does it: what the independent evaluation says of a run, and the records of the run."""
+    """As `cqels-opt verify`: the independent evaluation of a run, and the records of the run."""
     records: list[TraceRecord] = []
     in_session(spark, asked, folder / "state", records.extend)
     assert asked.out is not None
@@ -54,11 +54,11 @@ def test_filters_on_probabilities(filters: str, spark: SparkSession, tmp_path: P
     assert any("filter" in operator.op for record in records for delta in record.deltas for operator in delta.operators) == (
         filters != "H3"
     ), plans
-    assert sum(call.rows for record in records for call in record.calls) > 0  # executors' accounts have come back
+    assert sum(call.rows for record in records for call in record.calls) > 0  # executors have reported their counts
 
 
 def test_a_stream_of_rdf_star(spark: SparkSession, tmp_path: Path) -> None:
-    """What stands on the page, with triple terms of the stream and annotations of static data."""
+    """The example of the page, with triple terms of the stream and annotations of static data."""
     for name, kind in (("heart.trigs", "trig"), ("people.ttl", "turtle"), ("sure.rq", "sparql")):
         (tmp_path / name).write_text(re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)[0], encoding="utf-8")
     asked = RunOptions(

@@ -1,4 +1,4 @@
-"""Wrong input: exit code 2, one line that names file, line and column, and no part of a batch put out."""
+"""Invalid input: exit code 2, one line with file, line and column, and no answer of the batch."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def with_bad_row(path: Path, bad: str, place: int) -> None:
 def test_bad_row_of_a_stream(
     bad: str, named: str, tmp_path: Path, files: Files, query: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the third batch; what the first two would have put out is another matter, but of the third there is nothing."""
+    """In the third batch, which has no answers; the first two may have some."""
     with_bad_row(files.stream, bad, 25)
     out = tmp_path / "out.jsonl"
     assert main(["run", str(query), *files.words, "--batch", "10", "--out", str(out)]) == 2
@@ -144,7 +144,7 @@ def test_skipping_counts_and_keeps_reasons(tmp_path: Path, files: Files, query: 
 # ------------------------------------------------------------------ a process of its own
 @pytest.mark.long
 def test_one_line_from_a_whole_process(tmp_path: Path, files: Files, query: Path) -> None:
-    """Neither Java nor Spark add anything to it."""
+    """Java and Spark add nothing to it."""
     with_bad_row(files.stream, BAD_ROWS[0][0], 25)
     out = tmp_path / "out.jsonl"
     done = call(["run", str(query), *files.words, "--batch", "1000", "--out", str(out), "--master", "local[1]"])

@@ -1,4 +1,4 @@
-"""Spark's constants: what the experiments run, and that they tell the constants apart."""
+"""Spark's constants: the experiments, and that they distinguish the constants."""
 
 from __future__ import annotations
 

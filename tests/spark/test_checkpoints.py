@@ -1,4 +1,4 @@
-"""What a checkpoint refuses: another query, other data, other options, and damage. One line, and nothing is put out."""
+"""What a checkpoint rejects: another query, other data, other options, and damage; with one line and without answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def words(folder: Path, files: Files, query: Path) -> list[str]:
 
 @pytest.fixture
 def copied(finished: tuple[Files, Path], tmp_path: Path) -> tuple[Files, Path]:
-    """The same world, with a checkpoint that can be spoilt."""
+    """The same world, with a checkpoint that a test may damage."""
     files, folder = finished
     shutil.copytree(folder / "checkpoint", tmp_path / "checkpoint")
     shutil.copyfile(folder / "out.jsonl", tmp_path / "out.jsonl")
@@ -68,7 +68,7 @@ def test_another_query(copied: tuple[Files, Path], capsys: pytest.CaptureFixture
 def test_a_changed_query_over_the_same_windows(
     finished: tuple[Files, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It goes on where its user says so; from then on the checkpoint is its own."""
+    """The run continues if the user accepts it; from then on the checkpoint belongs to the new query."""
     files, _ = finished
     assert main(words(tmp_path, files, write_query(tmp_path, MET))) == 0
     changed = write_query(tmp_path, MET.replace("?p :knows ?q", "?q :knows ?p FILTER(?p != ?q)"))
@@ -125,7 +125,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("how", DAMAGE)
 def test_damage(how: str, copied: tuple[Files, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    """Said so, in one line that names the folder."""
+    """Reported in one line that names the folder."""
     files, folder = copied
     DAMAGE[how](folder / "checkpoint")
     command = words(folder, files, write_query(folder, MET))
@@ -146,7 +146,7 @@ def test_what_the_planners_know_may_be_lost(finished: tuple[Files, Path]) -> Non
 
 
 def test_static_data_that_are_gone_are_loaded_again(finished: tuple[Files, Path]) -> None:
-    """Nothing is lost with them, for the files they came from are the same."""
+    """Nothing is lost, for the original files are unchanged."""
     files, folder = finished
     before = (folder / "out.jsonl").read_bytes()
     shutil.rmtree(folder / "checkpoint" / "registered" / "static")

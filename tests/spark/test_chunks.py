@@ -1,4 +1,4 @@
-"""Chunks of a replay in shares: every row once, and no more tasks than pay. Needs no session."""
+"""Chunks of a replay by share: every row once, and only as many tasks as are worthwhile. Needs no session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contenders with a JVM of their own, through the whole harness: they agree with those that take turns."""
+"""Contenders with their own JVM in the whole harness: they agree with one in this process."""
 
 from __future__ import annotations
 

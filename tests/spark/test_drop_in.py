@@ -1,4 +1,4 @@
-"""What a drop-in promises whatever its query is: one owner of a state folder, limits that end it and not the job, no Spark Connect."""
+"""A drop-in for any query: one owner of a state folder, limits that end it and not the job, no Spark Connect."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from cqels_opt.spark.drop_in import Claim, DropIn, at_most, check_classic, toget
 
 
 class Fake(DropIn):
-    """One whose batches do what they are told."""
+    """A drop-in whose batches do what the test sets."""
 
     def __init__(self, state: Path | None = None, limits: cq.Limits = NO_LIMITS) -> None:
         super().__init__("q1", Claim(state), limits)
         self.done: list[int] = []
 
     def _check(self, frame: Any) -> None:
-        """Of no session."""
+        """Without a session."""
 
     def _batch(self, frame: Any, batch_id: int) -> None:
         if why := self.limits.broken(rows=frame.rows, bytes=frame.bytes):
@@ -115,7 +115,7 @@ def test_a_damaged_note_of_a_failure(tmp_path: Path) -> None:
 
 
 def test_the_newest_owns_the_state(tmp_path: Path) -> None:
-    """A cell of a notebook that is run again."""
+    """A notebook cell that is run again."""
     old = Fake(tmp_path)
     old(frame(), 0)
     new = Fake(tmp_path / "." / "")
@@ -127,7 +127,7 @@ def test_the_newest_owns_the_state(tmp_path: Path) -> None:
 
 
 def test_who_takes_a_state_over_waits_for_the_batch_in_hand(tmp_path: Path) -> None:
-    """Its rows are in nobody's windows else: the state would be read before the batch is in it."""
+    """Its rows would otherwise be in no window: the state would be read before it has the batch."""
     begun, may_end, order = threading.Event(), threading.Event(), []
 
     class Slow(Fake):
@@ -145,7 +145,7 @@ def test_who_takes_a_state_over_waits_for_the_batch_in_hand(tmp_path: Path) -> N
     batch.start()
     assert begun.wait(60)
     cell.start()
-    cell.join(0.2)  # does not come to an end
+    cell.join(0.2)  # does not end
     may_end.set()
     for thread in (batch, cell):
         thread.join(60)

@@ -35,7 +35,7 @@ ROWS = rows(90, seed=3)
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    """The static data; the streams of these tests are folders of their own."""
+    """The static data; these tests have their own stream folders."""
     return write_world(tmp_path_factory.mktemp("world"), 1)
 
 
@@ -45,7 +45,7 @@ def engine(spark: SparkSession, files: Files) -> cq.Engine:
 
 
 def put(folder: Path, parts: Sequence[Sequence[Row4]], first: int = 0) -> None:
-    """Files of JSON whose times of modification tell their order."""
+    """JSON files whose modification times determine their order."""
     folder.mkdir(exist_ok=True)
     for number, part in enumerate(parts, first):
         path = folder / f".{number}"
@@ -64,7 +64,7 @@ def reading(spark: SparkSession, folder: Path, schema: str = "s string, p string
 
 
 class Collected:
-    """A sink that keeps what it was given, batch by batch; a batch that comes again replaces itself."""
+    """A sink that keeps its input by batch; a repeated batch replaces its first version."""
 
     def __init__(self) -> None:
         self.batches: dict[int, list[dict[str, Any]]] = {}
@@ -87,7 +87,7 @@ class Collected:
 
 
 def expected(text: str, files: Files, of: Sequence[Row4] = ROWS, upto: int | None = None) -> Answers:
-    """What the independent evaluation says, up to an instant; by default the frontier's: 1 ms before the greatest time."""
+    """The independent evaluation up to an instant; by default the frontier's: 1 ms before the greatest time."""
     inputs = files.inputs()
     stream = [Element(t, ((s, p, o),)) for s, p, o, t in of]
     found = evaluate(parse(text), Inputs({STREAM: stream}, inputs.default, inputs.graphs), Options())
@@ -118,7 +118,7 @@ def test_a_query_over_a_stream_of_rows(spark: SparkSession, engine: cq.Engine, f
 
 
 def test_a_folder_of_answers(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
-    """Spark reads it as a table; of several queries, each has a folder of its own."""
+    """Spark reads it as a table; with several queries, each has its own folder."""
     queries = [engine.register(MET), engine.register(CROWDS)]
     put(tmp_path / "in", parts())
     run = engine.start({STREAM: reading(spark, tmp_path / "in")}, tmp_path / "out", tmp_path / "state", to_the_end=True)
@@ -181,7 +181,7 @@ def test_any_plan(plan: str, spark: SparkSession, engine: cq.Engine, files: File
 
 def test_a_second_start_continues(spark: SparkSession, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CQELS_OPT_TERM_KEY")  # each engine loads the static data under another key
-    """With an engine of its own, as a process that is started again has."""
+    """With its own engine, as in a restarted process."""
     sink = Collected()
     for first in (0, 2):
         put(tmp_path / "in", parts(count=4)[first : first + 2], first)
@@ -208,7 +208,7 @@ def test_several_queries_in_one_job(spark: SparkSession, engine: cq.Engine, file
 
 
 def test_limits_of_a_run(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
-    """A query that takes too much goes and the other has its answers; where it is the only one, the run ends and the session does not."""
+    """A query over its limit ends and the other has its answers; if it is the only one, the run ends but not the session."""
     put(tmp_path / "in", parts())
     met, crowds = engine.register(MET, id="met"), engine.register(CROWDS, id="crowds")
     streams, limits = {STREAM: reading(spark, tmp_path / "in")}, cq.Limits(rows=60, seconds=600)
@@ -227,7 +227,7 @@ def test_limits_of_a_run(spark: SparkSession, engine: cq.Engine, files: Files, t
 
 
 def test_names_that_clash(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
-    """Spark knows no difference between ?x and ?X, and ``time``, ``op`` and ``query`` are taken."""
+    """Spark does not distinguish ?x and ?X, and ``time``, ``op`` and ``query`` are reserved."""
     text = f"""PREFIX : <{EX}> SELECT ?x ?X ?time ?query FROM NAMED :S [NOW] AS ?w
     WHERE {{ GRAPH ?w {{ ?x :at ?X }} BIND(1 AS ?time) BIND(?x AS ?query) }}"""
     put(tmp_path / "in", [ROWS[:5]])
@@ -240,7 +240,7 @@ def test_names_that_clash(spark: SparkSession, engine: cq.Engine, tmp_path: Path
 
 
 def test_several_queries_share_columns(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
-    """What ``columns`` tells holds in the DataFrame of all queries, too: to Spark ?X and ?x are the same column."""
+    """``columns`` also holds for the DataFrame of all queries: Spark regards ?X and ?x as the same column."""
     queries = [
         engine.register(f"PREFIX : <{EX}> SELECT {names} FROM NAMED :S [NOW] AS ?w WHERE {{ GRAPH ?w {{ {pattern} }} }}")
         for names, pattern in (("?x ?X", "?x :at ?X"), ("?X ?y", "?X :at ?y"))
@@ -267,7 +267,7 @@ def test_late_rows_are_dropped_and_counted(spark: SparkSession, engine: cq.Engin
 
 
 def test_an_order_of_elements_settles_lateness(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
-    """With ``order`` a row is late by those before it in its own batch, too."""
+    """With ``order``, earlier rows of the same batch can make a row late."""
     late = (f"<{EX}p1>", f"<{EX}at>", f"<{EX}x1>", ROWS[40][3] - 10)
     arrived = [*ROWS[:41], late, *ROWS[41:]]
     (tmp_path / "in").mkdir()
@@ -281,7 +281,7 @@ def test_an_order_of_elements_settles_lateness(spark: SparkSession, engine: cq.E
 
 
 def test_bad_rows(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
-    """Counted and left out, or with ``on_error="fail"`` the end of the run."""
+    """Counted and skipped; with ``on_error="fail"`` they end the run."""
     bad: list[dict[str, object]] = [{"o": "x1"}, {"s": None}, {"t": None}, {"p": '"at"'}, {"s": '"p1"'}]
     good = [{"s": s, "p": p, "o": o, "t": t} for s, p, o, t in ROWS]
     (tmp_path / "in").mkdir()
@@ -319,7 +319,7 @@ def test_what_start_refuses(spark: SparkSession, engine: cq.Engine, tmp_path: Pa
 
 
 def test_a_run_keeps_what_it_reads(spark: SparkSession, files: Files, tmp_path: Path) -> None:
-    """Its engine has a temporary folder, and nobody else holds the engine."""
+    """Its engine has a temporary folder, and only the run refers to the engine."""
     put(tmp_path / "in", parts())
     sink = Collected()
 
@@ -334,7 +334,7 @@ def test_a_run_keeps_what_it_reads(spark: SparkSession, files: Files, tmp_path: 
 
 
 def test_rows_of_very_many_batches_have_places(spark: SparkSession) -> None:
-    """Five batches a second make 2²³ in three weeks."""
+    """Five batches per second make 2²³ in three weeks."""
     columns = "stream int, partition int, s string, p string, o string, g string, t long, late boolean"
     frame = spark.createDataFrame([(0, 0, "s", "p", "o", None, 1, False)], columns)
 
@@ -361,7 +361,7 @@ def test_rows_of_a_graph_are_in_one_task_and_graphs_are_told_apart(spark: SparkS
 
 # ------------------------------------------------------------------ foreachBatch
 def follow(spark: SparkSession, folder: Path, function: Any, checkpoint: Path) -> None:
-    """An existing job: its own foreachBatch, its own checkpoint."""
+    """An existing job with its own foreachBatch and checkpoint."""
     writer = reading(spark, folder).writeStream.foreachBatch(function).option("checkpointLocation", str(checkpoint))
     writer.trigger(availableNow=True).start().awaitTermination()
 
@@ -380,7 +380,7 @@ def test_a_drop_in_for_foreach_batch(spark: SparkSession, engine: cq.Engine, fil
 def test_a_batch_that_failed_is_done_by_the_same_object(
     spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path
 ) -> None:
-    """A job that starts its query again, and with it what it gave to foreachBatch: none of the batch's elements is late by then."""
+    """A job that restarts its query with the same foreachBatch object: no element of the batch is late by then."""
     put(tmp_path / "in", parts())
     sink, calls = Collected(), [0]
 
@@ -417,7 +417,7 @@ def frame_of(spark: SparkSession, part: Sequence[Row4]) -> DataFrame:
 
 
 def test_a_batch_that_comes_again(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
-    """The same rows under the same id, whether the process has lived on or not."""
+    """The same rows under the same id, in the same process or a new one."""
     sink = Collected()
     adaptive = engine.adaptive(MET, sink, tmp_path / "state")
     one, two, three = parts()
@@ -440,7 +440,7 @@ def test_the_static_data_of_an_engine_are_updated(spark: SparkSession, files: Fi
     adaptive(frame_of(spark, ROWS[:20]), 0)
     gone = engine.update(remove=files.static)
     adaptive(frame_of(spark, ROWS[20:50]), 1)
-    adaptive(frame_of(spark, ROWS[20:50]), 1)  # a batch that comes again takes the version that it had
+    adaptive(frame_of(spark, ROWS[20:50]), 1)  # a repeated batch has the version of its first run
     come = engine.update(add=[files.static])
     adaptive(frame_of(spark, ROWS[50:]), 2)
     assert (gone.number, gone.removed, come.number, come.added) == (2, come.added, 3, gone.removed)
@@ -459,7 +459,7 @@ def test_adaptive_without_state_begins_at_the_beginning(spark: SparkSession, eng
 
 
 def test_a_limit_ends_the_query_and_not_the_job(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
-    """Beside it another one goes on; and neither leaves a trace in the user's session."""
+    """Another query of the job continues; neither changes the user's session."""
     sink, other = Collected(), Collected()
     before = spark.conf.get("spark.sql.adaptive.enabled")
     spark.conf.set("spark.sql.adaptive.enabled", "true")
@@ -485,7 +485,7 @@ def test_adaptive_of_several_streams(engine: cq.Engine) -> None:
 
 # ------------------------------------------------------------------ terms with equal ids
 def test_terms_with_equal_ids_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:
-    """The stream's term, and one that an expression makes, have the id of a term of the static data; each stage runs again."""
+    """A term of the stream, and one that an expression makes, have the id of a static term; each stage runs again."""
     one, other = "http://a.org/zrcn1imlm5dc", "http://a.org/hb4mggqwr1rn"
     (tmp_path / "static.nt").write_text(f'<{one}> <{EX}role> "admin" .\n<{EX}c> <{EX}role> "guest" .\n')
     put(tmp_path / "in", [[(f"<{s}>", f"<{EX}p>", f'"{other}"', 1000 * i)] for i, s in enumerate((other, f"{EX}c", other), 1)])

@@ -1,4 +1,4 @@
-"""Folders whose names are patterns to Spark, beside folders that the patterns match."""
+"""Folders whose names are patterns to Spark, next to folders that match the patterns."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from cqels_opt.spark.stream import folder_stream
 from .small_world import MET, write_query, write_world
 
 NAMES = {"a[1]": "a1", "b{c,d}": "bc", "e*f": "exf", "g?": "gh", "i\\j": "ij", "k 100%25 #l": "k 100% #l", "m[n": "mn"}
-"""Each with the name of a sibling that a reader of patterns would take for it, or for a part of it."""
+"""Each with the name of a sibling that the pattern matches, or that matches a part of it."""
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_and_a_restart(name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checkpoint, answers, streams and static files lie in such a folder; the sibling has a checkpoint of other elements."""
+    """Checkpoint, answers, streams and static files are in such a folder; the sibling has a checkpoint of other elements."""
     monkeypatch.setattr(commands, "_session", lambda *_: nullcontext(spark))
     outs = {}
     for place, people in ((tmp_path / "plain", 60), (tmp_path / NAMES[name], 40), (tmp_path / name, 60)):
@@ -34,7 +34,7 @@ def test_a_run_and_a_restart(name: str, spark: SparkSession, tmp_path: Path, mon
     assert outs[tmp_path / name] == outs[tmp_path / "plain"]
     assert outs[tmp_path / name] != outs[tmp_path / NAMES[name]]
     shutil.rmtree(tmp_path / NAMES[name] / "checkpoint")
-    for note in ("2", ".2.crc"):  # as after a kill before Spark noted the last batch
+    for note in ("2", ".2.crc"):  # as after a kill before Spark recorded the last batch
         (place / "checkpoint" / "spark" / "commits" / note).unlink()
     assert main(words) == 0
     assert sorted(out.read_text().splitlines()) == outs[tmp_path / name]
@@ -60,7 +60,7 @@ def test_live_folders(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["a[1]", "i\\j", "k 100%25 #l"])
 def test_the_rows_of_an_adaptive_join(name: str, spark: SparkSession, tmp_path: Path) -> None:
-    """They lie in the state folder that was named, those that no window needs any more are deleted, and a restart finds the others."""
+    """They are in the given state folder; those that no window needs are deleted, and a restart finds the others."""
     answers: list[tuple[int, int]] = []
     join = cq.AdaptiveJoin(spark).relation("here", window="now").relation("lately", window="10ms")
     join = join.on("here.x = lately.x").select("here.t AS t", "lately.t AS u")

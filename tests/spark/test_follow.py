@@ -1,4 +1,4 @@
-"""A folder as a live source: files are read as they come, Ctrl-C ends the run, and the next start goes on where it ended."""
+"""A folder as a live source: files are read as they arrive, Ctrl-C ends the run, and the next start continues from there."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_files_come_while_it_runs(tmp_path: Path) -> None:
     words += ["--checkpoint", str(tmp_path / "checkpoint"), "--batch-bytes", "1"]
 
     def bring(number: int) -> None:
-        """A file appears whole; one of them has a line that cannot be read, which a live source skips."""
+        """A file appears as a whole; one has an unreadable line, which a live source skips."""
         write_rows(tmp_path / "new", ROWS[20 * number : 20 * number + 20])
         if number == 1:
             with (tmp_path / "new").open("a") as file:
@@ -41,10 +41,10 @@ def test_files_come_while_it_runs(tmp_path: Path) -> None:
         (tmp_path / "new").rename(folder / f"{number}.ndjson" if number < 2 else folder / f"{number} 100%25#?.ndjson")
 
     for first in (0, 2):
-        if first:  # both are there: a batch takes one of them, for it may have more than a byte only where a file has
+        if first:  # both exist: a batch takes one, since it exceeds one byte only with a single file
             bring(first)
             bring(first + 1)
-            # as after a kill between our commit and Spark's: the batch is done again, and its elements are not late
+            # as after a kill between our commit and Spark's: the batch is repeated, and its elements are not late
             for note in ("1", ".1.crc"):
                 (tmp_path / "checkpoint" / "spark" / "commits" / note).unlink()
         command = Command(words)
@@ -58,7 +58,7 @@ def test_files_come_while_it_runs(tmp_path: Path) -> None:
         assert f"stopped after {first + 2} batches, {20 * (first + 2)} elements (0 late, 1 rejected)" in done.err
     records = list(read_trace(trace))
     assert [r.elements for r in records] == [20] * 4
-    assert [r.lag.waiting for r in records] == [0, 2, 1, 0]  # of the batch that was done again as it was the second time
+    assert [r.lag.waiting for r in records] == [0, 2, 1, 0]  # the repeated batch is recorded as it was the second time
     assert [r.lag.time for r in records] == [1] * 4  # the last instant waits for more elements of its time
     assert "1.ndjson" in (tmp_path / "trace.jsonl.rejected").read_text()
     write_rows(tmp_path / "all.ndjson", ROWS)
@@ -69,7 +69,7 @@ def test_files_come_while_it_runs(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_an_idle_folder_is_let_go(tmp_path: Path) -> None:
-    """The second file comes in one folder alone: with --idle-timeout answers go on, and the other folder's end holds nothing back."""
+    """The second file appears in one folder only: with --idle-timeout answers continue; the other folder delays nothing."""
     folders, out, trace = {name: tmp_path / name for name in "ST"}, tmp_path / "out.jsonl", tmp_path / "trace.jsonl"
     query = tmp_path / "query.rq"
     query.write_text(
@@ -79,7 +79,7 @@ def test_an_idle_folder_is_let_go(tmp_path: Path) -> None:
     )
 
     def bring(name: str, number: int, *seconds: int) -> None:
-        """A file appears whole."""
+        """A file appears as a whole."""
         triple = {"p": "<http://ex.org/at>", "o": "<http://ex.org/x>"}
         elements = [{"s": f"<http://ex.org/{name}{second}>", **triple, "t": 1000 * second} for second in seconds]
         (tmp_path / "new").write_text("".join(json.dumps(element) + "\n" for element in elements), encoding="utf-8")
@@ -148,8 +148,9 @@ def test_the_store_is_updated_while_it_runs(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_no_file_and_no_element_of_a_live_folder_goes_in_silence(tmp_path: Path) -> None:
-    """A file whose time of modification is years before the newest is read; one that grows after it was read is named, once; and one
-    element of the year 9999 makes nothing after it late."""
+    """A file modified years before the newest one is read; one that grows after it was read is reported once; one element of the
+    year 9999 makes no later element late.
+    """
     files = write_world(tmp_path, 1)
     folder, out, trace = tmp_path / "live", tmp_path / "out.jsonl", tmp_path / "trace.jsonl"
     folder.mkdir()

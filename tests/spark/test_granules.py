@@ -1,4 +1,4 @@
-"""Rows that are shuffled to a partitioned probe: what a task touches of an index is a part of its pages that no other task needs."""
+"""Rows shuffled to a partitioned probe: the index pages that a task reads are needed by no other task."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ PAGE = 4096 // 8  # keys of an index
 
 
 def keys(count: int, kind: int) -> np.ndarray:
-    """Sorted ids of a kind whose payloads are hashes."""
+    """Sorted ids of a kind whose payloads are hash values."""
     payloads = np.random.default_rng(1).integers(0, 1 << KIND_SHIFT, count)
     return np.sort(payloads | kind << KIND_SHIFT)
 
 
 def granules(ids: np.ndarray, parts: int) -> np.ndarray:
-    """By DuckDB, without Spark."""
+    """In DuckDB, without Spark."""
     text = for_duckdb(granule("id", parts))
     found = duckdb.sql(f"SELECT {text} AS g FROM (SELECT unnest($ids) AS id)", params={"ids": ids}).fetchnumpy()
     return np.asarray(found["g"], np.int64)
 
 
 def pages(ids: np.ndarray, by: np.ndarray, parts: int) -> list[float]:
-    """The share of an index's pages that each task's keys lie on, if rows go where the hash of ``by`` says."""
+    """The share of an index's pages that the keys of each task are on, if the hash of ``by`` distributes the rows."""
     to = (by.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) % np.uint64(parts)
     lies_on, every = np.arange(len(ids)) // PAGE, -(-len(ids) // PAGE)
     return [len(np.unique(lies_on[to == part])) / every for part in range(parts)]
 
 
 def test_a_task_touches_its_share_of_the_pages() -> None:
-    """By granule about one part in eight, by the key itself all of them."""
+    """By granule about one eighth, by the key itself all."""
     parts, ids = 8, keys(1_000_000, KIND_IRI)
     assert min(pages(ids, ids, parts)) > 0.99
     shares = pages(ids, granules(ids, parts), parts)
@@ -43,7 +43,7 @@ def test_a_task_touches_its_share_of_the_pages() -> None:
 
 
 def test_values_in_ids_are_spread_one_by_one() -> None:
-    """A hundred small integers have equal upper bits; tasks share them all the same."""
+    """A hundred small integers have equal upper bits; they are distributed over the tasks nevertheless."""
     ids = (np.arange(100) + (1 << 59)) | KIND_INTEGER << KIND_SHIFT
     assert len(np.unique(granules(ids, 8))) == 100
 

@@ -1,4 +1,4 @@
-"""Spark's own joins give the answers of our operators: in the chosen order (--joins spark), and in Spark's (--plan spark)."""
+"""Spark's joins have the answers of our operators: in the chosen order (--joins spark), and in Spark's (--plan spark)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUERIES = Path(__file__).resolve().parents[2] / "bench" / "report_queries"
 
 
 class Joins(JoinRunner):
-    """Rows of a batch come as a table, and this process writes the slots: the second stage alone is Spark's."""
+    """Rows of a batch come as a table, and this process writes the slots: only the second stage runs on Spark."""
 
     def ingest(self, rows: pa.Table, task: IngestTask) -> list[IngestReport]:  # type: ignore[override]
         return [ingest(rows, task, "t")]
@@ -49,7 +49,7 @@ def ran(spark: SparkSession, query: Registered, how: Cut, by_spark: bool = False
 
 
 def same(spark: SparkSession, query: Registered, *cuts: Cut, ask: int = 1) -> list[TraceRecord]:
-    """The answers of both kinds of Spark joins under each cut are those of our operators, at least ``ask`` of them.
+    """Both kinds of Spark joins have our operators' answers for each division into batches, at least ``ask`` of them.
 
     Returns the records of the last run in the chosen order.
     """
@@ -99,7 +99,7 @@ def test_the_reports_queries(spark: SparkSession, tmp_path: Path, name: str) -> 
 
 
 def test_the_stages_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
-    """Within foreachBatch: two jobs a batch, and settings that are really in force."""
+    """Within foreachBatch: two jobs per batch, and settings that are in effect."""
     query = register((QUERIES / "q4.rq").read_text(encoding="utf-8"), people(), tmp_path)
     expected = query.run(Cut("20")).answers
     for by_spark in (False, True):
@@ -152,7 +152,7 @@ MERGED = {
 
 
 def merged(name: str, folder: Path) -> Registered:
-    """People and places of which some are in the static data as well."""
+    """People and places, some of which are also in the static data."""
     world = people()
     static = [
         (f"<{EX}p1>", AT, f"<{EX}l1>"),
@@ -174,7 +174,7 @@ def test_merged_relations(spark: SparkSession, tmp_path: Path, name: str) -> Non
 @pytest.mark.long
 @pytest.mark.parametrize("by_spark", [False, True])
 def test_designs_by_lot(spark: SparkSession, tmp_path: Path, by_spark: bool) -> None:
-    """Other sub-results with every batch: executors are sent the block that the batch was planned for."""
+    """Other sub-results with every batch: executors receive the block that the batch was planned for."""
     query = register((QUERIES / "q2.rq").read_text(encoding="utf-8"), people(), tmp_path)
     expected = query.run(Cut("7")).answers
     how, rng, sink = Cut("6", plan="spark" if by_spark else "adaptive", parts=2), random.Random(9), LocalSink()
@@ -210,7 +210,7 @@ def test_what_operators_put_out_is_counted(spark: SparkSession, tmp_path: Path) 
 
 
 def worthwhile(folder: Path, count: int) -> Iterator[Registered]:
-    """Random queries that have answers, with joins, but not more of them than Spark can plan in a moment."""
+    """Random queries with answers and joins, few enough joins for Spark to plan quickly."""
     seed = 0
     while count:
         case, seed = make(seed), seed + 1

@@ -1,4 +1,4 @@
-"""Queries that differ in constants only, as one plan on Spark; queries that come and go; and one text with a file of constants."""
+"""Queries that differ in constants only, as one plan on Spark; queries added and removed; and one text with a file of constants."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def where(who: str) -> str:
 
 
 def put(folder: Path, number: int, arrived: list[tuple[str, str, str, int]]) -> None:
-    """The next file of a stream, whose time of modification tells its place."""
+    """The next file of a stream, whose modification time determines its position."""
     path = folder / f".{number}"
     write_rows(path, arrived[20 * number : 20 * number + 20])
     os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
@@ -72,7 +72,7 @@ def test_one_text_with_a_file_of_constants(spark: SparkSession, files: Files, tm
 
 
 class Changing:
-    """A sink that has queries come and go while a batch is put out, which is for the next one."""
+    """A sink that adds and removes queries during a batch, with effect from the next one."""
 
     def __init__(self) -> None:
         self.batches: dict[int, list[dict[str, Any]]] = {}
@@ -137,7 +137,7 @@ def test_queries_come_and_go(spark: SparkSession, files: Files, tmp_path: Path) 
 
 
 def _frontier(arrived: list[tuple[str, str, str, int]]) -> int:
-    """Up to where answers are final after these elements."""
+    """The time up to which answers are final after these elements."""
     return max(t for *_, t in arrived) - 1
 
 

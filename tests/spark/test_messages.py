@@ -1,4 +1,4 @@
-"""Messages to answers without Spark: however they are cut into batches and tasks, the answers are those of their elements."""
+"""Messages to answers without Spark: for any batches and tasks, the answers are those of their elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans whose joins are done by different operators give the answers, and the counts, of plans of one stage; in as many jobs."""
+"""Plans with different join operators have the answers and counts of single-stage plans, in the same number of jobs."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ OPTIONAL = (
 
 
 class Mixed(MixedRunner):
-    """Rows of a batch come as a table, and this process writes the slots: the second stage alone is Spark's."""
+    """Rows of a batch come as a table, and this process writes the slots: only the second stage runs on Spark."""
 
     def ingest(self, rows: pa.Table, task: IngestTask) -> list[IngestReport]:  # type: ignore[override]
         return [ingest(rows, task, "t")]
 
 
 def by_lot(plan: Plan, op: Callable[[], str], rng: random.Random, inside: bool = False) -> tuple[JoinMethod | None, ...]:
-    """Operators for a plan; ``op`` says in turn what its operators are, ``inside`` that a task makes it for itself."""
+    """Random operators for a plan; ``op`` returns the operator of a node, ``inside`` whether a task computes it locally."""
     if isinstance(plan, Scan):
         op()
         return (None,)
@@ -57,7 +57,7 @@ def by_lot(plan: Plan, op: Callable[[], str], rng: random.Random, inside: bool =
 
 
 def force_joins(driver: Driver, rng: random.Random) -> None:
-    """Operators by lot, for whole plans now and then."""
+    """Random operators, sometimes for whole plans."""
 
     def physical(block: BlockPlanner) -> Callable[[int], dict[str, tuple[JoinMethod | None, ...]]]:
         def choose(tasks: int) -> dict[str, tuple[JoinMethod | None, ...]]:
@@ -66,7 +66,7 @@ def force_joins(driver: Driver, rng: random.Random) -> None:
                 if decision.split is None and rng.random() < 0.9:
                     kinds = iter([step.op for step in operators(decision.whole.plan, block.optimizer.graph)])
                     found[source] = by_lot(decision.whole.plan, lambda kinds=kinds: next(kinds), rng)  # type: ignore[misc]
-                    if len(found[source]) == len(decision.whole.operators):  # else the trace tells of the optimizer's own plan
+                    if len(found[source]) == len(decision.whole.operators):  # otherwise the trace has the optimizer's own plan
                         block.delta_plans[source] = replace(decision, by=found[source])
             return found
 
@@ -116,13 +116,13 @@ def same(spark: SparkSession, query: Registered, how: Cut) -> Outcome:
 
 @pytest.mark.parametrize("name", MERGED)
 def test_merged_relations(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    """Probed where the rows are, behind a shuffle, or joined as frames."""
+    """Probed locally, after a shuffle, or joined as frames."""
     same(spark, merged(name, tmp_path), Cut("100", plan="random", parts=2, seed=len(name)))
 
 
 @pytest.mark.parametrize("name", ["q2", "last-n", "optional"])
 def test_operators_by_lot(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    """In plans by lot, left-deep and bushy."""
+    """In random plans, left-deep and bushy."""
     same(spark, register(CASES[name], people(), tmp_path), Cut("100", plan="random", parts=2, seed=len(name)))
 
 
@@ -145,7 +145,7 @@ def of_machine(machine: Machine, joins: tuple[JoinMethod, ...] | None = None) ->
 
 
 def test_indexes_that_do_not_fit_are_shared_out(spark: SparkSession, tmp_path: Path) -> None:
-    """What the optimizer chooses by itself where an executor has no room, and where it has."""
+    """The optimizer's choice where an executor has too little memory, and where it has enough."""
     query = register(CASES["q2"], people(), tmp_path)
     how = Cut("100", parts=2)
     expected = query.run(how).answers

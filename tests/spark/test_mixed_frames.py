@@ -1,4 +1,4 @@
-"""Segments and probes behind shuffles give the rows, and the counts, of the whole plan. No session is started (mixed_frames.py)."""
+"""Segments and probes after shuffles have the rows and counts of the whole plan. No session is started (mixed_frames.py)."""
 
 from __future__ import annotations
 

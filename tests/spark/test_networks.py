@@ -1,4 +1,4 @@
-"""Several queries of a command as one Spark job, of which one feeds another; and graphs and truth values as DataFrames."""
+"""Several queries of a command as one Spark job, one of which feeds another; and graphs and truth values as DataFrames."""
 
 from __future__ import annotations
 

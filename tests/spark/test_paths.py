@@ -1,7 +1,7 @@
-"""Random queries over random worlds through Spark, the way that the command line goes: every cut, every plan, both join families.
+"""Random queries over random worlds through Spark and the command line: all batches, plans and join families.
 
-The thousands of cases are run without Spark (tests/conformance); these few say that Spark adds nothing and loses nothing.
-``CQELS_OPT_SEED`` is the first seed of others.
+tests/conformance runs thousands of cases without Spark; these few show that Spark neither adds nor loses answers.
+``CQELS_OPT_SEED`` selects other cases.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MOST = 45  # elements of a case: a micro-batch takes Spark half a second
 
 @cache
 def cases() -> list[tuple[int, Case]]:
-    """Cases that the command line can say (their windows are those of the text), not too large."""
+    """Cases that the command line can express (their windows are those of the text), not too large."""
     found = ((seed, make(seed)) for seed in count(FIRST))
     small = ((s, c) for s, c in found if not c.replaced and 8 <= elements(c) <= MOST and supported(c))
     return [case for _, case in zip(range(30), small)]
 
 
 def supported(case: Case) -> bool:
-    """Whether the engine takes the query (tests/compiler/test_compile.py says what it does not take yet)."""
+    """Whether the engine supports the query (tests/compiler/test_compile.py lists what it does not support)."""
     with TemporaryDirectory() as folder:
         try:
             register(case.query(), case.world, Path(folder), case.settings)
@@ -57,7 +57,7 @@ def elements(case: Case) -> int:
 
 
 def with_unit(policy: str) -> str:
-    """A policy as the command line takes it: its period in milliseconds says so."""
+    """A policy as the command line takes it: its period has the unit ms."""
     return re.sub(r"(?<=p:)\d+", r"\g<0>ms", policy)
 
 
@@ -115,7 +115,7 @@ def test_a_random_query(number: int, spark: SparkSession, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_an_element_a_batch(plan: str, spark: SparkSession, tmp_path: Path) -> None:
-    """The least of the cases, with as many micro-batches as elements."""
+    """The smallest case, with one micro-batch per element."""
     small = sorted(cases(), key=lambda found: elements(found[1]))
     check(spark, small[PLANS.index(plan)][1], tmp_path, "1", plan)
 

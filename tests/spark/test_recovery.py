@@ -1,7 +1,7 @@
-"""Invariant 7 from outside: a run that was killed and started again has put out what an undisturbed run puts out.
+"""Invariant 7 from outside: a run that was killed and restarted has the output of an undisturbed run.
 
-The command line is a process; its whole group is killed with SIGKILL, or interrupted as Ctrl-C does. Runs that nothing happens to
-take place in the session of the tests.
+The command line is a process; SIGKILL goes to its whole group, as does SIGINT (Ctrl-C). Undisturbed runs share the tests'
+session.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Run:
 
 
 def without_clock(record: dict[str, Any]) -> dict[str, Any]:
-    """A trace record without what depends on the machine and on the process: milliseconds and jobs."""
+    """A trace record without the values that depend on the machine and the process: milliseconds and jobs."""
     return {key: value for key, value in record.items() if key not in ("ms", "jobs")}
 
 
@@ -80,7 +80,7 @@ def prepared(folder: Path, text: str, files: Files) -> Run:
 
 @pytest.fixture(scope="module")
 def to_the_end(spark: SparkSession) -> Iterator[Callable[[Run], None]]:
-    """Runs a command until there is no more to do."""
+    """Runs a command until its input has ended."""
 
     def run_it(run: Run) -> None:
         with redirect_stdout(StringIO()) as out:
@@ -107,7 +107,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, files: Files, to_the_e
 
 @pytest.mark.long
 def test_kill_in_mid_run(tmp_path: Path, files: Files, undisturbed: dict[str, Run], to_the_end: Callable[[Run], None]) -> None:
-    """Killed after a few batches, and once again later; the next start runs to the end."""
+    """Killed after a few batches, and again later; the next start runs to the end."""
     whole, run = undisturbed["crowds"], prepared(tmp_path / "crowds", CROWDS, files)
     for share in (0.2, 0.6):
         command = Command(run.words)
@@ -160,7 +160,7 @@ STOPS: dict[str, Callable[[Command], None]] = {
 @pytest.mark.long
 @pytest.mark.parametrize("stop", STOPS)
 def test_stopped(stop: str, tmp_path: Path, files: Files, undisturbed: dict[str, Run], to_the_end: Callable[[Run], None]) -> None:
-    """The run stops between two batches, says how far it came, and leaves no temporary files; the next start does the rest."""
+    """The run stops between two batches, reports its progress and leaves no temporary files; the next start does the rest."""
     run, temporary = prepared(tmp_path / "met", MET, files), tmp_path / "t"
     temporary.mkdir()
     command = Command(run.words, {"TMPDIR": str(temporary)})
@@ -185,7 +185,7 @@ def test_stopped(stop: str, tmp_path: Path, files: Files, undisturbed: dict[str,
 
 @pytest.mark.long
 def test_temporary_files_of_a_jvm_that_is_killed(tmp_path: Path, files: Files) -> None:
-    """The process that started it removes them; where that is killed too, the next one does."""
+    """The process that started it removes them; if that is killed too, the next one does."""
     run, temporary = prepared(tmp_path / "met", MET, files), tmp_path / "t"
     temporary.mkdir()
     command = Command(run.words, {"TMPDIR": str(temporary)})

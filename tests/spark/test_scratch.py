@@ -1,4 +1,4 @@
-"""Temporary files of a process: they go with it, those of killed ones go at the next start, those of living ones stay."""
+"""Temporary files of a process: removed at its end, or, after a kill, at the next start; those of running processes remain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENDS = {
 
 
 def process(place: Path, then: str) -> int:
-    """A process with a temporary folder below the place, and a file in it; how it ended."""
+    """A process with a temporary folder below the given one, and a file in it; returns how it ended."""
     code = f"""
 from cqels_opt.spark.scratch import process_folder, scratch_folder
 with scratch_folder("run") as folder:
@@ -56,7 +56,7 @@ def test_a_living_process_keeps_its_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_taken_for_a_dead_one_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process looks at it before it is locked, and again between the file's making and its lock."""
+    """Another process checks the folder before it is locked, and again between the creation and the locking of its file."""
     made: list[str] = []
     mkdtemp, locked = scratch.tempfile.mkdtemp, scratch._locked
 

@@ -1,4 +1,4 @@
-"""The session of the commands: what it sets beyond what a session is given when it starts."""
+"""The session of the commands: the settings beyond those of its start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def test_logs_of_a_checkpoint_are_written_without_processes(spark: SparkSession) -> None:
-    """By a class that this Spark has."""
+    """By a class that this Spark version has."""
     name = spark.conf.get(FILE_MANAGER)
     assert name is not None and name.endswith(".FileSystemBasedCheckpointFileManager")
     spark.sparkContext._jvm.java.lang.Class.forName(name)  # type: ignore[union-attr]

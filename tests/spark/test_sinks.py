@@ -1,4 +1,4 @@
-"""Files of answers put together by instant, whatever the number of parts."""
+"""Files of answers merged by instant, for any number of parts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def chunk(folder: Path, name: str, lines: dict[int, list[str]]) -> tuple[Compile
 
 
 def some_chunks(folder: Path, seed: int) -> tuple[list[tuple[CompiledProgram, FinishReport]], list[str]]:
-    """Chunks, and the lines that they make together: by time, then by chunk."""
+    """Chunks, and their merged lines: by time, then by chunk."""
     rng = random.Random(seed)
     chunks, wanted = [], []
     for number in range(rng.randint(0, 4)):
@@ -88,7 +88,7 @@ def test_back_to_the_committed_length(tmp_path: Path) -> None:
 
 
 def test_what_a_run_leaves_out_once_is_there_for_the_next_one(tmp_path: Path) -> None:
-    """Answers in a file, then on standard output for a while, then in the file again; and so the trace, and what was rejected."""
+    """Answers in a file, then on standard output, then in the file again; also the trace and rejected elements."""
     query = register(
         "SELECT * FROM NAMED <http://x.org/S> [NOW] AS ?w { GRAPH ?w { ?s ?p ?o } }",
         World({"http://x.org/S": [[Element(t, ((f"<urn:s{t}>", "<urn:p>", "<urn:o>"),)) for t in range(1, 13)]]}),
@@ -122,7 +122,7 @@ def test_what_a_run_leaves_out_once_is_there_for_the_next_one(tmp_path: Path) ->
 
 
 def test_where_the_system_cannot_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has no such call, or not for these files; then bytes go through this process, a piece at a time."""
+    """The call does not exist, or not for these files; then this process copies the bytes piece by piece."""
 
     def refuse(*_: object) -> int:
         raise OSError(errno.EXDEV, "across devices")

@@ -1,4 +1,4 @@
-"""Answers on standard output: they come as lines, and a reader who leaves ends the run without complaint."""
+"""Answers on standard output: they come as lines, and a reader that closes the pipe ends the run without an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUERY = f"SELECT ?x FROM NAMED <{STREAM}> [NOW] AS ?w WHERE {{ GRAPH ?w {{ ?x <h
 
 
 class Left(io.StringIO):
-    """A pipe that nobody reads any longer."""
+    """A pipe without a reader."""
 
     def write(self, text: str) -> int:
         raise BrokenPipeError
@@ -44,5 +44,5 @@ def test_lines(spark: SparkSession, tmp_path: Path, options: RunOptions, monkeyp
 
 def test_the_reader_left(spark: SparkSession, tmp_path: Path, options: RunOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", Left())
-    with pytest.raises(BrokenPipeError):  # which the command line takes for a good end
+    with pytest.raises(BrokenPipeError):  # which the command line treats as success
         in_session(spark, options, tmp_path / "state")

@@ -1,6 +1,6 @@
-"""A sample of the W3C's query tests the way that the command line goes: static data, and the same data as one element of a stream.
+"""A sample of the W3C's query tests with the command line: static data, and the same data as one element of a stream.
 
-All of them run without Spark (tests/conformance/test_w3c_evaluation.py); these few say that texts, files and Spark change nothing.
+tests/conformance/test_w3c_evaluation.py runs all of them without Spark; these few show that texts and files change nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.needs_shared_data
 EVERY = 17
-"""One of so many tests that have one file of data and pass without Spark."""
+"""The size of the sample: tests with one data file that pass without Spark."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def sample(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
 
 
 def rewritten(text: str, way: Way) -> str:
-    """The query with a window that its body does not mention; as a stream, with its body in another window."""
+    """The query with a window that its body does not use; as a stream, with its body in another window."""
     tree = load(find("cqels").grammar).parse(text)
     query = next(part for part in branches(branches(tree)[0]) if part.data.endswith("_query"))
     where = only(query, "where_clause")

@@ -1,4 +1,4 @@
-"""Which files of live folders wait, and how the elements of those that are read are numbered: without a session."""
+"""Which files of live folders wait, and how the elements of read files are numbered: without a session."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def some_files(folder: Path, count: int) -> list[Path]:
 
 
 def named(paths: list[Path]) -> pa.Table:
-    """As Spark's file source names them."""
+    """The names that Spark's file source gives them."""
     times = [datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in paths]
     places = pa.array([0] * len(paths), pa.int32())
     return pa.table(
@@ -68,7 +68,7 @@ def test_files_that_nobody_has_read_wait(tmp_path: Path) -> None:
 
 
 def test_files_that_have_just_gone_wait_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Old files may be cleared away at any moment, also between the folder's list and a look at a file."""
+    """Old files may be deleted at any moment, also between listing the folder and reading a file's status."""
     paths = some_files(tmp_path / "live", 4)
     files, brought = files_read(tmp_path), named_read(paths[:1])
     entries = os.scandir
@@ -99,7 +99,7 @@ def test_a_file_that_grows_after_it_was_read_is_named_once(tmp_path: Path) -> No
     assert files.take([]) == said
     assert files.changed() == []
     again = FilesRead([(0, tmp_path / "live")], tmp_path)
-    again.restore(committed)  # the batch that named it was not committed, and is done again
+    again.restore(committed)  # the batch that named it was not committed, and is repeated
     assert again.take([]) == said
     committed = again.put()
     again.restore(committed)
@@ -121,7 +121,7 @@ TASK = IngestTask("", 7, (STREAM,), (), "", PUBLIC, 0, frozenset())
 
 
 def test_elements_are_numbered_on(tmp_path: Path) -> None:
-    """From batch to batch and file to file, however many there are."""
+    """Across batches and files, for any number of elements."""
     paths = some_files(tmp_path / "live", 3)
     paths[2] = paths[2].rename(tmp_path / "live" / "2 100%25#?.ndjson")  # Hadoop writes names as they are
     found, _, read = read_files(named(paths[1:]), FileReading(Admission(), {0: 5}, ""), TASK, RejectSpool())
@@ -130,7 +130,7 @@ def test_elements_are_numbered_on(tmp_path: Path) -> None:
 
 
 def test_an_element_of_the_year_9999_is_rejected_alone(tmp_path: Path) -> None:
-    """All of its rows, in a file of which others are good; and from file to file and batch to batch the rule goes on."""
+    """All of its rows, in a file with valid ones; the rule also holds across files and batches."""
     folder = tmp_path / "live"
     folder.mkdir()
     row = '{{"s": "<a:s>", "p": "<a:p>", "o": "\\"{}\\"", "g": "<a:g{}>", "t": {}}}\n'
@@ -150,11 +150,11 @@ def test_an_element_of_the_year_9999_is_rejected_alone(tmp_path: Path) -> None:
     ]
     assert (judged[0].greatest, judged[0].suspect) == (2000, 9_000_000)
     table, judged, _ = read_files(named(paths[2:]), FileReading(admission.after(judged), {}, ""), TASK, rejected)
-    assert table.column("t").to_pylist() == [9_000_500, 9_001_000]  # the stream has moved on
+    assert table.column("t").to_pylist() == [9_000_500, 9_001_000]  # the stream's time has advanced
     assert (judged[0].suspect, len(rejected)) == (None, 2)
 
 
-# ------------------------------------------------------------------ elements that nobody has numbered
+# ------------------------------------------------------------------ elements without numbers
 def unnumbered(offsets: list[int], graphs: list[str | None], streams: list[int] | None = None) -> pa.Table:
     size = len(offsets)
     columns = {"stream": streams or [0] * size, "partition": [0] * size, "offset": offsets, "g": graphs, "t": [1] * size}
@@ -163,7 +163,7 @@ def unnumbered(offsets: list[int], graphs: list[str | None], streams: list[int] 
 
 
 def test_places_tell_all_elements_apart() -> None:
-    """By their task, the row in it, and the whole name of their graph."""
+    """By their task, the row in it, and the full name of their graph."""
     task = 1 << 33
     rows = unnumbered([0, 1, 2, task, task + 1, 3], ["<g>", None, "<g>", None, "<h>", "<g>"], [0, 0, 0, 0, 0, 1])
     assert in_places(rows, 7 << 40).column("offset").to_pylist() == [
@@ -173,7 +173,7 @@ def test_places_tell_all_elements_apart() -> None:
 
 @pytest.mark.parametrize("offset", [1 << 24, (1 << 16) << 33])
 def test_more_rows_in_a_task_than_places_are_said(offset: int) -> None:
-    """They would have the places of the next task's, and be the same elements."""
+    """They would have the positions of the next task's rows, and be the same elements."""
     in_places(unnumbered([offset - 1 if offset < 1 << 33 else offset - (1 << 33)], [None]), 0)
     with pytest.raises(RunError, match="16,777,216 elements"):
         in_places(unnumbered([offset], [None]), 0)

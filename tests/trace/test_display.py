@@ -1,4 +1,4 @@
-"""Plans and runs as HTML for a notebook: what is shown, and that no text is markup."""
+"""Plans and runs as HTML for a notebook: contents, and escaping of all text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 class Texts(HTMLParser):
-    """The elements and the texts of HTML, whose elements must be balanced."""
+    """The elements and texts of HTML, whose elements must be balanced."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A running job in the terminal: a line a batch in a pipe, a compact view on a screen."""
+"""A running job in the terminal: one line per batch in a pipe, a compact view on a screen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORD = TraceRecord(0, "q", (1000, 2000), 1999, 10, deltas=(Delta("w", "w » a[
 
 
 def steps(*todo: Callable[[], object]) -> Callable[[], bool]:
-    """What happens each time that nothing new is there; then it is over."""
+    """The steps to take each time there are no new records; then the trace ends."""
     left = list(todo)
 
     def wait() -> bool:

@@ -1,4 +1,4 @@
-"""The page: its data, what keeps text from becoming markup or script, its size, and that it loads nothing."""
+"""The page: its data, escaping of text, its size, and that it loads nothing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_data_are_in_the_page() -> None:
 
 
 def test_versions_of_the_static_data_are_in_the_page() -> None:
-    """Where they began, so that they can be drawn beside the plans."""
+    """With their first batches, so that they can be drawn with the plans."""
     records = flapping(6)
     records[2], records[4] = replace(records[2], static=(5, 3)), replace(records[4], static=(6, 5))
     (query,) = data_of(trace_page(records, "t"))["queries"]
@@ -83,7 +83,7 @@ def test_an_empty_trace_has_a_page() -> None:
 
 
 def test_no_text_of_a_trace_becomes_markup() -> None:
-    """A query, a plan, a statistic and a title that try to end the element that they stand in."""
+    """A query, a plan, a statistic and a title that try to end their enclosing element."""
     reason = (Moved(EVIL, None, 1.0),)
     deltas = (Delta(EVIL, EVIL, operators=(OperatorRecord(EVIL, EVIL, (EVIL,), 1.0, 2),)), Delta("w", "w"))
     records = [
@@ -120,7 +120,7 @@ def test_the_page_loads_nothing_and_runs_nothing_but_its_own_script() -> None:
 
 
 def test_a_long_trace_has_a_small_page_with_all_switches_and_all_peaks() -> None:
-    """A switch in every second batch; one slow batch among them."""
+    """A switch in every second batch, and one slow batch."""
     page = trace_page(flapping(20_000), "long")
     (query,) = data_of(page)["queries"]
     (source,) = query["sources"]
@@ -144,7 +144,7 @@ def test_a_running_job_keeps_the_newest_switches_alone() -> None:
 
 
 def test_plans_without_number_do_not_fill_the_memory_of_a_running_job() -> None:
-    """A split's cut is part of its plan's text, so every batch may have a plan that has never been."""
+    """The cut of a split is part of its plan's text, so every batch can have a new plan."""
     picture = Picture(newest=5)
     for number in range(200):
         plan = f"{A} | a[?x] >= {number}: {B}"

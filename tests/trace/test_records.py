@@ -1,4 +1,4 @@
-"""The trace record: INTERFACE's keys exactly, there and back, and one clear line for what is not one."""
+"""The trace record: exactly INTERFACE's keys, a lossless round trip, and one clear line for an invalid record."""
 
 from __future__ import annotations
 

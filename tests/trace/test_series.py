@@ -15,7 +15,7 @@ values = st.lists(st.none() | st.integers(-1000, 1000), min_size=1, max_size=150
 def charted(found: list[int | None]) -> tuple[Points, Series]:
     points, named = Points(), {"s": Series()}
     for number, value in enumerate(found):
-        point = points.next(number, 10 * number, [named])  # which may put a merged series in its place
+        point = points.next(number, 10 * number, [named])  # which may replace a series by a merged one
         named["s"].put(point, value)
     return points, named["s"]
 

@@ -1,4 +1,4 @@
-"""A running job over HTTP on loopback: the page, its data as batches end, the metrics, and who is not answered."""
+"""A running job over HTTP on loopback: the page, its data as batches end, the metrics, and rejected requests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SWITCHED = replace(RECORD, batch=1, deltas=(Delta("w", "w » b[?x]", 0.5, switch
 
 
 class Client:
-    """Asks a server that runs on loopback."""
+    """Sends requests to a server on loopback."""
 
     def __init__(self, trace: LiveTrace, address: str) -> None:
         self.trace, self.host = trace, address.removeprefix("http://").removesuffix("/")
@@ -169,14 +169,14 @@ def connected(client: Client) -> socket.socket:
 
 
 def raw(client: Client, request_head: str) -> bytes:
-    """What the server answers to these bytes, to its end."""
+    """The server's complete answer to these bytes."""
     with connected(client) as connection:
         connection.sendall(request_head.encode())
         return b"".join(iter(lambda: connection.recv(1 << 16), b""))
 
 
 def test_idle_connections_make_room(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More of them than there may be: the page is answered, and the first ones are closed."""
+    """Above the limit: the page is served, and the oldest idle connections are closed."""
     monkeypatch.setattr(page_server, "MOST_CONNECTIONS", 8)
     with ExitStack() as stack:
         idle = [stack.enter_context(connected(client)) for _ in range(30)]
@@ -241,7 +241,7 @@ def test_the_address_is_said(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().err.startswith("page: http://127.0.0.1:")
 
 
-# ------------------------------------------------------------------ what a job that goes on knows
+# ------------------------------------------------------------------ resumed jobs
 def drawn(trace: LiveTrace, query: str = "q 1") -> dict[str, Any]:
     found = json.loads(trace.json(query))
     assert isinstance(found, dict)
@@ -249,7 +249,7 @@ def drawn(trace: LiveTrace, query: str = "q 1") -> dict[str, Any]:
 
 
 def test_a_job_that_goes_on_shows_what_was_before(tmp_path: Path) -> None:
-    """Its first batch is in the file already when it is told of: it counts once."""
+    """Its first new batch is already in the file when it is reported: it counts once."""
     file = tmp_path / "t.jsonl"
     file.write_text("".join(replace(RECORD, batch=number).line() for number in range(5)))
     trace = LiveTrace("q", file)
@@ -274,7 +274,7 @@ def test_what_was_before_may_be_damaged(tmp_path: Path) -> None:
 def test_a_trace_that_begins_anew_is_drawn_anew() -> None:
     trace = LiveTrace("q")
     trace.add([RECORD, SWITCHED])
-    trace.begin_anew()
+    trace.restart()
     trace.add([RECORD])
     trace.end()
     assert drawn(trace)["batches"] == 1

@@ -1,4 +1,4 @@
-"""A trace that grows is read as it comes: whole lines, once each, also after it was cut back, replaced, or taken away."""
+"""Reads a growing trace: whole lines, once each, also after it was truncated, replaced, or deleted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def append(file: Path, *lines: bytes) -> None:
 def test_what_comes_is_read_once(tmp_path: Path) -> None:
     file = tmp_path / "t.jsonl"
     tail = Tail(file)
-    assert tail.news() == News([], False, False)  # not there yet
+    assert tail.news() == News([], False, False)  # does not exist yet
     append(file, line(0), line(1))
     assert batches(tail.news()) == [0, 1]
     assert tail.news() == News([], False, False)
@@ -52,14 +52,14 @@ def test_half_a_line_waits_for_its_other_half(tmp_path: Path, cut: int) -> None:
 
 
 def test_a_job_that_was_killed_and_goes_on_is_read_anew(tmp_path: Path) -> None:
-    """The last batch was not committed: its record is cut off, and written again, before anybody looks."""
+    """The last batch was not committed: its record is truncated and rewritten between two reads."""
     file = tmp_path / "t.jsonl"
     append(file, line(0), line(1, 10))
     tail = Tail(file)
     assert batches(tail.news()) == [0, 1]
     file.write_bytes(line(0) + line(1, 99) + line(2))
     news = tail.news()
-    assert news.anew and [(record.batch, record.elements) for record in news.records] == [(0, 1), (1, 99), (2, 1)]
+    assert news.restarted and [(record.batch, record.elements) for record in news.records] == [(0, 1), (1, 99), (2, 1)]
 
 
 def test_a_file_that_was_cut_back_to_what_was_read_goes_on(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_file_that_was_cut_back_to_what_was_read_goes_on(tmp_path: Path) -> No
     file.write_bytes(line(0))
     append(file, line(1, 7))
     news = tail.news()
-    assert (news.anew, batches(news)) == (False, [1])
+    assert (news.restarted, batches(news)) == (False, [1])
 
 
 def test_a_file_that_is_shorter_another_or_gone(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_file_that_is_shorter_another_or_gone(tmp_path: Path) -> None:
     assert tail.news() == News([replace(RECORD, batch=0)], True, False)
     (tmp_path / "new").write_bytes(line(0))
     (tmp_path / "new").replace(file)
-    assert tail.news().anew
+    assert tail.news().restarted
     file.unlink()
     assert tail.news() == News([], True, False)
     assert tail.news() == News([], False, False)

@@ -1,4 +1,4 @@
-"""The views of a trace against goldens. ``UPDATE_GOLDENS=1 make test TESTS=tests/trace`` writes them anew."""
+"""The views of a trace against goldens. ``UPDATE_GOLDENS=1 make test TESTS=tests/trace`` rewrites them."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def parts_of(node: Algebra) -> Parts:
 
 
 def one_group(node: Algebra) -> tuple[Group, Variable] | None:
-    """The group of all, and its graph, that ``query.graphs.one_group_a_graph`` has read within GRAPH ?g as one of each graph."""
+    """The group of all, and its graph, that ``query.graphs.group_per_graph`` has read within GRAPH ?g as one of each graph."""
     named: list[tuple[Variable, Variable]] = []
     while isinstance(node, Extend) and isinstance(node.expression, Call) and node.expression.function == "IF":
         inner = node.expression.arguments[1]

@@ -1,4 +1,4 @@
-"""Probability distributions as literals, and what can be computed with them (RSP-QL* with uncertainty, Keskisärkkä et al. 2021, §3.1)."""
+"""Probability distributions as literals and the functions on them (RSP-QL* with uncertainty, Keskisärkkä et al. 2021, §3.1)."""
 
 from cqels_opt.query.uncertainty.families import register_distribution
 from cqels_opt.query.uncertainty.functions import install

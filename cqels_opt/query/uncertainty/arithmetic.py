@@ -1,13 +1,13 @@
-"""Sums, differences and comparisons of independent distributions, exact where there is a closed form.
+"""Sums, differences and comparisons of independent distributions, exact where a closed form exists.
 
-A distribution and a number: the distribution shifted. N ± N is N, U ± U is T, N ± U and N ± NU are NU. Every other sum is numerical:
-F(z) = E[F_X(z − Y)], the expectation as the mean over :data:`MIDPOINTS` parts of equal probability of Y, each at its middle, which
-misses F by at most 1/MIDPOINTS; and F as the quantiles of a ``Q``, between whose levels it is a straight line, which misses it by less than
-the probability between two levels (at most 1.9 %). Where the density is smooth both together miss it by less than 2e-4
-(``tests/query/test_distributions.py``).
+A distribution plus a number is the shifted distribution. N ± N is N, U ± U is T, N ± U and N ± NU are NU. Every other sum is
+numerical: F(z) = E[F_X(z − Y)]. The expectation is the mean over :data:`MIDPOINTS` parts of equal probability of Y, each at its
+midpoint; its error is at most 1/MIDPOINTS. F is stored as the quantiles of a ``Q``, interpolated linearly between levels; that
+error is below the probability between two levels (at most 1.9 %). Where the density is smooth, both errors together are below
+2e-4 (``tests/query/test_distributions.py``).
 
-Probabilities: of a distribution and a number they are values of its distribution function. P(X > Y) is P(X − Y > 0) where X − Y has a
-closed form, otherwise E[P(X > y)] over the same parts of Y, as is ``between`` over those of its first argument.
+The probability for a distribution and a number is a value of the distribution function. P(X > Y) is P(X − Y > 0) where X − Y has
+a closed form, otherwise E[P(X > y)] over the same parts of Y; ``between`` uses the parts of its first argument.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Final
 import numpy as np
 
 from cqels_opt.query.columns import Column, Places
-from cqels_opt.query.uncertainty.distributions import Distributions, distributions, each_family, put_in
+from cqels_opt.query.uncertainty.distributions import Distributions, column_of, distributions, each_family
 from cqels_opt.query.uncertainty.families import NU, Family, Floats, N, Q, T, U, levels
 
 MIDPOINTS: Final = 1024
-ROWS: Final = 64  # rows of a numerical computation at a time: each takes thousands of points
-STEP: Final = 4  # each so many-th level: the sums of these quantiles of both sides are where a numerical sum is looked at
-TAIL: Final = 1e-9  # where the ends of a numerical sum are cut off
+ROWS: Final = 64  # rows per step of a numerical computation: each row takes thousands of points
+STEP: Final = 4  # every STEP-th level: a numerical sum is evaluated at the sums of these quantiles of both sides
+TAIL: Final = 1e-9  # the probability beyond the ends of a numerical sum
 _CLOSED: Final = (N, U, T, NU, Q)
 
 
@@ -59,7 +59,7 @@ def _sum(first: Column, second: Column, sign: float) -> Distributions:
             return by[rows]
 
         each_family(len(one), [one, other], total)
-    return put_in(len(one), found)
+    return column_of(len(one), found)
 
 
 def _shifted(a: Family, p: Floats, by: Floats) -> Floats:
@@ -82,7 +82,7 @@ def _mirrored(a: Family, p: Floats) -> tuple[Family, Floats]:
 
 
 def _closed(a: Family, p: Floats) -> tuple[Family, Floats]:
-    """The distributions in a family that can be shifted: a registered one by its quantiles."""
+    """The distributions in a family that can be shifted; a registered family is converted to quantiles."""
     if a in _CLOSED:
         return a, p
     inner = np.broadcast_to(levels()[1:-1], (len(p), len(levels()) - 2))
@@ -91,7 +91,7 @@ def _closed(a: Family, p: Floats) -> tuple[Family, Floats]:
 
 
 def _in_closed_form(a: Family, pa: Floats, b: Family, pb: Floats) -> tuple[Family, Floats] | None:
-    """The sum of two independent distributions, if a family has it."""
+    """The sum of two independent distributions, or None without a closed form."""
     if a is N and b is N:
         return N, pa + pb
     if a is U and b is U:
@@ -114,7 +114,7 @@ def _added(a: Family, pa: Floats, b: Family, pb: Floats) -> tuple[Family, Floats
 
 
 def _convolved(a: Family, pa: Floats, b: Family, pb: Floats) -> Floats:
-    """The quantiles of sums, numerically."""
+    """The quantiles of sums, computed numerically."""
     few = np.broadcast_to(levels()[1:-1:STEP], (len(pa), len(levels()[1:-1:STEP])))
     points = (a.quantile(pa, few)[:, :, None] + b.quantile(pb, few)[:, None, :]).reshape(len(pa), -1)
     ends = np.tile([TAIL, 1 - TAIL], (len(pa), 1))
@@ -173,22 +173,22 @@ def between(first: Column, low: Column, high: Column) -> Floats:
         lambda rows, of: _inside(of[0], one.parameters(of[0], rows), from_number[rows, None], to_number[rows, None])[:, 0],
     )
     for lows, highs in ((True, False), (False, True), (True, True)):  # which of the ends are distributions
-        mine = (np.isnan(from_number) == lows) & (np.isnan(to_number) == highs)
-        if mine.any():
-            rows = np.flatnonzero(mine)
+        selected = (np.isnan(from_number) == lows) & (np.isnan(to_number) == highs)
+        if selected.any():
+            rows = np.flatnonzero(selected)
             found[rows] = _between(one.take(rows), low.take(rows), high.take(rows), lows, highs)
     return found
 
 
 def _inside(a: Family, p: Floats, low: Floats, high: Floats) -> Floats:
-    """P(low < X < high), the difference in the tail where both are small."""
+    """P(low < X < high); uses the tail probabilities where both are small."""
     upper = a.sf(p, low) < 0.5
     found: Floats = np.maximum(np.where(upper, a.sf(p, low) - a.sf(p, high), a.cdf(p, high) - a.cdf(p, low)), 0.0)
     return found
 
 
 def _between(one: Distributions, low: Column, high: Column, lows: bool, highs: bool) -> Floats:
-    """Where an end is a distribution: the mean over parts of X of the probabilities that the ends lie to either side of it."""
+    """P(low < X < high) where an end is a distribution: the mean over parts of X of P(X is between the ends)."""
     ends = [distributions(column) for column, wanted in ((low, lows), (high, highs)) if wanted]
     from_number, to_number = low.numbers(), high.numbers()
 
@@ -198,11 +198,11 @@ def _between(one: Distributions, low: Column, high: Column, lows: bool, highs: b
         pe = [end.parameters(of, rows) for end, of in zip(ends, others)]
 
         def expected(some: slice) -> Floats:
-            mine, here = p[some], rows[some]
-            begin = np.zeros((len(mine), 1)) if lows else a.cdf(mine, from_number[here, None])
-            end = np.ones((len(mine), 1)) if highs else a.cdf(mine, to_number[here, None])
+            selected, places = p[some], rows[some]
+            begin = np.zeros((len(selected), 1)) if lows else a.cdf(selected, from_number[places, None])
+            end = np.ones((len(selected), 1)) if highs else a.cdf(selected, to_number[places, None])
             share = np.maximum(end - begin, 0.0)
-            x = a.quantile(mine, begin + share * _middles(MIDPOINTS, len(mine)))
+            x = a.quantile(selected, begin + share * _middles(MIDPOINTS, len(selected)))
             both = share
             if lows:
                 both = both * others[0].cdf(pe[0][some], x)
@@ -217,10 +217,10 @@ def _between(one: Distributions, low: Column, high: Column, lows: bool, highs: b
 
 
 def _middles(parts: int, rows: int) -> Floats:
-    """The middles of parts of equal probability, for so many rows."""
+    """The midpoints of parts of equal probability, repeated for each row: (rows, parts)."""
     return np.broadcast_to((np.arange(parts) + 0.5) / parts, (rows, parts))
 
 
 def _in_pieces(length: int, compute: Callable[[slice], Floats]) -> Floats:
-    """What is computed for a few rows at a time, put together."""
+    """The concatenated results of computing a few rows at a time."""
     return np.concatenate([compute(slice(at, at + ROWS)) for at in range(0, length, ROWS)])

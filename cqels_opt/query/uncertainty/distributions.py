@@ -1,4 +1,4 @@
-"""Columns of distributions: families and parameters as arrays, read from literals and written as such."""
+"""Columns of distributions: families and parameters as arrays, parsed from and written to literals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FLOAT = re.compile(r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+
 
 
 class Distributions:
-    """Distributions, one a row: the number of its family (``of[number]``; -1: an error), its parameters in the first columns of ``p``."""
+    """Distributions, one per row: the index of the family in ``of`` (-1: an error), and the parameters in the first columns of p."""
 
     def __init__(self, of: Sequence[Family], number: Places, p: Floats) -> None:
         self.of, self.number, self.p = tuple(of), number, p
@@ -36,7 +36,7 @@ class Distributions:
         return [None if n < 0 else written(self.of[n], row) for n, row in zip(self.number.tolist(), self.p.tolist())]
 
     def numbers(self) -> Floats:
-        """No distribution is a number."""
+        """NaN: a distribution is not a number."""
         return np.full(len(self), np.nan)
 
     def take(self, places: Places) -> Distributions:
@@ -48,16 +48,16 @@ class Distributions:
         if not all(isinstance(other, Distributions) for other in others):
             raise ValueError("columns of several kinds")
         parts = [self, *(other for other in others if isinstance(other, Distributions))]
-        return put_in(len(self) + sum(map(len, others)), _stretches(parts))
+        return column_of(len(self) + sum(map(len, others)), _segments(parts))
 
     def rows(self, wanted: Family) -> Places:
-        """The places of the distributions of a family."""
+        """The positions of the distributions of a family."""
         if wanted not in self.of:
             return np.empty(0, np.int64)
         return np.flatnonzero(self.number == self.of.index(wanted))
 
     def parameters(self, wanted: Family, rows: Places) -> Floats:
-        """The parameters of some distributions of a family."""
+        """The parameters of the distributions at these positions, which belong to one family."""
         return self.p[rows, : wanted.parameters]
 
     @property
@@ -66,7 +66,7 @@ class Distributions:
         return self.number >= 0
 
 
-def _stretches(parts: Sequence[Distributions]) -> list[tuple[Family, Places, Floats]]:
+def _segments(parts: Sequence[Distributions]) -> list[tuple[Family, Places, Floats]]:
     found, begin = list[tuple[Family, Places, Floats]](), 0
     for part in parts:
         for one in part.of:
@@ -76,11 +76,11 @@ def _stretches(parts: Sequence[Distributions]) -> list[tuple[Family, Places, Flo
     return found
 
 
-def put_in(length: int, stretches: Sequence[tuple[Family, Places, Floats]]) -> Distributions:
-    """A column with these distributions at these places; what no distribution has those parameters is an error."""
-    of = tuple(dict.fromkeys(one for one, rows, _ in stretches if len(rows)))
+def column_of(length: int, segments: Sequence[tuple[Family, Places, Floats]]) -> Distributions:
+    """A column with these distributions at these positions; invalid parameters and missing rows are errors."""
+    of = tuple(dict.fromkeys(one for one, rows, _ in segments if len(rows)))
     number, p = np.full(length, -1, np.int64), np.zeros((length, max((one.parameters for one in of), default=0)))
-    for one, rows, parameters in stretches:
+    for one, rows, parameters in segments:
         if len(rows):
             fine = one.valid(parameters)
             number[rows[fine]] = of.index(one)
@@ -89,7 +89,7 @@ def put_in(length: int, stretches: Sequence[tuple[Family, Places, Floats]]) -> D
 
 
 def distributions(column: Column) -> Distributions:
-    """A column as distributions; what is none is an error."""
+    """A column as distributions; any other value is an error."""
     if isinstance(column, Distributions):
         return column
     found: dict[Family, tuple[list[int], list[tuple[float, ...]]]] = {}
@@ -99,13 +99,13 @@ def distributions(column: Column) -> Distributions:
             places, parameters = found.setdefault(one, ([], []))
             places.append(place)
             parameters.append(read[1])
-    stretches = [(one, np.array(places, np.int64), np.array(p, np.float64)) for one, (places, p) in found.items()]
-    return put_in(len(column), stretches)
+    segments = [(one, np.array(places, np.int64), np.array(p, np.float64)) for one, (places, p) in found.items()]
+    return column_of(len(column), segments)
 
 
 @lru_cache(maxsize=1 << 14)
 def _read(item: str) -> tuple[str, tuple[float, ...]] | None:
-    """The name and the parameters of a literal; None where it has not the form ``name(p1, …)`` with floating-point numbers."""
+    """The name and the parameters of a literal; None if it does not have the form ``name(p1, …)`` with floating-point numbers."""
     form = _FORM.fullmatch(literal_parts(item)[0])
     parts = form[2].split(",") if form else []
     if form is None or not all(map(_FLOAT.fullmatch, parts)):
@@ -114,12 +114,12 @@ def _read(item: str) -> tuple[str, tuple[float, ...]] | None:
 
 
 def written(one: Family, parameters: Sequence[float]) -> str:
-    """The literal of a distribution: ``N(19.7, 1.0)``, each parameter with the fewest digits that read back."""
+    """The literal of a distribution: ``N(19.7, 1.0)``, each parameter with the fewest digits that parse back."""
     return literal(f"{one.name}({', '.join(map(repr, parameters[: one.parameters]))})", DISTRIBUTION)
 
 
 def each_family(length: int, columns: Sequence[Distributions], compute: Callable[[Places, Sequence[Family]], Floats]) -> Floats:
-    """Numbers for the rows in which all columns have a distribution, computed at once for each combination of families; else NaN."""
+    """Numbers for the rows in which all columns have a distribution, computed once per combination of families; NaN elsewhere."""
     found = np.full(length, np.nan)
     whole = np.logical_and.reduce([column.known for column in columns])
     if not whole.any():

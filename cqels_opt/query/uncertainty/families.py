@@ -1,11 +1,11 @@
-"""Families of distributions: what a literal ``name(p1, p2, …)`` of type ``rspu:distribution`` may be, and how each is computed with.
+"""Families of distributions: the literals ``name(p1, p2, …)`` of type ``rspu:distribution`` and their distribution functions.
 
-``N(mean, variance)`` and ``U(a, b)`` are the paper's. Sums of these need three more to be literals themselves: ``T(a, b, c, d)``, a
-trapezoid, which rises from a to b and falls from c to d (two uniform ones); ``NU(variance, a, b)``, a normal one about 0 and a uniform one;
-and ``Q(x0, …, x256)``, the quantiles at :data:`LEVELS` with straight lines between them (everything else, numerically). Any other
-distribution of scipy is a line: :func:`register_distribution`.
+``N(mean, variance)`` and ``U(a, b)`` are the paper's. Their sums need three more families: ``T(a, b, c, d)``, a trapezoid that
+rises from a to b and falls from c to d (sum of two uniform distributions); ``NU(variance, a, b)``, the sum of a normal
+distribution with mean 0 and a uniform one; and ``Q(x0, …, x256)``, the quantiles at :func:`levels` with linear interpolation (all
+other, numerical sums). :func:`register_distribution` adds any distribution of scipy.
 
-All functions take parameters as a matrix, a row a distribution, and points as a matrix with as many rows.
+All functions take the parameters as a matrix with one row per distribution and the points as a matrix with as many rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Mask: TypeAlias = "NDArray[np.bool_]"
 OfPoints: TypeAlias = Callable[[Floats, Floats], Floats]
 
 CELLS: Final = 256
-REACH: Final = 6.0  # of the levels of Q, in standard deviations of a normal distribution
+REACH: Final = 6.0  # range of the levels of Q, in standard deviations of a normal distribution
 GRID: Final = 2049
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -35,9 +35,9 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 class Family:
     """A family of distributions.
 
-    ``parameters`` is how many it has. ``valid`` says which rows of parameters are of a distribution, ``cdf`` and ``sf`` are the
-    probabilities of at most and of more than each point, ``quantile`` is the inverse of ``cdf``. ``given`` is the function that a user
-    registered it with.
+    ``parameters`` is their number. ``valid`` returns which rows of parameters are valid, ``cdf`` and ``sf`` the probabilities of
+    at most and of more than each point, ``quantile`` the inverse of ``cdf``. ``given`` is the function of a family that a user
+    registered.
     """
 
     name: str
@@ -49,20 +49,20 @@ class Family:
     given: Callable[..., Any] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Where it is unpacked it is registered."""
-        return (_put_given, (self.name, self.parameters, self.given)) if self.given else (family, (self.name,))
+        """Unpickling registers the family."""
+        return (_register, (self.name, self.parameters, self.given)) if self.given else (family, (self.name,))
 
 
 # ------------------------------------------------------------------ closed forms
-def _special() -> Any:
-    """scipy's functions, which take a while to import and are seldom needed."""
+def _scipy_special() -> Any:
+    """scipy's functions, imported on first use: the import is slow and rarely needed."""
     from scipy import special
 
     return special
 
 
 def _columns(p: Floats) -> tuple[Floats, ...]:
-    """Each parameter as a column matrix, which goes with points in a matrix."""
+    """Each parameter as a column matrix, which broadcasts with a matrix of points."""
     return tuple(p[:, i : i + 1] for i in range(p.shape[1]))
 
 
@@ -73,13 +73,13 @@ def _finite(p: Floats) -> Mask:
 
 def _normal(p: Floats, x: Floats, sign: float) -> Floats:
     mean, variance = _columns(p)
-    found: Floats = _special().ndtr(sign * (x - mean) / np.sqrt(variance))
+    found: Floats = _scipy_special().ndtr(sign * (x - mean) / np.sqrt(variance))
     return found
 
 
 def _normal_quantile(p: Floats, u: Floats) -> Floats:
     mean, variance = _columns(p)
-    found: Floats = mean + np.sqrt(variance) * _special().ndtri(u)
+    found: Floats = mean + np.sqrt(variance) * _scipy_special().ndtri(u)
     return found
 
 
@@ -113,17 +113,17 @@ def _trapezoid_quantile(p: Floats, u: Floats) -> Floats:
 
 
 def _normal_and_uniform(p: Floats, x: Floats) -> Floats:
-    """Φ averaged over an interval: (g(z_a) − g(z_b)) / (z_a − z_b) with g(z) = z·Φ(z) + φ(z)."""
+    """The mean of Φ over an interval: (g(z_a) − g(z_b)) / (z_a − z_b) with g(z) = z·Φ(z) + φ(z)."""
     variance, a, b = _columns(p)
     sigma = np.sqrt(variance)
     za, zb = (x - a) / sigma, (x - b) / sigma
     width, middle = (b - a) / sigma, (za + zb) / 2
-    narrow = _special().ndtr(middle) - np.square(width) / 24 * middle * _density(middle)  # where the difference would cancel
+    narrow = _scipy_special().ndtr(middle) - np.square(width) / 24 * middle * _density(middle)  # avoids cancellation
     return np.clip(np.where(width < 1e-3, narrow, (_rising(za) - _rising(zb)) / width), 0.0, 1.0)
 
 
 def _rising(z: Floats) -> Floats:
-    found: Floats = z * _special().ndtr(z) + _density(z)
+    found: Floats = z * _scipy_special().ndtr(z) + _density(z)
     return found
 
 
@@ -133,7 +133,7 @@ def _density(z: Floats) -> Floats:
 
 
 def _mirrored(cdf: OfPoints) -> OfPoints:
-    """The sf of a family that is mirrored by turning its points round and changing their signs."""
+    """The sf of a family whose mirror image has its parameters reversed and negated."""
     return lambda p, x: cdf(-p[:, ::-1], -x)
 
 
@@ -142,7 +142,7 @@ def _normal_and_uniform_sf(p: Floats, x: Floats) -> Floats:
 
 
 def _normal_and_uniform_quantile(p: Floats, u: Floats) -> Floats:
-    """By straight lines through a grid: the inverse has no closed form."""
+    """By linear interpolation on a grid: the inverse has no closed form."""
     variance, a, b = _columns(p)
     reach = 9 * np.sqrt(variance)
     grid = (a - reach) + (b - a + 2 * reach) * np.linspace(0, 1, GRID)
@@ -153,8 +153,8 @@ def _normal_and_uniform_quantile(p: Floats, u: Floats) -> Floats:
 # ------------------------------------------------------------------ quantiles
 @cache
 def levels() -> Floats:
-    """The probabilities of the quantiles of ``Q``: Φ at equal distances, so that tails have cells of their own; ends are 0 and 1."""
-    found: Floats = _special().ndtr(np.linspace(-REACH, REACH, CELLS + 1))
+    """The probabilities of the quantiles of ``Q``: Φ at equal distances, so that the tails are resolved; the ends are 0 and 1."""
+    found: Floats = _scipy_special().ndtr(np.linspace(-REACH, REACH, CELLS + 1))
     found[0], found[-1] = 0.0, 1.0
     return found
 
@@ -205,22 +205,22 @@ FAMILIES: Final[dict[str, Family]] = {found.name: found for found in (N, U, T, N
 
 
 def family(name: str) -> Family | None:
-    """The family of this name, if there is one."""
+    """The family of this name, or None."""
     return FAMILIES.get(name)
 
 
 def given_families() -> tuple[Family, ...]:
-    """Those that a user registered."""
+    """The families that a user registered."""
     return tuple(found for found in FAMILIES.values() if found.given)
 
 
-# ------------------------------------------------------------------ those of a user
+# ------------------------------------------------------------------ user-defined families
 def register_distribution(name: str, parameters: int, distribution: Callable[..., Any]) -> None:
-    """Lets literals name another family: ``name(p1, …)``, with so many parameters.
+    """Lets literals name another family: ``name(p1, …)``, with this number of parameters.
 
-    ``distribution`` takes an array a parameter and returns a frozen distribution of ``scipy.stats`` over them, say
-    ``lambda rate: scipy.stats.expon(scale=1 / rate)``. Parameters for which scipy knows no distribution are an error of the expression.
-    Raises InputError for a name that is none, or that one of this project's families has.
+    ``distribution`` takes one array per parameter and returns a frozen distribution of ``scipy.stats`` over them, for example
+    ``lambda rate: scipy.stats.expon(scale=1 / rate)``. Parameters that scipy rejects are an error of the expression. Raises
+    InputError for an invalid name or the name of a built-in family.
     """
     if not _NAME.fullmatch(name):
         raise InputError(f"{name!r} is no name of a family of distributions: letters, digits and _, beginning with a letter")
@@ -229,15 +229,15 @@ def register_distribution(name: str, parameters: int, distribution: Callable[...
         raise InputError(f"there is a family {name!r} already: register yours under another name")
     if parameters < 1:
         raise InputError(f"{name}: a family has at least 1 parameter, not {parameters}")
-    _put_given(name, parameters, distribution)
+    _register(name, parameters, distribution)
 
 
-def _put_given(name: str, parameters: int, distribution: Callable[..., Any]) -> Family:
+def _register(name: str, parameters: int, distribution: Callable[..., Any]) -> Family:
     def frozen(p: Floats) -> Any:
         return distribution(*_columns(p))
 
     def valid(p: Floats) -> Mask:
-        middle = np.asarray(frozen(p).median(), np.float64)  # scipy's is NaN where the parameters are out of range
+        middle = np.asarray(frozen(p).median(), np.float64)  # NaN in scipy if the parameters are out of range
         found: Mask = _finite(p) & np.isfinite(np.broadcast_to(middle, (len(p), 1)))[:, 0]
         return found
 

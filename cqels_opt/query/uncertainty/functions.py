@@ -2,7 +2,7 @@
 ``rspu:greaterThan``, ``rspu:lessThan`` and ``rspu:between``.
 
 The first argument is a literal of type ``rspu:distribution``, the others are such literals or numbers; anything else is an error
-(Definition 14). Arguments count as independent of each other.
+(Definition 14). Arguments are assumed to be independent.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Final
 
 from cqels_opt.query.columns import Column, Numbers
-from cqels_opt.query.extensions import own_functions
+from cqels_opt.query.extensions import register_builtins
 from cqels_opt.query.uncertainty import arithmetic
 
 RSPU: Final = "http://w3id.org/rsp/rspu#"
 FUNCTIONS: Final = frozenset(f"<{RSPU}{name}>" for name in ("add", "subtract", "greaterThan", "lessThan", "between"))
-"""The paper's uncertainty functions: its H4 is about filters that refer to one of these."""
+"""The paper's uncertainty functions; its heuristic H4 applies to filters that call one of them."""
 
 
 def _greater_than(first: Column, second: Column) -> Column:
@@ -31,8 +31,8 @@ def _between(first: Column, low: Column, high: Column) -> Column:
 
 
 def install() -> None:
-    """Registers them."""
-    own_functions(
+    """Registers these functions."""
+    register_builtins(
         (
             (f"{RSPU}add", 2, arithmetic.add, 4e-6),
             (f"{RSPU}subtract", 2, arithmetic.subtract, 4e-6),
