@@ -20,7 +20,7 @@ from cqels_opt.stats.frequencies import dot
 #: A single column is good enough for a composite index while a row's key has on average at most this many rows to verify.
 VERIFY_LIMIT: Final = 4.0
 
-#: So many probes are sorted first: neighbours in the keys then share the pages and the cache lines of their searches.
+#: From this number of probes on they are sorted first: neighbours in the keys then share the pages and the cache lines of their searches.
 SORTED_PROBES: Final = 1000
 
 #: Runs that are counted at a time.

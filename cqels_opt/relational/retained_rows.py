@@ -25,7 +25,7 @@ from cqels_opt.windows.binding_slots import SlotFile
 ROWS = "rows"
 KNOWLEDGE = "knowledge"
 NEW_CHUNKS = 16
-"""So many new chunks of rows are merged, with older ones of like size."""
+"""The number of new chunks of rows that are merged, with older ones of like size."""
 
 SHARE = 8
 """A merged chunk has at most 1/SHARE of all rows, because it expires as one."""

@@ -15,7 +15,7 @@ from cqels_opt.storage import disk
 from cqels_opt.storage.file_errors import naming
 
 MOST_HELD = 256
-"""So many are in memory at most; the others are in the file."""
+"""The maximum number in memory; the others are in the file."""
 
 SAMPLE = 3
 
