@@ -15,7 +15,7 @@ import cqels_opt as cq
 
 
 def start(spark: SparkSession, data: str, out: str) -> StreamingQuery:
-    """Begins the job; it ends when all views that are there have been joined."""
+    """Begins the job; it ends when all existing views have been joined."""
     follows = spark.read.parquet(f"{data}/follows").cache()
     offers = spark.read.parquet(f"{data}/offers").cache()
     views = spark.readStream.schema("who long, item long").option("maxFilesPerTrigger", 1).parquet(f"{data}/views")

@@ -1,7 +1,7 @@
 """A Spark job as there are many: page views as they come, joined with who follows the viewer and with what is on offer for the page's item.
 
 The joins are done in the order in which they are written, whatever the data are like. ``adaptive_join.py`` beside it is the same job with
-the order and the operators chosen anew for every micro-batch; a diff of the two is what that takes.
+the order and the operators chosen again for every micro-batch; a diff of the two is what that takes.
 
     python examples/plain_join.py DATA OUT
 
@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 
 def start(spark: SparkSession, data: str, out: str) -> StreamingQuery:
-    """Begins the job; it ends when all views that are there have been joined."""
+    """Begins the job; it ends when all existing views have been joined."""
     follows = spark.read.parquet(f"{data}/follows").cache()
     offers = spark.read.parquet(f"{data}/offers").cache()
     views = spark.readStream.schema("who long, item long").option("maxFilesPerTrigger", 1).parquet(f"{data}/views")

@@ -65,7 +65,7 @@ class FactorColumns(NamedTuple):
 
 
 def _consecutive(start: int, *counts: int) -> Iterator[slice]:
-    """Slices of so many columns each, one after the other."""
+    """Consecutive slices with these numbers of columns."""
     return (slice(first, end) for first, end in pairwise(accumulate(counts, initial=start)))
 
 

@@ -82,7 +82,7 @@ class CostModel(Protocol):
 
 
 def halvings(rows: Count) -> Count:
-    """The steps of a binary search in so many sorted rows: log2, and 0 for less than one row."""
+    """The steps of a binary search in a number of sorted rows: log2, and 0 for less than one row."""
     steps: Count = np.log2(np.maximum(rows, 1.0))
     return steps
 
@@ -112,12 +112,12 @@ class Constants:
     broadcast: float = 1e-6
 
     def look_up(self, rows: Count) -> Count:
-        """Seconds of one index probe: looking up one row in an index of so many rows."""
+        """Seconds of one index probe: looking up one row in an index with this number of rows."""
         seconds: Count = self.probe + self.step * halvings(rows)
         return seconds
 
     def shares(self, seconds: float, slots: int) -> int:
-        """The number of tasks for work of so many estimated seconds: all slots if that saves more than the stage it adds."""
+        """The number of tasks for work of these estimated seconds: all slots if that saves more than the stage it adds."""
         return slots if seconds * (1 - 1 / slots) > self.stage else 1
 
 

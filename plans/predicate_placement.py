@@ -22,7 +22,7 @@ from cqels_opt.plans.relation_set import size
 Placing: TypeAlias = Literal["cost", "early", "late", "last"]
 
 HEAVY = 8.0
-"""A filter that costs at least so many evaluations of a plain one is an operator of its own."""
+"""A filter that costs at least this number of evaluations of a plain one is an operator of its own."""
 
 LIFTED = 6
 """The most filters that are operators, the heaviest ones: each can double the number of sub-patterns."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 EXECUTION_PER_PLANNING = 16.0
-"""Plans must cost so many times the price of a re-optimization before the next one: it may take a sixteenth of the time."""
+"""Plans must cost this multiple of a re-optimization before the next one: it may take a sixteenth of the time."""
 
 SURPRISE = 2.0
 """Rows that differ from the estimate by more than this factor trigger a re-optimization at once."""

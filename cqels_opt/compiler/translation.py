@@ -65,7 +65,7 @@ def _static_if_present(pattern: a.TriplePattern, source: a.InWindow | a.Merged, 
 
 
 def _element_graphs(name: a.Node, source: a.InWindow, builder: BlockBuilder) -> LogicalPlan:
-    """``GRAPH name {}`` in a window: the names of its elements' graphs, each once at a time, or whether this graph is there."""
+    """``GRAPH name {}`` in a window: the names of its elements' graphs, each once at a time, or whether this graph occurs."""
     number = builder.fresh_number()
     anything = a.TriplePattern(*(a.Variable(f"_:{place}~{number}") for place in "spo"))
     names = (name.name,) if isinstance(name, a.Variable) else ()

@@ -72,7 +72,7 @@ def conjunction(conditions: Sequence[a.Expression]) -> a.Expression | None:
 
 
 def substituted(expression: a.Expression, values: Mapping[str, a.Expression]) -> a.Expression:
-    """The expression with others in the place of some of its variables."""
+    """The expression with some of its variables replaced."""
     if isinstance(expression, a.Variable):
         return values.get(expression.name, expression)
     if isinstance(expression, a.Call):

@@ -132,7 +132,7 @@ class Dictionary:
 
     @classmethod
     def open(cls, folder: Path, entries: Sequence[PartEntry], fetch: Fetch | None = None) -> Dictionary:
-        """The dictionary of a store's header; its files are there and have their sizes, unless they are still to be fetched."""
+        """The dictionary of a store's header; its files exist with the recorded sizes, unless they have not been fetched yet."""
         if fetch is None:
             sizes = file_sizes(folder)
             for entry in entries:

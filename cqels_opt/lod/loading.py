@@ -215,7 +215,7 @@ def upload_files(folder: Path, names: Sequence[str], uri: str, fingerprint: str)
 
 
 def dictionary_ranges(ranges: int) -> int:
-    """How many parts a dictionary has at most: so many a kind of hashed term."""
+    """The maximum number of parts of a dictionary, per kind of hashed term."""
     return _KINDS * ranges
 
 

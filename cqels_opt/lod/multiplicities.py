@@ -49,7 +49,7 @@ def summed(n: Ints, add: Callable[[Ints], Ints]) -> Ints:
 
 
 def by_group(n: Ints, group: Ints, groups: int) -> Ints:
-    """The sum of the multiplicities in each of so many groups."""
+    """The sum of the multiplicities in each group."""
 
     def add(some: Ints) -> Ints:
         found = np.zeros(groups, np.int64)

@@ -35,7 +35,7 @@ class GrowingArray:
         self._write_header()
 
     def append(self, values: NDArray[Any]) -> None:
-        """Write values behind those that are there."""
+        """Append values."""
         self._file.write(np.ascontiguousarray(values, self.dtype).data)
         self.length += len(values)
 
@@ -75,7 +75,7 @@ class PartitionWriter:
         return self._s.length
 
     def append(self, s: Ids, o: Ids) -> None:
-        """Write rows behind those that are there."""
+        """Append rows."""
         if not len(s):
             return
         before = self.rows

@@ -69,7 +69,7 @@ class Relation:
 
     @property
     def indexes(self) -> tuple[tuple[str, ...], ...]:
-        """The variables of the indexes that are there already."""
+        """The variables of the existing indexes."""
         return tuple(self._indexes)
 
     def multiplicities(self) -> Ids:

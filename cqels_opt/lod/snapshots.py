@@ -71,7 +71,7 @@ def store_of(place: Path | str) -> Path | None:
 def hold(reader: Path, places: Iterable[Path | str]) -> None:
     """Registers the versions that a run needs, in place of those that it needed before. The folder of its state names the run.
 
-    Raises StoreError if a version is gone, OSError if the store is not writable.
+    Raises StoreError if a version was deleted, OSError if the store is not writable.
     """
     paths = [Path(place) for place in places]
     for store in {store for path in paths if (store := store_of(path)) is not None}:
@@ -87,7 +87,7 @@ def hold(reader: Path, places: Iterable[Path | str]) -> None:
 
 
 def reader_lease(store: Path) -> set[str]:
-    """The versions that runs read. Deletes entries of readers whose state is gone; the caller holds the store's lock."""
+    """The versions that runs read. Deletes entries of readers whose state was deleted; the caller holds the store's lock."""
     found: set[str] = set()
     for note in (store / READERS).glob("*.json"):
         try:

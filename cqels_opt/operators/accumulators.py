@@ -28,7 +28,7 @@ from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 DIGITS = 9  # of the fraction of a decimal; a decimal with more is one of the others
 LARGEST = 1 << 36  # that a row adds to a whole part: 2**27 rows do not overflow a column
-MOST = 1 << 32  # multiplicity of a row: the sum of so many fractions fits into a column
+MOST = 1 << 32  # multiplicity of a row: the sum of this number of fractions fits into a column
 FEW = 1 << 16  # rows of a step that are not folded
 MEMBERS, OTHERS = "#members", "#others"
 

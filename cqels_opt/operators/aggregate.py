@@ -89,7 +89,7 @@ def grouped(
     high: int,
     whole: Sequence[str] = (),
 ) -> Rows:
-    """The groups' rows: keys and aggregates, with multiplicity 1. An ``implicit`` group is there even without members.
+    """The groups' rows: keys and aggregates, with multiplicity 1. An ``implicit`` group exists even without members.
 
     ``whole`` names the variables whose values COUNT(DISTINCT *) compares.
     """

@@ -155,7 +155,7 @@ class _Ids:
 
 
 def _without_calls(expression: Expression, found: dict[Call, str]) -> Expression:
-    """The expression with a hidden variable in the place of each outermost call of an extension function."""
+    """The expression with a hidden variable instead of each outermost call of an extension function."""
     if is_call(expression):
         return Variable(found.setdefault(expression, f"{HIDDEN}call{len(found)}"))
     if isinstance(expression, Call):

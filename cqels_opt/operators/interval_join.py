@@ -146,7 +146,7 @@ def visible(rows: Rows) -> list[str]:
 def compatible_pairs(left: Rows, right: Rows, apart: Collection[str] | None = None) -> tuple[Ints, Ints]:
     """Positions of compatible rows with intersecting intervals; an unbound variable is compatible with any value (SPARQL 1.1 §18.3).
 
-    With ``apart`` a pair must share a bound variable that is none of these (MINUS).
+    With ``apart`` a pair must share another bound variable (MINUS).
     """
     shared = [v for v in visible(left) if v in right.columns]
     pairs: list[tuple[Ints, Ints]] = []

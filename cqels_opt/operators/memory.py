@@ -14,7 +14,7 @@ from typing import Final
 from cqels_opt.errors import LimitError
 
 SHARE: Final = 4
-"""By default a result takes at most one part in so many of the memory: operators copy rows, and other tasks run at the same time."""
+"""By default a result takes at most 1/SHARE of the memory: operators copy rows, and other tasks run at the same time."""
 _CONTROL_GROUP: Final = Path("/sys/fs/cgroup/memory.max")
 
 _most: ContextVar[int | None] = ContextVar("most", default=None)

@@ -23,7 +23,7 @@ Mask = NDArray[np.bool_]
 class KeyFilter:
     """Distinct tuples of values (0: unbound) of some variables. Without variables there is one key, which all rows have, or none.
 
-    With ``parts`` the keys are those whose hash belongs to the ``part``-th of so many parts; ``columns`` are then empty.
+    With ``parts`` the keys are those whose hash belongs to the ``part``-th of this number of parts; ``columns`` are then empty.
     """
 
     variables: tuple[str, ...]

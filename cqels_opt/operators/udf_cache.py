@@ -61,7 +61,7 @@ class CacheAdmission:
         return True
 
     def judge(self) -> None:
-        """Stops look-ups that do not pay off, and resets the times, so that old ones do not decide for ever."""
+        """Stops look-ups that do not pay off, and resets the times, so that old ones do not decide permanently."""
         self.pieces += 1
         if self.pieces < TRIED or not self.made:
             return

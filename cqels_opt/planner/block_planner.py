@@ -122,7 +122,7 @@ class BlockPlanner:
         return {**design, "ran": ran, "costs": self.costs.state(), "looks": self.splitter.budget.since if self.splitter else {}}
 
     def resume(self, state: Mapping[str, Any] | None) -> bool:
-        """Restores :meth:`state`. Returns False if a sub-result of its design is gone; the optimizer's state is then of no use."""
+        """Restores :meth:`state`. Returns False if a sub-result of its design was deleted; the optimizer's state is then of no use."""
         if state is None:
             return True
         self.costs.resume(tuple(row) for row in state.get("costs", ()))
@@ -238,7 +238,7 @@ class BlockPlanner:
         return optimizer.choose({start: everything})[start].plan
 
     def physical(self, tasks: int) -> dict[str, tuple[JoinMethod | None, ...]]:
-        """The join methods of each source's plan in so many tasks, unless all are replicated probes."""
+        """The join methods of each source's plan in a number of tasks, unless all are replicated probes."""
         model, machine = self.optimizer.model, self.options.machine
         if self.planned_by_spark or not isinstance(model, SecondsCost) or self.options.joins == (REPLICATED,):
             return {}

@@ -95,7 +95,7 @@ def _added_method(name: str) -> JoinMethod:
 
 
 def _added(group: plugins.Group, name: str, own: Collection[str]) -> Any:
-    """What an installed package adds under a name that is none of our ``own``."""
+    """What an installed package adds under a name that is not one of our ``own``."""
     installed = plugins.names(group)
     if name not in installed:
         known = ", ".join((*own, *installed))

@@ -51,7 +51,7 @@ class QueryPlanner:
         return plans, {name: block.rule for name, block in self.blocks.items()}
 
     def physical(self, tasks: int) -> dict[str, dict[str, tuple[JoinMethod | None, ...]]]:
-        """For each block the join methods of its plans in so many tasks, unless all are replicated probes."""
+        """For each block the join methods of its plans in a number of tasks, unless all are replicated probes."""
         return {name: found for name, block in self.blocks.items() if (found := block.physical(tasks))}
 
     @property

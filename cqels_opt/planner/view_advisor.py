@@ -271,7 +271,7 @@ class ViewAdvisor:
         }
 
     def resume(self, state: Mapping[str, Any]) -> bool:
-        """Restores :meth:`state`. Returns False if a sub-result of its design is gone; the compiled design is then used."""
+        """Restores :meth:`state`. Returns False if a sub-result of its design was deleted; the compiled design is then used."""
         design = design_of(state["design"])
         if "saved" not in state:  # saved by a run without an advisor
             return design == self.current

@@ -17,7 +17,7 @@ from cqels_opt.plans.view_selection import Design, neighbours
 
 
 def described(planner: BlockPlanner, alternatives: int) -> Description | None:
-    """The design of a planned block, and up to so many of its neighbours, cheapest first; None if the block has only one design.
+    """The design of a planned block, and up to ``alternatives`` of its neighbours, cheapest first; None if the block has only one design.
 
     Missing sub-results of the neighbours are measured at once. ``seconds`` is null if the unit of the cost model is not seconds.
     """

@@ -1,7 +1,7 @@
 """Answers as a folder of Parquet files, one folder per micro-batch, which readers may open at any time.
 
 ``batch=00000012/part-00000.parquet``: tasks write the files, and the driver renames the batch's folder into place when all of it is
-on the disk. So a batch is there whole or not at all, and a batch that runs again finds its earlier output: exactly once (DESIGN
+on the disk. So a batch exists completely or not at all, and a batch that runs again finds its earlier output: exactly once (DESIGN
 §4.7).
 """
 

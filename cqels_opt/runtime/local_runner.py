@@ -51,7 +51,7 @@ class LocalRunner:
         return [ingest(rows.slice(i, size), task, f"t{i}") for i in range(0, rows.num_rows, size)]
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
-        """One task for all, or a task a share and then one a part of the answers."""
+        """One task for all, or one task per share and then one per part of the answers."""
         done = Evaluated()
         for task in tasks:
             name = task.program.id

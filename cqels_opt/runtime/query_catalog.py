@@ -63,7 +63,7 @@ class QueryCatalog:
             self._waiting += members
 
     def fits(self, member: Member) -> bool:
-        """Whether a query is one of a template that is there."""
+        """Whether a query is an instance of a registered template."""
         return any(unit.takes(member) for unit in self.sharing.units)
 
     def alone(self, member: Member) -> CompiledProgram:

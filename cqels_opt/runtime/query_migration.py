@@ -54,7 +54,7 @@ def patterns_of(programs: Iterable[CompiledProgram]) -> dict[str, str]:
 
 
 def unsealed(folder: Path, files: Sequence[SlotFile], batch: int) -> list[SlotFile]:
-    """The files of a state with slots in the place of segments, whose indexes are those that the plans of the query before wanted."""
+    """The files of a state with slots instead of segments, whose indexes were chosen for the plans of the previous query."""
     found = [f for f in files if f.kind not in ("segment", "slot")]
     for shape in dict.fromkeys((f.stream, f.shape) for f in files if f.kind in ("segment", "slot")):
         mine = [f for f in files if (f.stream, f.shape) == shape]

@@ -42,7 +42,7 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.kinds import kind_of
 
 FOLDERS = ("slots", "results", "answers", "knowledge")  # of a checkpoint, whose files commit records name
-LARGE = 50_000  # delta rows a task; more are shared between tasks
+LARGE = 50_000  # delta rows per task; more are divided among tasks
 
 
 @dataclass(frozen=True, slots=True)

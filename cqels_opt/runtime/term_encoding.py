@@ -38,7 +38,7 @@ _FIELDS: dict[str, pa.DataType] = {
     "line": pa.int64(),
 }
 ROW_SCHEMA = pa.schema(_FIELDS)
-"""What the first stage is given: a row a triple; ``stream`` is the place in the task's streams, ``offset`` the element."""
+"""The input of the first stage: one row per triple; ``stream`` is the index among the task's streams, ``offset`` the element."""
 
 FED = 1 << 30
 """The partition of the first stream that a query of the run feeds; no source has one so great."""

@@ -71,7 +71,7 @@ class Identity:
 
     @property
     def digest(self) -> str:
-        """Tells one query from another in commit records."""
+        """Identifies a query in commit records."""
         return checksum.text_digest(json.dumps(self.query))[:16]
 
 

@@ -101,8 +101,8 @@ def kept_keys(
 ) -> tuple[list[SlotFile], list[str]]:
     """Writes the terms that expressions made in the keys of groups: (files written, paths of the files that they replace).
 
-    A later step needs them to notice another term with the same id. ``stale`` returns the keys of all groups; it is called when there are
-    so many pages that they are merged into one.
+    A later step needs them to notice another term with the same id. ``stale`` returns the keys of all groups; it is called when the pages
+    are merged into one.
     """
     made = np.array(sorted(terms.made), np.int64)
     pages = step.select("terms", shape=label)

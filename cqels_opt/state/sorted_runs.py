@@ -82,7 +82,7 @@ class SortedRun:
         return Indexed(self.relation, names, lambda rows: self.intervals(occurrence, rows))
 
     def living(self, occurrence: PatternOccurrence, instant: int) -> int:
-        """The place of the first row that has not ended by an instant; those behind it have not either."""
+        """The place of the first row that has not ended by an instant; neither have later rows."""
         if ends_at(occurrence, self.first) > instant:
             return 0
         return bisect_left(range(len(self)), True, key=lambda i: ends_at(occurrence, self.base + int(self.offsets[i])) > instant)
@@ -103,7 +103,7 @@ class SortedRun:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays, with those of the indexes that are there."""
+        """Bytes of the arrays, with those of the existing indexes."""
         found = [*self.relation.columns.values(), self.offsets, *([] if self.before is None else [self.before])]
         for on in self.relation.indexes:
             index = self.relation.index(on)

@@ -13,7 +13,7 @@ from cqels_opt.operators.rows import Rows, concat, mix
 from cqels_opt.state.result_store import ResultSegment, write_result_segment
 
 FILES = 64
-"""Into so many files rows are spread: of a hundred times as many rows as are held at once each has two chunks."""
+"""The number of files that rows are spread over: with a hundred times the rows that fit in memory, each has two chunks."""
 
 
 def apart(parts: Iterable[Rows], columns: Sequence[str], path: Path) -> Iterator[Rows]:

@@ -53,7 +53,7 @@ class CompactionPolicy:
     share: int = 16
 
     def due(self, files: int, rows: int) -> bool:
-        """Whether so many new files are merged now."""
+        """Whether this number of new files is merged now."""
         return bool(files) and (files >= self.files or rows >= self.rows)
 
     def cap(self, total: int) -> int:

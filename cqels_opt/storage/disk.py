@@ -156,7 +156,7 @@ def delete_folder(path: Path) -> None:
 
 
 def link(source: Path, target: Path) -> None:
-    """Gives a file a second name, or copies it if the file systems differ or have no links."""
+    """Gives a file another name, or copies it if the file systems differ or have no links."""
     try:
         target.hardlink_to(source)
     except OSError:
@@ -194,7 +194,7 @@ def mapped(path: Path) -> pa.Buffer:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a small file so that after a crash it is there whole, or as it was before."""
+    """Writes a small file so that after a crash it is complete, or unchanged."""
     _replace(path, content, flush)
     sync(path.parent)
 

@@ -155,7 +155,7 @@ class All(WindowKind):
     """``[ALL]``: every element so far."""
 
     def interval(self, t: Times, t0: int) -> tuple[Times, Times]:
-        """For ever."""
+        """Without end."""
         return t, np.full_like(t, FOREVER)
 
     @property

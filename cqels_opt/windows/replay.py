@@ -57,7 +57,7 @@ CHUNK_SCHEMA = pa.schema(_FIELDS)
 """``stream`` is the place in ``ReplayPlan.streams``; ``offset`` numbers the elements of a partition."""
 
 ROW_GROUP = 1 << 16
-"""About so many rows per row group: Spark splits a large chunk between row groups."""
+"""The approximate number of rows per row group: Spark splits a large chunk between row groups."""
 
 _FIRST_MODIFIED = 946_684_800  # 2000-01-01: chunk k is k seconds younger, whatever the clock says
 

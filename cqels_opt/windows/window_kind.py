@@ -36,7 +36,7 @@ class WindowKind(ABC):
     @property
     @abstractmethod
     def reach(self) -> int | None:
-        """The end of an element's interval is at most so many milliseconds after its time; None: there is no bound."""
+        """The end of an element's interval is at most this number of milliseconds after its time; None: there is no bound."""
 
     @property
     def extent(self) -> float:
@@ -53,7 +53,7 @@ class WindowKind(ABC):
 
     @property
     def depth(self) -> int:
-        """Of a window that counts elements: only so many of the last elements of the stream can be in it now or later."""
+        """Of a window that counts elements: only this number of the last elements of the stream can be in it now or later."""
         return 0
 
     @property

@@ -28,7 +28,7 @@ SPARK_METHODS = (BROADCAST, SHUFFLE_HASH, SORT_MERGE)
 
 @dataclass(frozen=True, slots=True)
 class SparkCost:
-    """Seconds of Spark's joins on so many task ``slots``, with shuffles of so many ``partitions``; ``broadcasts``: whether it may."""
+    """Seconds of Spark's joins on a number of task ``slots``, with shuffles of a number of ``partitions``; ``broadcasts``: whether it may."""
 
     constants: Constants = field(default_factory=Constants)
     joins: JoinConstants = field(default_factory=JoinConstants)
@@ -72,6 +72,6 @@ class SparkCost:
         )
 
     def method(self, left: float, right: float) -> JoinMethod:
-        """The cheapest of :data:`SPARK_METHODS` for sides of so many rows."""
+        """The cheapest of :data:`SPARK_METHODS` for sides with these numbers of rows."""
         found = [float(seconds) for seconds in self.method_costs(np.float64(left), np.float64(right))]  # type: ignore[arg-type]
         return SPARK_METHODS[found.index(min(found))]

@@ -1,4 +1,4 @@
-"""A filter above a BIND moves below it, with the expression in the place of the variable."""
+"""A filter above a BIND moves below it, with the variable replaced by the expression."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def filter_below_bind(plan: LogicalOperator, context: Context) -> LogicalPlan | 
 
 
 def _without(condition: a.Expression, bind: Bind) -> a.Expression | None:
-    """The condition with the expression in the place of the BIND's variable; None where the condition must stay above the BIND."""
+    """The condition with the BIND's variable replaced by its expression; None where the condition must stay above the BIND."""
     variable, expression = bind
     if seeded(condition):
         return None

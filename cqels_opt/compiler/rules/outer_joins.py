@@ -21,7 +21,7 @@ def can_stay_above(plan: LogicalPlan, names: Collection[str]) -> TypeGuard[Logic
     """Whether an operator that names these variables may move below the OPTIONAL or MINUS at the top of a plan, to its left side.
 
     ``(L ⟕ M) ⋈ B = (L ⋈ B) ⟕ M`` where B shares with M and its condition only variables that L binds on every row: then B does not read
-    what M adds, nor change what M matches. The same holds for a filter in the place of B, and for MINUS.
+    what M adds, nor change what M matches. The same holds for a filter instead of B, and for MINUS.
     """
     if not isinstance(plan, LogicalOperator) or not isinstance(plan.node, p.LeftJoinNode | p.MinusNode):
         return False

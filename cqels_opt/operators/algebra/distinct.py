@@ -40,7 +40,7 @@ class DistinctNode(Keyed):
         return self.input.certain(schema).intersection(self.variables)
 
     def apply(self, rows: Rows, scope: Scope) -> Rows:
-        """Equal rows once at a time, in the place of the first of them."""
+        """Equal rows once at a time, at the position of the first of them."""
         rows = rows.only([*self.variables, ORDER])
         return earliest(rows, ORDER) if ORDER in rows.columns else disjoint(rows)
 

@@ -23,7 +23,7 @@ from cqels_opt.query.algebra import Aggregate, Expression, Variable
 class GroupNode(Keyed):
     """GROUP BY. ``whole`` names the variables that COUNT(DISTINCT *) reads. Without keys there is one group.
 
-    ``implicit``: this group is there also without members.
+    ``implicit``: this group exists also without members.
     """
 
     keys: tuple[str, ...]
@@ -80,7 +80,7 @@ class GroupNode(Keyed):
         return scope.unsteady(kept.rows(touched)) if touched.some else no_rows(self, scope)
 
     def for_each(self, outer: OuterRows, scope: Scope) -> Rows:
-        """The groups of each outer row. An implicit group is there also at the times at which it has no members."""
+        """The groups of each outer row. An implicit group exists also at the times at which it has no members."""
         plain = replace(self, keys=(*self.keys, outer.mark), implicit=False)
         rows = outer.added(self.input.for_each(outer, scope))
         found = concat([empty([*plain.keys]), plain.apply(rows, scope)])

@@ -142,7 +142,7 @@ class Operator(ABC):
             yield from inner.lookups(self.below(side, names, schema), schema)
 
     def lookups_of_changes(self, schema: Schema) -> Iterator[tuple[str, Names]]:
-        """The look-ups that finding its changing rows takes, once those of its inputs are there."""
+        """The look-ups that find its changing rows, after those of its inputs."""
         return iter(())
 
     def divisible_by(self, names: Names, schema: Schema) -> Names:

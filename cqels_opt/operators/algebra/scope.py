@@ -53,7 +53,7 @@ class Groups(Protocol):
 class Scope:
     """What a tree of operators is evaluated over.
 
-    Intervals are places in the list of ``instants``; the horizon ``[low, high)`` stands for "always". A path with more than ``most``
+    Intervals are places in the list of ``instants``; the horizon ``[low, high)`` means "always". A path with more than ``most``
     pairs of ends is not computed: PathsTooManyError.
     """
 

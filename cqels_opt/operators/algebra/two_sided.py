@@ -27,7 +27,7 @@ class TwoSided(Operator):
 
     @property
     def correlated(self) -> tuple[Operator, ...]:
-        """The patterns that are evaluated for each row, so that no keys tell which rows a change of the pattern concerns."""
+        """The patterns that are evaluated for each row, so that no keys identify the rows that a change of the pattern affects."""
         return ()
 
     @property

@@ -86,7 +86,7 @@ def one_group(node: Algebra) -> tuple[Group, Variable] | None:
 
 
 def graph_of(node: Algebra) -> Variable | None:
-    """The variable of the GRAPH in each of whose graphs a sub-select is evaluated by itself, where that can be told."""
+    """The variable of the GRAPH in each of whose graphs a sub-select is evaluated by itself; None if there is no such variable."""
     while not isinstance(node, Project):
         if isinstance(node, Slice) and node.each:
             return node.each[0]
