@@ -2,7 +2,7 @@
 
 The text is the same in EXPLAIN, in the trace and for ``--plan fixed:``. For example, ``lsnow » loc_name[?loc] » (name#2 » ls30[?person2])
 [?loc ?person1]`` scans the delta of ``lsnow``, probes ``loc_name`` on ``?loc``, and joins with the result of ``name#2 » ls30``, which is
-evaluated first (a bushy part). ``[]`` is a cross product. With ``|`` the rows of the delta that match at least this number of rows of a relation
+evaluated first (a bushy part). ``[]`` is a cross product. With ``|`` the rows of the delta that match at least N rows of a relation
 on a variable take the second plan, and the others the first. White space is free, and ``>>`` may be typed for ``»``. A plan begins with
 its delta source. The canonical text has the variables in alphabetical order and single spaces.
 """

@@ -28,7 +28,7 @@ SPARK_METHODS = (BROADCAST, SHUFFLE_HASH, SORT_MERGE)
 
 @dataclass(frozen=True, slots=True)
 class SparkCost:
-    """Seconds of Spark's joins on a number of task ``slots``, with shuffles of a number of ``partitions``; ``broadcasts``: whether it may."""
+    """Seconds of Spark's joins on ``slots`` task slots, with shuffles of ``partitions`` partitions; ``broadcasts``: whether it may."""
 
     constants: Constants = field(default_factory=Constants)
     joins: JoinConstants = field(default_factory=JoinConstants)

@@ -69,7 +69,7 @@ class PhysicalCostModel:
         return self.relations[name].rows if name in self.relations else 1.0
 
     def missing(self, name: str, executors: int = 1) -> float:
-        """The share of a relation's index that does not fit the memory of this number of executors together; smaller indexes are held first."""
+        """The share of a relation's index that does not fit the memory of these executors; smaller indexes are held first."""
         memory, own = self.machine.memory, self.relations[name].bytes if name in self.relations else 0.0
         if memory is None or not own:
             return 0.0
