@@ -205,7 +205,8 @@ class BlockBuilder:
         windows = windows_of(source)
         name = self._unique("+".join(windows), several)
         time = source.time.name if isinstance(source, a.InWindow) and source.time is not None else ""
-        as_set = self.distinct and not time and not any(kind_of(self.windows[window]).counts_elements for window in windows)
+        counted = any(kind_of(self.windows[window]).counts_elements for window in windows)
+        as_set = self.distinct and not time and not counted
 
         def within(window: str) -> p.PatternOccurrence:
             shape, variables = self._shape(pattern, window, a.graph_in(source))

@@ -22,7 +22,7 @@ from cqels_opt.operators.stream_operators import answers
 from cqels_opt.operators.stream_output import Answers
 from cqels_opt.state.materialized_answers import advanced
 from cqels_opt.stats.frequencies import ValueCounts, dot
-from cqels_opt.stats.interval_overlap import overlapping_pairs
+from cqels_opt.stats.interval_overlap import overlapping, spans
 
 near = st.one_of(
     st.integers(1, 9),
@@ -161,5 +161,6 @@ def test_join_sizes_are_not_wrapped(pairs: list[tuple[int, int]]) -> None:
 
 def test_pairs_of_windows_are_not_wrapped() -> None:
     many = ids(1 << 40)
-    assert overlapping_pairs(ids(0), ids(9), many, ids(1), ids(5), many) == 1 << 80
-    assert overlapping_pairs(ids(0), ids(9), many, ids(9), ids(12), many) == 0
+    wide = spans(ids(0), ids(9), many)
+    assert overlapping([wide], [spans(ids(1), ids(5), many)]) == 1 << 80
+    assert overlapping([wide], [spans(ids(9), ids(12), many)]) == 0

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.plans.cost_models.spark import SparkCost
-from cqels_opt.plans.join_methods import METHODS
+from cqels_opt.plans.join_methods import BROADCAST, METHODS
 from cqels_opt.spark.join_rows import Computed
 from cqels_opt.spark.session import settings
 from cqels_opt.trace.records import read_trace
@@ -198,8 +198,8 @@ def test_a_join_that_cannot_be_broadcast_is_done_otherwise(
     monkeypatch.setattr(Computed, "_once", classmethod(failing))
     run(function, spark, [rows])
     assert in_milliseconds(sink.rows) == brute_force(rows)
-    assert "broadcast" in calls[0]
-    assert "broadcast" not in calls[1]
+    assert BROADCAST in calls[0]
+    assert BROADCAST not in calls[1]
     assert function.last is not None
     assert str(function.last.fallback).startswith("done again without broadcasts: Cannot broadcast the table")
 
