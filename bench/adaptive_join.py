@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from rich.console import Console
 
 from cqels_opt.adaptive_join import AdaptiveJoin, JoinRun
 from cqels_opt.bench import apart
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.rivals.jobs import PLANNER
 from cqels_opt.bench.screen import console, table
 from cqels_opt.errors import RunError
@@ -217,8 +217,7 @@ def _table(spark: SparkSession, data: Path, name: str) -> DataFrame:
 def study(quick: bool) -> dict[str, Any]:
     """Milliseconds per batch of each contender, after comparing the answers."""
     size = QUICK if quick else FULL
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         make(folder / "data", size)
         apart.wait(apart.start(_take_turns, folder, size))
         runs: dict[str, Run] = pickle.loads((folder / "found").read_bytes())

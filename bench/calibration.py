@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, social
@@ -171,13 +172,14 @@ def timed(folder: Path, contenders: Mapping[str, Constants], authors: int, rate:
             yield from runner.found
 
 
-def study(folder: Path, quick: bool) -> dict[str, Any]:
+def study(quick: bool) -> dict[str, Any]:
     """Estimated over measured seconds, with the committed constants and with those of this machine."""
     began = time.perf_counter()
     measured = measure()
     taken = time.perf_counter() - began
     contenders = {"default": Constants(), "measured": replace(Constants(), **measured)}
-    found = list(timed(folder, contenders, *((300, 100, 6) if quick else (3000, 1000, 12))))
+    with scratch_folder() as folder:
+        found = list(timed(folder, contenders, *((300, 100, 6) if quick else (3000, 1000, 12))))
     return {
         "constants": measured,
         "seconds to measure them": taken,

@@ -7,13 +7,12 @@ prints their share of the CPU time of all batches, with answers and trace in fil
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from time import process_time
 from typing import Any
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import load, prepare
 from cqels_opt.bench.soak import BATCH, QUERY, STREAM, write
 from cqels_opt.rdf.static import StaticSource
@@ -54,8 +53,7 @@ def main(elements: int = 1000, batches: int = 60) -> None:
     for name in ("digest", "identity", "_of_blocks", "_checked_header", "_header"):
         watch.over(checksum, name)
     watch.over(checksum.Hasher, "update")
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-checksums-") as made:
-        folder = Path(made)
+    with scratch_folder("checksums") as folder:
         world = write(folder / "world", -(-elements * batches // BATCH))
         store = load(folder / "store", [StaticSource(world.static)])
         query = prepare("q", QUERY, store, {STREAM: world.stream}, folder / "query", BatchSize(count=elements))

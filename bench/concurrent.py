@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import random
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ import pyarrow.parquet as parquet
 
 from cqels_opt.bench import apart
 from cqels_opt.bench.answers import digest_of_lines
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import megabytes
 from cqels_opt.bench.local import load
 from cqels_opt.bench.published import CONCURRENT
@@ -249,8 +249,7 @@ def study(quick: bool) -> dict[str, Any]:
         plan += [(q, n, c) for q in ASKED for n in INSTANCES for c in CONTENDERS[1:] if c != "apart" or n <= APART]
     plan += [("different", DIFFERENT // 5 if quick else DIFFERENT, contender) for contender in ("adaptive", "one by one")]
     runs: list[Ran] = []
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         found = world(folder / "world", scale)
         for place, (query, number, contender) in enumerate(plan):
             own = folder / f"run{place}"

@@ -9,12 +9,12 @@ number of seconds, because their clocks did not start with the stream.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.csrbench_answers import Compared, compare_cqels, compare_windows, recorded
 from cqels_opt.bench.local import Prepared, write_elements
 from cqels_opt.bench.real_data import real_data
@@ -104,15 +104,15 @@ def runs(
     stream: list[Element], languages: tuple[Language, ...] = LANGUAGES, quick: bool = False, numbers: Iterable[int] = NUMBERS
 ) -> Iterator[Run]:
     """Every query in every language at every t0; ``quick``: at the first and the last t0."""
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        file = Path(scratch) / "stream.ndjson"
+    with scratch_folder() as scratch:
+        file = scratch / "stream.ndjson"
         write_elements(file, stream)
         for language in languages:
             for number in numbers:
                 query = read_query(language, number)
                 every: list[int | None] = [*origins(query)] or [None]
                 for t0 in sorted({every[0] or 0, every[-1] or 0}) if quick and every != [None] else every:
-                    found = run(query, t0, stream, file, Path(scratch) / f"{language}{number}_{t0}")
+                    found = run(query, t0, stream, file, scratch / f"{language}{number}_{t0}")
                     yield Run(language, number, t0, found.answers, found.verdict)
 
 

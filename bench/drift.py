@@ -7,17 +7,16 @@ together reach every set measure all sets, batch by batch, and a shortest path t
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Prepared, Ran, check_same, prepare, rows_produced, small_world
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console
@@ -188,8 +187,7 @@ def study(quick: bool) -> dict[str, Any]:
     found = []
     for name, phases in (("drift", DRIFT), ("congress", CONGRESS)):
         work = Drifting(phases, 3_000 if quick else 12_000, 250 if quick else 500)
-        with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-            folder = Path(scratch)
+        with scratch_folder() as folder:
             store, stream = small_world(folder, SEED, 100 if quick else 200, work.elements, phases, quick)
             for query_name in ("Q2",) if quick else ("Q2", "Q3"):
                 text = (QUERIES / f"{query_name.lower()}.rq").read_text(encoding="utf-8")

@@ -126,11 +126,8 @@ def main(batches: int) -> None:
             of = batches if size == SMALL else max(FIRST + 10, batches // 4)
             world = write(folder / f"world-{size}", of * size // SMALL)
             runs[f"local, {size} elements"] = alone(folder / f"alone-{size}", world, size)
-            spark = make_session("local[2]", folder)
-            try:
+            with make_session("local[2]", folder) as spark:
                 runs[f"Spark, {size} elements"] = on_spark(spark, folder / f"spark-{size}", world, size)
-            finally:
-                spark.stop()
         show(runs)
 
 

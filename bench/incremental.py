@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import START
@@ -80,8 +80,7 @@ def study(quick: bool) -> dict[str, Any]:
     """Milliseconds of the joins and the operators above them, and rows read, per batch, for windows of increasing size."""
     rate, sizes = (200, (3, 9)) if quick else (5_000, (10, 30))
     found = []
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         store = load(folder / "store", [])
         for seconds in sizes:
             stream = write(folder, seconds + MEASURED + 1, rate)

@@ -13,17 +13,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
 from cqels_opt.bench.screen import console
+from cqels_opt.errors import InputError
 from cqels_opt.plans import JoinOperator, KnownStatistics, Optimizer, QueryGraph, RelationNode
 from cqels_opt.plans.cost import JoinShape, Rows
 from cqels_opt.plans.dpccp import join_pairs
 from cqels_opt.plans.plan import pairs
 from cqels_opt.plans.relation_set import RelationSet, members, size
+
+try:
+    import duckdb
+except ImportError as error:
+    raise InputError("join-orders needs DuckDB: pip install 'cqels-opt[bench]'") from error
 
 Tables = list[dict[str, NDArray[np.int64]]]
 """The columns of each relation, by variable."""
@@ -179,8 +184,9 @@ def _optimum(graph: QueryGraph, database: Database) -> float:
     return least[graph.everything]
 
 
-def study(count: int) -> dict[str, Any]:
+def study(quick: bool, count: int | None = None) -> dict[str, Any]:
     """``count`` random sets of relations with a non-empty join: C_out over the optimum, ours and DuckDB's."""
+    count = count or (50 if quick else 250)
     found = list(_worthwhile(count))
     return {
         "graphs": count,

@@ -13,7 +13,6 @@ import multiprocessing
 import os
 import signal
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import megabytes
 from cqels_opt.bench.screen import console
 from cqels_opt.compiler.compile import Compiler
@@ -224,8 +224,7 @@ def study(quick: bool) -> dict[str, Any]:
     """One row per size of the window. ``quick`` is a tenth of everything."""
     scale = 10 if quick else 1
     sizes = [size // scale for size in SIZES]
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-long-window-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder("long-window") as folder:
         program, progress = _compiled(folder), Console(stderr=True)
         found, at = [], 0
         for size in (*sizes, 0):

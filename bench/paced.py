@@ -7,7 +7,6 @@ answers are written, for ``noop`` when the trigger ends.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from rich.console import Console
 
 from cqels_opt.bench import latency
 from cqels_opt.bench.answers import digest_of_answers, digest_of_folders
-from cqels_opt.bench.apart import empty_folder
+from cqels_opt.bench.apart import empty_folder, scratch_folder
 from cqels_opt.bench.pace import Commits, Pace, Times, files_by_batch
 from cqels_opt.bench.report import REPORT, ReportWorld, World
 from cqels_opt.bench.rivals import tuned
@@ -124,14 +123,10 @@ def study(quick: bool) -> dict[str, Any]:
     length = Length(2, 4) if quick else Length(10, 30)
     queries = ("Q2",) if quick else tuple(REPORT.queries)
     results: list[Paced] = []
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        spark = make_session(None, Path(scratch))
-        try:
-            for rate in RATES:
-                scenario = replace(REPORT, rate=rate)
-                results += paced(spark, Path(scratch) / str(rate), scenario, queries, length, quick)
-        finally:
-            spark.stop()
+    with scratch_folder() as scratch, make_session(None, scratch) as spark:
+        for rate in RATES:
+            scenario = replace(REPORT, rate=rate)
+            results += paced(spark, scratch / str(rate), scenario, queries, length, quick)
     return {"results": [r.as_json() for r in results]}
 
 

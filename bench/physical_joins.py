@@ -8,7 +8,6 @@ shows the cost model's choices that one machine cannot measure: more task slots,
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 from rich.table import Table
 
 from cqels_opt.bench.answers import digest_of_lines
-from cqels_opt.bench.apart import empty_folder
+from cqels_opt.bench.apart import empty_folder, scratch_folder
 from cqels_opt.bench.local import load
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
@@ -49,14 +48,10 @@ WHERE {
 def study(quick: bool) -> dict[str, Any]:
     """The seconds of each method for each size, and the choices of the model."""
     deltas, indexes = ((100, 10_000), (10_000,)) if quick else ((100, 10_000, 1_000_000), (10_000, 1_000_000))
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         (folder / "query.rq").write_text(QUERY, encoding="utf-8")
-        spark = make_session(None, folder)
-        try:
+        with make_session(None, folder) as spark:
             measured = [row for index in indexes for row in _measured(spark, folder, index, deltas)]
-        finally:
-            spark.stop()
     return {"seed": SEED, "measured": measured, "chosen": list(_chosen())}
 
 

@@ -6,7 +6,6 @@ rest of ``addBatch`` is the transfer between Spark's JVM and Python, and our com
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from cqels_opt.bench.apart import empty_folder
+from cqels_opt.bench.apart import empty_folder, scratch_folder
 from cqels_opt.bench.report import REPORT, World
 from cqels_opt.bench.screen import console, table
 from cqels_opt.cli.commands import in_session
@@ -32,17 +31,11 @@ def study(quick: bool) -> dict[str, Any]:
     """The phases of each query in batches of a second."""
     progress, results = Console(stderr=True), []
     scenario = replace(REPORT, counted=COUNTED)
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        spark = make_session(None, Path(scratch))
-        try:
-            world = scenario.prepare(spark, Path(scratch) / "world", quick)
-            for name in scenario.queries:
-                progress.print(f"profile: {name}")
-                results.append(
-                    {"query": name, **_phases(spark, scenario.queries[name], world, empty_folder(Path(scratch) / "run"))}
-                )
-        finally:
-            spark.stop()
+    with scratch_folder() as scratch, make_session(None, scratch) as spark:
+        world = scenario.prepare(spark, scratch / "world", quick)
+        for name in scenario.queries:
+            progress.print(f"profile: {name}")
+            results.append({"query": name, **_phases(spark, scenario.queries[name], world, empty_folder(scratch / "run"))})
     return {"results": results}
 
 

@@ -8,14 +8,13 @@ feedback.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import check_same, joins_of, prepare, small_world
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console
@@ -45,8 +44,7 @@ def study(quick: bool) -> dict[str, Any]:
     elements, batch = (2_000, 250) if quick else (6_000, 500)
     results = []
     for workload, phases in WORKLOADS.items():
-        with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-            folder = Path(scratch)
+        with scratch_folder() as folder:
             store, stream = small_world(folder, SEED, 30 if quick else 100, elements, phases, quick)
             for query_name in ASKED:
                 text = (QUERIES / f"{query_name}.rq").read_text(encoding="utf-8").replace("$Author Name$", AUTHOR)

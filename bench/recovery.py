@@ -7,7 +7,6 @@ per batch is constant and only the window's content grows.
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from cqels_opt.bench import apart
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
@@ -58,10 +58,10 @@ class Plan:
 def study(quick: bool) -> dict[str, Any]:
     """Seconds by length of the window; ``quick`` is a tenth of the rate and the shortest window."""
     progress, results = Console(stderr=True), []
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+    with scratch_folder() as scratch:
         for window in WINDOWS[:1] if quick else WINDOWS:
             part = 10 if quick else 1
-            plan = Plan(Path(scratch) / str(window), window, RATE // part, 100_000 // part)
+            plan = Plan(scratch / str(window), window, RATE // part, 100_000 // part)
             progress.print(f"recovery: a window of {window:,} s")
             apart.wait(apart.start(make, plan))
             results.append(_killed(plan))
@@ -79,16 +79,13 @@ def make(plan: Plan) -> None:
         rate=float(plan.rate),
         stream_format="parquet",
     )
-    spark = make_session(None, plan.folder)
-    try:
+    with make_session(None, plan.folder) as spark:
         load(
             spark,
             [StaticSource(files.static, None), StaticSource(files.places, PLACES_GRAPH)],
             plan.folder / "store",
             durable=False,
         )
-    finally:
-        spark.stop()
     text = (QUERIES / "q2.rq").read_text(encoding="utf-8")
     (plan.folder / "q2.rq").write_text(text.replace(WRITTEN, f"RANGE {plan.window} seconds"), encoding="utf-8")
 

@@ -9,7 +9,6 @@ generated data gives the possible savings of splitting.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import check_same, load, prepare, rows_produced
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import PLACES_GRAPH, START, STREAM, write_locations
@@ -145,8 +145,7 @@ def study(quick: bool) -> dict[str, Any]:
     """The rows of each contender, and of the best splits by brute force: by class of elements, and element by element."""
     elements, batch = (8_000, 4_000) if quick else (40_000, 4_000)
     world = meeting(SEED, people=PEOPLE, rooms=ROOMS, topics=TOPICS, elements=elements)
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         static, places, stream = write(world, folder, 1000.0)
         store = load(folder / "store", [StaticSource(static), StaticSource(places, PLACES_GRAPH)])
         query = prepare("skew", QUERY, store, {STREAM: stream}, folder / "skew", BatchSize(count=batch))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import load, prepare
 from cqels_opt.bench.screen import console
 from cqels_opt.cli.commands import in_session
@@ -181,14 +181,10 @@ def on_spark(spark: SparkSession, folder: Path, batches: int, samples: int = SAM
 
 def study(quick: bool) -> dict[str, Any]:
     """Both runs: samples, and the growth from the first half to the second."""
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-soak-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder("soak") as folder:
         found = {"without Spark": alone(folder / "alone", 400 if quick else 10_000)}
-        spark = make_session("local[2]", folder)
-        try:
+        with make_session("local[2]", folder) as spark:
             found["on Spark"] = on_spark(spark, folder / "spark", 60 if quick else 1_500)
-        finally:
-            spark.stop()
     return {"batch": BATCH, "samples": found, "growth": {name: growth(samples) for name, samples in found.items()}}
 
 

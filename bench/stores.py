@@ -11,7 +11,6 @@ with the latency of memory beyond.
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.papers import PAPER, papers_for, write_papers
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import CREATOR
@@ -46,8 +46,8 @@ def study(quick: bool) -> dict[str, Any]:
     """All sizes; with ``quick`` only the first one."""
     results = []
     for triples in SIZES[:1] if quick else SIZES:
-        with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-            results.append(measured(Path(scratch), triples))
+        with scratch_folder() as scratch:
+            results.append(measured(scratch, triples))
     return {"seed": SEED, "probes": PROBES, "results": results}
 
 
@@ -55,15 +55,12 @@ def measured(folder: Path, triples: int) -> dict[str, Any]:
     """Loads about ``triples`` triples, and measures the store."""
     source = folder / "papers.nt"
     write_papers(source, papers_for(triples), SEED)
-    spark = make_session(None, folder)
-    try:
+    with make_session(None, folder) as spark:
         spark.range(1).collect()  # the first job of a session starts shared services
         with _memory() as peak:
             began = time.perf_counter()
             report = load(spark, [StaticSource(source)], folder / "store")
             seconds = time.perf_counter() - began
-    finally:
-        spark.stop()
     return {
         "triples": report.triples,
         "source_bytes": source.stat().st_size,

@@ -7,7 +7,6 @@ are looked up in the club, or the join is built in every batch; materialized onc
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Ran, check_same, load, prepare, rows_produced
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import START, STREAM, write_locations
@@ -97,8 +97,7 @@ def study(quick: bool) -> dict[str, Any]:
     people, friends, share = (5_000, 20, 0.02) if quick else (20_000, 30, 0.02)
     world = crowd(SEED, people=people, friends=friends, share=share, trickle=(20, 20), crowd=(90 if quick else 120, 2_000))
     slow = {f.name: (SLOWER if quick else 1) * getattr(Constants(), f.name) for f in fields(Constants)}
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         static, stream = write(world, folder)
         store = load(folder / "store", [StaticSource(static)])
         query = prepare("club", QUERY, store, {STREAM: stream}, folder / "club", BatchSize(duration=SECOND))

@@ -8,7 +8,6 @@ estimate for a cluster is derived from the single-core runs (:mod:`cqels_opt.ben
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ import pyarrow.parquet as parquet
 from rich.console import Console
 
 from cqels_opt.bench import apart, cluster
-from cqels_opt.bench.apart import empty_folder
+from cqels_opt.bench.apart import empty_folder, scratch_folder
 from cqels_opt.bench.cluster import Cluster
 from cqels_opt.bench.report import REPORT
 from cqels_opt.bench.screen import console, table
@@ -41,8 +40,7 @@ def study(quick: bool) -> dict[str, Any]:
     progress, results = Console(stderr=True), []
     part = 10 if quick else 1
     sizes = {query: tuple(size // part for size in (given[:1] if quick else given)) for query, given in SIZES.items()}
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         longest = BATCHES * max(size for given in sizes.values() for size in given)
         progress.print("throughput: making its data")
         apart.wait(apart.start(make, folder, longest, quick))
@@ -71,13 +69,10 @@ def _estimated(query: str, results: Sequence[Mapping[str, Any]]) -> dict[str, An
 
 def make(folder: Path, elements: int, quick: bool) -> None:
     """The report's world with ``elements`` elements after those that fill the window."""
-    spark = make_session("local[2]", folder)
-    try:
+    with make_session("local[2]", folder) as spark:
         scenario = REPORT
         rate = scenario.batch(quick)
         replace(scenario, counted=-(-elements // rate)).prepare(spark, folder / "world", quick)
-    finally:
-        spark.stop()
 
 
 def run(folder: Path, query: str, size: int, cores: int) -> None:
@@ -94,11 +89,8 @@ def run(folder: Path, query: str, size: int, cores: int) -> None:
         out=place / "answers.jsonl",
         trace=place / "trace.jsonl",
     )
-    spark = make_session(f"local[{cores}]", folder)
-    try:
+    with make_session(f"local[{cores}]", folder) as spark:
         done = in_session(spark, options, place / "state")
-    finally:
-        spark.stop()
     counted = done.milliseconds[1:BATCHES]
     records = list(read_trace(place / "trace.jsonl"))[1:BATCHES]
     found = {

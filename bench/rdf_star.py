@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import gzip
 import statistics
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
 from cqels_opt.bench.real_data import real_data
 from cqels_opt.bench.screen import console, table
@@ -199,8 +199,7 @@ def _recorded(folder: Path, data: Path, name: str, form: str, minutes: int) -> P
 def study(quick: bool) -> dict[str, Any]:
     """Bytes, times, and the e-health query if its data exist."""
     counts, seconds, rate = ((1, 5), 16, 20) if quick else ((1, 2, 4, 6, 8, 10), 24, 400)
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         store = load(folder / "store", [])
         measured = list(times(folder, store, counts, seconds, rate))
         try:
