@@ -14,17 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as parquet
 from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
+from cqels_opt.bench.local import frontier_of, load, prepare
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console
-from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, social
-from cqels_opt.compiler.block_builder import PAGE
-from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import query_semantics
-from cqels_opt.lod.build import build_store
+from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STREAM, social
 from cqels_opt.operators.compiled_query import Block
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.observed import Observed
@@ -35,18 +31,13 @@ from cqels_opt.planner.calibration_store import seconds_text
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Constants, Join, JoinOperator, Optimizer, Plan, Scan, SecondsCost
 from cqels_opt.plans.plan_extraction import cost_of
-from cqels_opt.query.parser import parse
-from cqels_opt.rdf.static import Failures, StaticSource, read_all
+from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate import EvaluateTask
-from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
-from cqels_opt.windows.binding_slots import SlotFile
-from cqels_opt.windows.frontier import Frontier, SourcePartition
-from cqels_opt.windows.intervals import FOREVER
-from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+from cqels_opt.windows.replay import BatchSize
 
 NAMES = tuple(f"q{i}{prime}" for i in range(1, 5) for prime in ("", "-prime"))
 MODES = ("adaptive", "first", "worst")
@@ -146,29 +137,16 @@ def _least_seconds(run: Callable[[], Observed]) -> tuple[float, Observed]:
 def timed(folder: Path, contenders: Mapping[str, Constants], authors: int, rate: int, seconds: int) -> Iterator[Timed]:
     """All blocks of all batches of the queries, over a world with this number of authors and of elements per second."""
     files = social(folder, authors=authors, elements=rate * seconds, rate=float(rate), phases=DRIFT, stream_format="parquet")
-    failures = Failures(skip=False)
-    sources = [StaticSource(files.static, None), StaticSource(files.places, PLACES_GRAPH)]
-    quads = (quad for part in read_all(sources, failures) for quad in zip(part.s, part.p, part.o, part.g))
-    build_store(folder / "store", quads, durable=False)
-    for query in NAMES:
-        text = re.sub(r"\$[^$\n]+\$", "Author 0", (QUERIES / f"{query}.rq").read_text(encoding="utf-8"))
-        parsed = parse(text, file=query)
-        meant = query_semantics(parsed)
-        (folder / query).mkdir()
-        compiler = Compiler(parsed, str(folder / "store"), folder / query, meant.report, meant.duplicates == "set")
-        program = compiler.compile(query, meant.operator)
-        plan = cut([ReplaySource(s, (files.stream,)) for s in program.streams], folder / "replay", BatchSize(duration=1000))
+    store = load(folder / "store", [StaticSource(files.static), StaticSource(files.places, PLACES_GRAPH)])
+    for name in NAMES:
+        text = re.sub(r"\$[^$\n]+\$", "Author 0", (QUERIES / f"{name}.rq").read_text(encoding="utf-8"))
+        query = prepare(name, text, store, {STREAM: files.stream}, folder / name, BatchSize(duration=1000))
         for mode in MODES:
-            frontier = Frontier(program.streams, finite=True)
-            for p in plan.partitions:
-                frontier.partitions[p.partition] = SourcePartition(plan.streams[p.stream], None, -1, p.first, p.elements)
-            pages = folder / query / PAGE
-            held = [SlotFile("terms", str(pages), greatest=int(FOREVER))] if pages.exists() else []
-            runner = _TimingRunner(query, mode, contenders)
-            options = DriverOptions(plan=PlannerOptions(mode))
-            runner.driver = Driver(folder / f"{query}-{mode}", [program], runner, LocalSink(), frontier, options, pages=held)
-            for number in range(len(plan.chunks)):
-                runner.driver.batch(number, parquet.read_table(plan.path(number)).cast(ROW_SCHEMA))
+            runner, options = _TimingRunner(name, mode, contenders), DriverOptions(plan=PlannerOptions(mode))
+            frontier, state = frontier_of(query.program.streams, query.replay), folder / f"{name}-{mode}"
+            runner.driver = Driver(state, [query.program], runner, LocalSink(), frontier, options, pages=query.pages())
+            for number, rows in enumerate(query.chunks()):
+                runner.driver.batch(number, rows)
             yield from runner.found
 
 

@@ -22,7 +22,7 @@ from cqels_opt.bench.declared import Case, Scenario
 from cqels_opt.bench.generated import Data, Request
 from cqels_opt.bench.generators import generate
 from cqels_opt.bench.local import load
-from cqels_opt.bench.measure import Ran, by_itself, check, check_names, in_turns, spans
+from cqels_opt.bench.measure import Ran, by_itself, check, in_turns, spans
 from cqels_opt.errors import InputError
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
@@ -47,7 +47,8 @@ def compare(scenario: Scenario, more: Sequence[Given] = (), quick: bool = False,
     Without ``spark``, contenders that need it are omitted.
     """
     contenders = [c for c in find(scenario.contenders, more) if spark or not c.spark]
-    check_names(contenders)
+    if not any(contender.answers for contender in contenders):
+        raise InputError("a scenario needs a contender that answers")
     with scratch_folder() as scratch, _progress(scenario, contenders) as step:
         worlds = _Worlds(scenario, scratch)
         descriptions, found = {}, list[Passes]()

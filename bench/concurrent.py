@@ -25,7 +25,7 @@ from cqels_opt.bench import apart
 from cqels_opt.bench.answers import digest_of_lines
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import megabytes
-from cqels_opt.bench.local import load
+from cqels_opt.bench.local import frontier_of, load
 from cqels_opt.bench.published import CONCURRENT
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, table
@@ -44,7 +44,6 @@ from cqels_opt.spark import prepare
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import make_session
 from cqels_opt.spark.sinks import FileSink
-from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
 
 SEED = 1
@@ -156,10 +155,7 @@ def different(number: int) -> list[Member]:
 def measured(found: World, query: str, members: Sequence[Member], contender: str, folder: Path, local: bool) -> Ran:
     """Runs the queries from the first batch to the last in this process."""
     with ExitStack() as ending:
-        spark = None
-        if not local:
-            spark = make_session(None, folder / "spark")
-            ending.callback(spark.stop)
+        spark = None if local else ending.enter_context(make_session(None, folder / "spark"))
         runner: Any = LocalRunner() if spark is None else SparkRunner(spark)
         programs = Programs(found.store, folder / "queries", *([] if spark is None else [prepare.by_an_executor(spark)]))
         mode = PlannerOptions("first", view_selection=False, split=False) if contender == "sub-results" else PlannerOptions()
@@ -180,7 +176,7 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
             compiled,
             runner,
             sink,
-            _frontier(found.replay, compiled[0].streams),
+            frontier_of(compiled[0].streams, found.replay),
             options,
             pages=[page for page in pages if page is not None],
             population=population,
@@ -198,14 +194,6 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
     memory = megabytes("VmHWM")  # ru_maxrss would include the parent process at fork
     digest = digest_of_lines(folder / "answers.jsonl")
     return Ran(query, len(members), contender, counted, registered, memory, len(compiled), jobs, answers, digest)
-
-
-def _frontier(replay: ReplayPlan, streams: Sequence[str]) -> Frontier:
-    frontier = Frontier(tuple(streams), finite=True)
-    for p in replay.partitions:
-        stream, first = replay.streams[p.stream], p.first if p.elements else None
-        frontier.partitions[p.partition] = SourcePartition(stream, None, -1, first, p.elements)
-    return frontier
 
 
 def run_to_file(found: World, query: str, number: int, contender: str, scale: Scale, folder: Path, local: bool) -> None:

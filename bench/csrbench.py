@@ -10,7 +10,7 @@ number of seconds, because their clocks did not start with the stream.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +28,6 @@ from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.dialects.registry import find
 from cqels_opt.query.parser import parse
-from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, judge, read_answers
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
@@ -83,12 +82,8 @@ def run(query: Query, t0: int | None, stream: list[Element], file: Path, folder:
     build_store(folder / "store", [], durable=False)
     program = Compiler(query, str(folder / "store"), folder, meant.report, meant.duplicates == "set").compile("q", meant.operator)
     prepared = Prepared("q", program, cut([ReplaySource(f"<{STREAM}>", (file,))], folder / "replay", BatchSize(count=8)), folder)
-    sink = LocalSink()
-    driver = prepared.driver(folder / "state", sink, mode=PlannerOptions("first"), drain=True)
-    for number, rows in enumerate(prepared.chunks()):
-        driver.batch(number, rows)
     out = folder / "answers.jsonl"
-    out.write_text("".join(line + "\n" for line in sink.lines), encoding="utf-8")
+    prepared.finish(folder / "state", PlannerOptions("first"), drain=True, out=out)
     answers = read_answers(out)
     options = Options(
         policy=POLICIES[language],
@@ -134,7 +129,7 @@ def study(quick: bool) -> dict[str, Any]:
         for number in NUMBERS
         for language in LANGUAGES
     ]
-    return {"results": checked, "engines": [c.as_json() for c in compared(folder, found)] if not quick else []}
+    return {"results": checked, "engines": [asdict(c) for c in compared(folder, found)] if not quick else []}
 
 
 def compared(folder: Path, found: list[Run], engines: tuple[str, ...] = ("csparql", "sparqlstream", "cqels")) -> list[Compared]:

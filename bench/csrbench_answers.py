@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cqels_opt.query.values import is_number, value
 from cqels_opt.verify import Answers
@@ -55,10 +54,6 @@ class Compared:
     extra: int
     correct: bool
     why: str
-
-    def as_json(self) -> dict[str, Any]:
-        """For ``--json``."""
-        return asdict(self)
 
 
 def recorded(folder: Path, engine: str, number: int) -> list[tuple[int, Bag]]:

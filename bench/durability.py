@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 from rich.table import Table
 
@@ -41,7 +42,6 @@ Seconds = dict[str, float]
 def timed() -> Iterator[Seconds]:
     """The accumulated seconds of calls, by name."""
     taken: Seconds = dict.fromkeys(WAITING, 0.0)
-    before = {name: getattr(disk, name) for name in WAITING}
 
     def timing(name: str, call: Callable[[Any], None]) -> Callable[[Any], None]:
         def run(of: Any) -> None:
@@ -53,13 +53,9 @@ def timed() -> Iterator[Seconds]:
 
         return run
 
-    for name, call in before.items():
-        setattr(disk, name, timing(name, call))
-    try:
+    calls: dict[str, Any] = {name: timing(name, getattr(disk, name)) for name in WAITING}
+    with patch.multiple(disk, **calls):
         yield taken
-    finally:
-        for name, call in before.items():
-            setattr(disk, name, call)
 
 
 def alone(folder: Path, world: World, size: int) -> list[tuple[float, Seconds]]:

@@ -12,7 +12,7 @@ from cqels_opt.bench import charts
 from cqels_opt.bench.claims import Claim, claims
 from cqels_opt.bench.concurrent_tables import beside
 from cqels_opt.bench.drift_tables import rows_of
-from cqels_opt.bench.tables import by_line, cell, names, number, share
+from cqels_opt.bench.tables import by_line, cell, names, number, share, text_of
 
 STYLE = Path(__file__).with_name("page.css")
 
@@ -83,7 +83,7 @@ def _table(report: Mapping[str, Any], contenders: Sequence[str]) -> str:
     rows = []
     for line, results in lines.items():
         base = results.get(contenders[0])
-        where = [_text(dict(line).get(head)) for head in heads]
+        where = [text_of(dict(line).get(head)) for head in heads]
         rows.append(
             [
                 *where,
@@ -92,10 +92,6 @@ def _table(report: Mapping[str, Any], contenders: Sequence[str]) -> str:
             ]
         )
     return table([*heads, *contenders, "answers"], rows, len(heads))
-
-
-def _text(value: object) -> str:
-    return "–" if value is None else f"{value:,g}" if isinstance(value, int | float) else str(value)
 
 
 def table(heads: Iterable[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:

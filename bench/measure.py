@@ -17,7 +17,7 @@ from cqels_opt.bench import apart
 from cqels_opt.bench.answers import Bag
 from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.contenders import Contender, Done, Given, Task, UnsupportedError, find
-from cqels_opt.errors import InputError, RunError
+from cqels_opt.errors import RunError
 
 
 @dataclass(slots=True)
@@ -140,9 +140,3 @@ def check(query: str, runs: Sequence[Ran]) -> None:
     for run in answering:
         if run is not base and (differs := run.bag.difference(base.bag, run.upto)) is not None:
             raise RunError(f"{query}: {run.contender} gives other answers than {base.contender}: {differs}")
-
-
-def check_names(contenders: Sequence[Contender]) -> None:
-    """InputError unless a contender produces answers."""
-    if not any(contender.answers for contender in contenders):
-        raise InputError("a scenario needs a contender that answers")

@@ -21,6 +21,7 @@ from rich.console import Console
 from cqels_opt.bench import latency
 from cqels_opt.bench.answers import digest_of_answers, digest_of_folders
 from cqels_opt.bench.apart import empty_folder, scratch_folder
+from cqels_opt.bench.local import frontier_of
 from cqels_opt.bench.pace import Commits, Pace, Times, files_by_batch
 from cqels_opt.bench.report import REPORT, ReportWorld, World
 from cqels_opt.bench.rivals import tuned
@@ -37,7 +38,6 @@ from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink
 from cqels_opt.spark.stream import CHUNK_SCHEMA, StreamRun
-from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
 RATES = (1_000, 5_000)
@@ -199,15 +199,11 @@ Outcome = tuple[StreamingQuery, int | None, str | None]
 
 
 def _adaptive(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outcome:
-    folder, plan = course.folder, course.plan
+    folder = course.folder
     query = Engine(spark, store=course.world.store, folder=folder / "registered").register(text.read_text(encoding="utf-8"))
-    frontier = Frontier(query.program.streams, finite=True)
-    for p in plan.partitions:
-        frontier.partitions[p.partition] = SourcePartition(plan.streams[p.stream], first_known=p.first, elements=p.elements)
     runner, out = SparkRunner(spark), folder / "answers.jsonl"
-    driver = make_driver(
-        population_of([query], folder), folder, runner, FileSink(out), frontier, DriverOptions(plan=plan_mode("adaptive")), None
-    )
+    frontier, options = frontier_of(query.program.streams, course.plan), DriverOptions(plan=plan_mode("adaptive"))
+    driver = make_driver(population_of([query], folder), folder, runner, FileSink(out), frontier, options, None)
     handle = StreamRun(driver, runner, lambda records: course.commits.note(driver.frontier.value))
     handle.start(course.frame, folder / "spark", trigger=AT_ONCE)
     course.run(handle.streaming_query, seconds)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as parquet
 from rich.table import Table
 
 from cqels_opt.bench.answers import digest_of_lines
@@ -63,7 +64,8 @@ def _measured(spark: SparkSession, folder: Path, index: int, deltas: tuple[int, 
     )
     store = load(world / "store", [StaticSource(files.static), StaticSource(files.places, PLACES_GRAPH)])
     for delta in deltas:
-        stream = _first(files.stream, BATCHES * delta, world / f"stream-{delta}.parquet")
+        stream = world / f"stream-{delta}.parquet"
+        parquet.write_table(parquet.read_table(files.stream).slice(0, BATCHES * delta), stream)
         found, digests = dict[str, float](), dict[str, str]()
         used: list[str] = []
         for way in (FORCED[0], "auto", *FORCED):  # the very first run warms up the JVM and its workers, and is repeated
@@ -95,13 +97,6 @@ def _measured(spark: SparkSession, folder: Path, index: int, deltas: tuple[int, 
             "chosen": used,
             "over best": found["auto"] / found[best],
         }
-
-
-def _first(stream: Path, elements: int, to: Path) -> Path:
-    import pyarrow.parquet as parquet
-
-    parquet.write_table(parquet.read_table(stream).slice(0, elements), to)
-    return to
 
 
 def _chosen() -> Iterator[dict[str, Any]]:

@@ -24,7 +24,6 @@ from cqels_opt.errors import InputError, RunError
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
-from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Options, compare, evaluate, read_answers, read_inputs, report
 from cqels_opt.verify.evaluate import moments
 from cqels_opt.windows.replay import BatchSize
@@ -154,11 +153,8 @@ def ehealth(folder: Path, minutes: int, checked: int) -> list[dict[str, Any]]:
         files = {f"{STREAM}/{name}": _recorded(folder, data, name, form, minutes) for name in EHEALTH}
         query, at = parse(text), folder / f"ehealth-{form}"
         prepared = prepare("q", text, store, files, at, BatchSize(duration=10 * SECOND))
-        sink = LocalSink()
-        driver = prepared.driver(at / "state", sink)
-        records = [record for number, rows in enumerate(prepared.chunks()) for record in driver.batch(number, rows)]
         out = at / "answers.jsonl"
-        out.write_text("".join(line + "\n" for line in sink.lines), encoding="utf-8")
+        records, _ = prepared.finish(at / "state", out=out)
         got, meant = read_answers(out), query_semantics(query)
         options = Options(f"p:{meant.report.default.period}", operator=meant.operator, duplicates=meant.duplicates)
         inputs = read_inputs(list(files.items()), [data / "base-data.ttl"]).inputs

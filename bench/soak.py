@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
+from cqels_opt.bench.circumstances import descendants
 from cqels_opt.bench.local import load, prepare
 from cqels_opt.bench.screen import console
 from cqels_opt.cli.commands import in_session
@@ -103,22 +104,6 @@ def resident(process: int) -> int:
     except OSError:
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def descendants(process: int) -> Iterator[int]:
-    """The descendants of a process."""
-    below: dict[int, list[int]] = {}
-    for path in Path("/proc").iterdir():
-        try:
-            if path.name.isdecimal():
-                below.setdefault(int((path / "stat").read_text().rsplit(")", 1)[1].split()[1]), []).append(int(path.name))
-        except OSError:  # it has ended in the meantime
-            continue
-    waiting = [process]
-    while waiting:
-        found = below.get(waiting.pop(), [])
-        waiting += found
-        yield from found
 
 
 # ------------------------------------------------------------------ the runs

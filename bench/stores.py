@@ -23,6 +23,7 @@ import pyarrow as pa
 from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
+from cqels_opt.bench.circumstances import descendants
 from cqels_opt.bench.papers import PAPER, papers_for, write_papers
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import CREATOR
@@ -127,7 +128,7 @@ def _memory() -> Iterator[Callable[[], int]]:
     def watch() -> None:
         nonlocal peak
         while not done.wait(_SAMPLED_EVERY):
-            peak = max([peak, *map(_anonymous, _descendants(os.getpid()))])
+            peak = max([peak, *map(_anonymous, _workers())])
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -138,20 +139,10 @@ def _memory() -> Iterator[Callable[[], int]]:
         watcher.join()
 
 
-def _descendants(process: int) -> list[Path]:
-    """The Python processes below a process."""
-    parents: dict[int, int] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            try:
-                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue  # it has ended
-    found, below = [], {process}
-    while below:
-        below = {child for child, parent in parents.items() if parent in below}
-        found += [Path("/proc") / str(child) for child in below]
-    return [folder for folder in found if "python" in _text(folder / "cmdline").partition("\0")[0]]
+def _workers() -> list[Path]:
+    """The Python processes below this process."""
+    below = (Path("/proc") / str(child) for child in descendants(os.getpid()))
+    return [folder for folder in below if "python" in _text(folder / "cmdline").partition("\0")[0]]
 
 
 def _anonymous(process: Path) -> int:

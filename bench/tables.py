@@ -69,7 +69,7 @@ def show(report: Report) -> None:
         first = base or next(iter(mine.values()))
         part = share(first)
         shown.add_row(
-            *(_text(dict(line).get(head)) for head in heads),
+            *(text_of(dict(line).get(head)) for head in heads),
             *(cell(mine.get(name), base) for name in columns),
             "–" if part is None else f"{part:.0%}",
             f"{first['answers'] or 0:,}",
@@ -94,9 +94,10 @@ def _spreads(report: Report, heads: Sequence[str]) -> None:
             cells = [number(ms[key]) for key in ("p25", "median", "p75", "most")]
             waits = [number(late[key]) for key in ("p50", "p99", "max")] if late else ["–"] * 3
             keeps = "–" if late is None else "yes" if result["keeps_up"] else "no"
-            shown.add_row(*(_text(dict(line).get(head)) for head in heads), name, *cells, str(ms["batches"]), *waits, keeps)
+            shown.add_row(*(text_of(dict(line).get(head)) for head in heads), name, *cells, str(ms["batches"]), *waits, keeps)
     console().print(shown)
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """A parameter as text."""
     return "–" if value is None else f"{value:,g}" if isinstance(value, int | float) else str(value)

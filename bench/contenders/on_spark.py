@@ -110,36 +110,19 @@ def _is_report_world(task: Task) -> bool:
     ]
 
 
-def _plan(name: str) -> Run:
-    return partial(engine, plan=name)
+def _contender(name: str, about: str, run: Run, answers: bool = True) -> Contender:
+    return Contender(name, about, run, apart=True, answers=answers, spark=True)
 
 
 CONTENDERS = (
-    Contender("spark-adaptive", "the engine on Spark, as cqels-opt run starts it", _plan("adaptive"), apart=True, spark=True),
-    Contender("spark-static", "the same with a plan chosen once", _plan("static"), apart=True, spark=True),
-    Contender(
-        "spark-plan", "--plan spark: our slots and static relations, joined by Spark SQL", _plan("spark"), apart=True, spark=True
-    ),
-    Contender(
-        "spark-as-written",
-        "the query as SQL in foreachBatch, without tuning",
-        partial(rival, module="as_written"),
-        apart=True,
-        spark=True,
-    ),
-    Contender(
+    _contender("spark-adaptive", "the engine on Spark, as cqels-opt run starts it", partial(engine, plan="adaptive")),
+    _contender("spark-static", "the same with a plan chosen once", partial(engine, plan="static")),
+    _contender("spark-plan", "--plan spark: our slots and static relations, joined by Spark SQL", partial(engine, plan="spark")),
+    _contender("spark-as-written", "the query as SQL in foreachBatch, without tuning", partial(rival, module="as_written")),
+    _contender(
         "spark-tuned",
         "the SQL job after tuning: static joins precomputed, analysed and cached; broadcasts; AQE and CBO verified to be on",
         partial(rival, module="tuned"),
-        apart=True,
-        spark=True,
     ),
-    Contender(
-        "noop",
-        "the same batches into Spark's noop sink: the cost of streaming alone",
-        noop,
-        apart=True,
-        spark=True,
-        answers=False,
-    ),
+    _contender("noop", "the same batches into Spark's noop sink: the cost of streaming alone", noop, answers=False),
 )

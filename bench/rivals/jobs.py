@@ -53,6 +53,10 @@ class Job:
         return self.folder / "answers"
 
 
+ELEMENTS = "person string, loc string, t long, batch int"
+"""The schema of a window's stored elements."""
+
+
 @contextmanager
 def settings_kept(spark: SparkSession, names: Iterable[str]) -> Iterator[None]:
     """Restores the session's settings of these names at the end."""
@@ -64,34 +68,20 @@ def settings_kept(spark: SparkSession, names: Iterable[str]) -> Iterator[None]:
             spark.conf.set(name, value)
 
 
-class Elements:
-    """The stored columns of a window's elements."""
-
-    SCHEMA = "person string, loc string, t long, batch int"
-
-
 def located(delta: DataFrame) -> DataFrame:
     """The locations of people in the triples of a micro-batch."""
     return delta.where(f"p = '<{AT}>'").selectExpr("s AS person", "o AS loc", "t")
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A job with its micro-batch function."""
+def begin(job: Job, batch: Callable[[DataFrame, int], None]) -> StreamingQuery:
+    """Starts the streaming query of a job with its micro-batch function."""
 
-    job: Job
-    batch: Callable[[DataFrame, int], None]
+    def whole(delta: DataFrame, number: int) -> None:
+        batch(delta, number)
+        job.effective.update({name: str(delta.sparkSession.conf.get(name)) for name in PLANNER})
+        if job.after is not None:
+            job.after(number)
 
-    def begin(self, spark: SparkSession) -> StreamingQuery:
-        """Starts the streaming query."""
-        job = self.job
-
-        def batch(delta: DataFrame, number: int) -> None:
-            self.batch(delta, number)
-            job.effective.update({name: str(delta.sparkSession.conf.get(name)) for name in PLANNER})
-            if job.after is not None:
-                job.after(number)
-
-        writer = job.frame.writeStream.foreachBatch(batch).option("checkpointLocation", str(job.folder / "spark"))
-        trigger: dict[str, Any] = {"availableNow": True} if job.trigger is None else {"processingTime": job.trigger}
-        return writer.trigger(**trigger).start()
+    writer = job.frame.writeStream.foreachBatch(whole).option("checkpointLocation", str(job.folder / "spark"))
+    trigger: dict[str, Any] = {"availableNow": True} if job.trigger is None else {"processingTime": job.trigger}
+    return writer.trigger(**trigger).start()
