@@ -19,7 +19,7 @@ from rich.table import Table
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import frontier_of, load, prepare
 from cqels_opt.bench.scenarios import QUERIES
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STREAM, social
 from cqels_opt.operators.compiled_query import Block
 from cqels_opt.operators.delta_join import DeltaJoin
@@ -187,14 +187,12 @@ def _summary(found: Sequence[float]) -> dict[str, float]:
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
-    table = Table(
-        title=f"Estimated over measured seconds of the joins of a block in a batch ({found['blocks']:,} of them)\n"
+    title = (
+        f"Estimated over measured seconds of the joins of a block in a batch ({found['blocks']:,} of them)\n"
         f"median; median factor off; 95th percentile of that (constants measured in {found['seconds to measure them']:.1f} s)"
     )
     rows = found["estimated over measured"]
-    table.add_column("")
-    for name in rows:
-        table.add_column(f"{name} rows", justify="right")
+    table = Table("", *numbers(*(f"{name} rows" for name in rows)), title=title)
     for part in next(iter(rows.values())):
         cells = [f"{s['median']:.2f}; {s['error']:.2f}×; {s['95th percentile']:.2f}×" for s in (rows[n][part] for n in rows)]
         table.add_row(part, *cells)

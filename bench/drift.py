@@ -19,7 +19,7 @@ from rich.table import Table
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Prepared, Ran, check_same, prepare, rows_produced, small_world
 from cqels_opt.bench.scenarios import QUERIES
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import CONGRESS, DRIFT, STREAM, Phase
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
@@ -228,13 +228,9 @@ def show(found: Mapping[str, Any]) -> None:
     """A study as tables."""
     screen = console()
     for one in found["results"]:
-        table = Table(
-            title=f"{one['query']} under {one['workload']}: rows that all operators produce, {found['elements']:,} elements"
-        )
-        table.add_column("plans")
-        phases = len(one["rows by phase"]["adaptive"])
-        for heading in (*(f"phase {i + 1}" for i in range(phases)), "in all", "over adaptive"):
-            table.add_column(heading, justify="right")
+        title = f"{one['query']} under {one['workload']}: rows that all operators produce, {found['elements']:,} elements"
+        phases = (f"phase {i + 1}" for i in range(len(one["rows by phase"]["adaptive"])))
+        table = Table("plans", *numbers(*phases, "in all", "over adaptive"), title=title)
         for contender, parts in one["rows by phase"].items():
             over = one["rows"][contender] / one["rows"]["adaptive"]
             table.add_row(contender, *(f"{rows:,}" for rows in (*parts, one["rows"][contender])), f"{over:.2f}×")

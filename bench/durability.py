@@ -19,7 +19,7 @@ from unittest.mock import patch
 from rich.table import Table
 
 from cqels_opt.bench.local import load, prepare
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.soak import BATCH as SMALL
 from cqels_opt.bench.soak import QUERY, STREAM, World, write
 from cqels_opt.cli.commands import in_session
@@ -102,9 +102,8 @@ def on_spark(spark: SparkSession, folder: Path, world: World, size: int) -> list
 
 def show(runs: dict[str, list[tuple[float, Seconds]]]) -> None:
     """Prints one row per run: the median batch, the median of each kind of call, and the share of all calls in all batches."""
-    table = Table(title="what durability costs")
-    for heading in ("", "batches", "batch, ms", *(f"{name}, ms" for name in WAITING), "of the time"):
-        table.add_column(heading, justify="right" if heading else "left")
+    heads = numbers("batches", "batch, ms", *(f"{name}, ms" for name in WAITING), "of the time")
+    table = Table("", *heads, title="what durability costs")
     for name, batches in runs.items():
         counted = batches[FIRST:]
         calls = [f"{1000 * median(taken[call] for _, taken in counted):.2f}" for call in WAITING]

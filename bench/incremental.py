@@ -16,7 +16,7 @@ from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import START
 from cqels_opt.operators.algebra.operator import evaluate
 from cqels_opt.operators.key_pushdown import Pushdown
@@ -110,9 +110,9 @@ def _batch(run: Ran) -> dict[str, float]:
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
-    table = Table(title=f"{found['elements a batch']:,} elements a batch: rows read above the joins, and ms of joins and above")
-    for heading in ("query", "window", *(f"{what} {way}" for way in WAYS for what in ("rows", "ms")), "ratio of ms"):
-        table.add_column(heading, justify="left" if heading == "query" else "right")
+    title = f"{found['elements a batch']:,} elements a batch: rows read above the joins, and ms of joins and above"
+    heads = numbers("window", *(f"{what} {way}" for way in WAYS for what in ("rows", "ms")), "ratio of ms")
+    table = Table("query", *heads, title=title)
     for one in found["queries"]:
         cells = [
             f"{one[way][what]:,.0f}" if what == "rows" else f"{one[way][what]:.1f}" for way in WAYS for what in ("rows", "ms")

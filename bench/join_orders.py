@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.errors import InputError
 from cqels_opt.plans import JoinOperator, KnownStatistics, Optimizer, QueryGraph, RelationNode
 from cqels_opt.plans.cost import JoinShape, Rows
@@ -211,13 +211,9 @@ def _summary(ratios: NDArray[np.float64]) -> dict[str, float]:
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
     low, high = found["relations"]
-    table = Table(
-        title=f"Join orders of {found['graphs']} random sets of {low} to {high} relations: rows of all joins over the optimum's"
-    )
+    title = f"Join orders of {found['graphs']} random sets of {low} to {high} relations: rows of all joins over the optimum's"
     rows = found["over the optimum"]
-    table.add_column("")
-    for heading in rows["ours"]:
-        table.add_column(heading, justify="right")
+    table = Table("", *numbers(*rows["ours"]), title=title)
     for name, summary in rows.items():
         table.add_row(name, *(f"{v:.0%}" if heading == "optimal" else f"{v:.2f}×" for heading, v in summary.items()))
     console().print(table)

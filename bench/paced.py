@@ -27,7 +27,7 @@ from cqels_opt.bench.report import REPORT, ReportWorld, World
 from cqels_opt.bench.rivals import tuned
 from cqels_opt.bench.rivals.jobs import PLANNER, Job, StreamingQuery, settings_kept
 from cqels_opt.bench.scenarios import SECOND, WARM_UP
-from cqels_opt.bench.screen import console, table
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import START
 from cqels_opt.engine import Engine, population_of
 from cqels_opt.errors import RunError
@@ -238,13 +238,9 @@ def _noop(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outc
 def show(found: Mapping[str, Any]) -> None:
     """Prints a table with one line per query, rate and contender."""
     heads = [f"p{p}" if p < 100 else "greatest" for p in PERCENTILES]
-    shown = table(
-        title="Milliseconds from the intended time of an element to its answers in the sink; and a micro-batch (medians)"
-    )
-    for head in ("query", "elements/s", "contender"):
-        shown.add_column(head)
-    for head in (*heads, "batches", "ms a batch", "elements a batch", "never done"):
-        shown.add_column(head, justify="right")
+    title = "Milliseconds from the intended time of an element to its answers in the sink; and a micro-batch (medians)"
+    measures = numbers(*heads, "batches", "ms a batch", "elements a batch", "never done")
+    shown = table("query", "elements/s", "contender", *measures, title=title)
     for r in found["results"]:
         cells = [f"{r['latency ms'][f'p{p}']:,.0f}" for p in PERCENTILES]
         batch = [f"{r['milliseconds']['batches']:,}", f"{r['milliseconds']['median']:,.0f}", f"{r['elements a batch']:,.0f}"]

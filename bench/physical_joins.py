@@ -19,7 +19,7 @@ from rich.table import Table
 from cqels_opt.bench.answers import digest_of_lines
 from cqels_opt.bench.apart import empty_folder, scratch_folder
 from cqels_opt.bench.local import load
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
 from cqels_opt.cli.commands import in_session
 from cqels_opt.cli.options import JOINS, Batch, RunOptions
@@ -121,17 +121,13 @@ def _chosen() -> Iterator[dict[str, Any]]:
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as tables."""
-    table = Table(
-        title="Milliseconds of the second stage, the least of the batches that count; each operator forced, and the choice"
-    )
-    for heading in ("index", "delta", *FORCED, "auto", "over the best", "chosen"):
-        table.add_column(heading, justify="left" if heading == "chosen" else "right")
+    title = "Milliseconds of the second stage, the least of the batches that count; each operator forced, and the choice"
+    table = Table(*numbers("index", "delta", *FORCED, "auto", "over the best"), "chosen", title=title)
     for row in found["measured"]:
         cells = [f"{1000 * row['seconds'][way]:,.0f}" for way in (*FORCED, "auto")]
         table.add_row(f"{row['index']:,}", f"{row['delta']:,}", *cells, f"{row['over best']:.2f}×", ", ".join(row["chosen"]))
-    model = Table(title="What the cost model chooses for a delta of so many rows, by task slots")
-    for heading in ("case", "slots", "rows", "operators"):
-        model.add_column(heading, justify="right" if heading in ("slots", "rows") else "left")
+    title = "What the cost model chooses for a delta of so many rows, by task slots"
+    model = Table("case", *numbers("slots", "rows"), "operators", title=title)
     for row in found["chosen"]:
         model.add_row(row["case"], str(row["slots"]), f"{row['rows']:,.0f}", " » ".join(row["by"]))
     screen = console()

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from cqels_opt.bench.apart import empty_folder, scratch_folder
 from cqels_opt.bench.report import REPORT, World
-from cqels_opt.bench.screen import console, table
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.cli.commands import in_session
 from cqels_opt.cli.options import Batch, RunOptions
 from cqels_opt.spark.session import SparkSession, make_session
@@ -62,9 +62,8 @@ def _phases(spark: SparkSession, text: Path, world: World, folder: Path) -> dict
 def show(found: Mapping[str, Any]) -> None:
     """Prints one column per query; our phases are parts of ``addBatch``."""
     results = found["results"]
-    shown = table("phase", title="Milliseconds of a micro-batch (medians)")
-    for r in results:
-        shown.add_column(f"{r['query']} ({r['jobs']} jobs)", justify="right")
+    heads = numbers(*(f"{r['query']} ({r['jobs']} jobs)" for r in results))
+    shown = table("phase", *heads, title="Milliseconds of a micro-batch (medians)")
     shown.add_row("the whole trigger", *(f"{r['trigger']:,.0f}" for r in results))
     for phase in SPARK:
         shown.add_row(f"Spark: {phase}", *(f"{r['spark'][phase]:,.0f}" for r in results))

@@ -18,7 +18,7 @@ from rich.console import Console
 from cqels_opt.bench import apart
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.scenarios import QUERIES
-from cqels_opt.bench.screen import console, table
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
 from cqels_opt.cli.commands import in_session
 from cqels_opt.cli.options import Batch, RunOptions
@@ -107,12 +107,9 @@ def run(plan: Plan, began: float) -> None:
         batch=Batch(elements=plan.rate * BATCH),
         out=plan.folder / "answers.jsonl",
     )
-    spark = make_session(None, plan.folder)
-    mark("session")
-    try:
+    with make_session(None, plan.folder) as spark:
+        mark("session")
         in_session(spark, options, plan.folder / "state", watch)
-    finally:
-        spark.stop()
 
 
 def _killed(plan: Plan) -> dict[str, Any]:
@@ -153,17 +150,9 @@ def _marks(plan: Plan) -> list[dict[str, Any]]:
 
 def show(found: Mapping[str, Any]) -> None:
     """Prints one line per window."""
-    shown = table(title="Seconds from the start after kill -9 to the first committed batch")
-    for head in (
-        "window (s)",
-        "its rows",
-        "process and session",
-        "to the first commit",
-        "together",
-        "a batch otherwise",
-        "state (MB)",
-    ):
-        shown.add_column(head, justify="right")
+    parts = numbers("process and session", "to the first commit", "together", "a batch otherwise", "state (MB)")
+    title = "Seconds from the start after kill -9 to the first committed batch"
+    shown = table(*numbers("window (s)", "its rows"), *parts, title=title)
     for r in found["results"]:
         took = (r["process"], r["first batch"], r["process"] + r["first batch"], r["usual batch"])
         cells = (f"{r['parameters']['window']:,}", f"{r['parameters']['rows']:,}")

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import check_same, load, prepare, rows_produced
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import PLACES_GRAPH, START, STREAM, write_locations
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import parse_plans
@@ -186,11 +186,8 @@ def _by_class(world: Meeting, counted: Hops) -> NDArray[np.bool_]:
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
-    table = Table(
-        title=f"Skew inside each delta of {found['batch']:,} elements, {found['hubs']:.0%} of them hubs: rows of all operators"
-    )
-    for heading in ("plans", "rows", "over the ideal by class"):
-        table.add_column(heading, justify="left" if heading == "plans" else "right")
+    title = f"Skew inside each delta of {found['batch']:,} elements, {found['hubs']:.0%} of them hubs: rows of all operators"
+    table = Table("plans", *numbers("rows", "over the ideal by class"), title=title)
     for name, rows in found["rows"].items():
         table.add_row(name, f"{rows:,}", f"{rows / found['rows']['ideal by class']:.2f}×")
     screen = console()

@@ -20,7 +20,7 @@ from rich.table import Table
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import descendants
 from cqels_opt.bench.local import load, prepare
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.cli.commands import in_session
 from cqels_opt.cli.options import Batch, RunOptions
 from cqels_opt.rdf.static import StaticSource
@@ -183,10 +183,9 @@ def growth(samples: Sequence[Sample]) -> dict[str, float]:
 def show(found: Mapping[str, Any]) -> None:
     """Prints one table per run."""
     for name, samples in found["samples"].items():
-        table = Table(title=f"{samples[-1]['batch']:,} batches of {found['batch']} elements, {name}")
         places = [samples[len(samples) // 8], samples[len(samples) // 2], samples[-1]]
-        for heading in ("", *(f"after {sample['batch']:,}" for sample in places), "second half / first"):
-            table.add_column(heading, justify="right" if heading else "left")
+        heads = numbers(*(f"after {sample['batch']:,}" for sample in places), "second half / first")
+        table = Table("", *heads, title=f"{samples[-1]['batch']:,} batches of {found['batch']} elements, {name}")
         for what, share in found["growth"][name].items():
             table.add_row(what, *(f"{sample[what]:,}" for sample in places), f"{share:.3f}")
         console().print(table)

@@ -25,7 +25,7 @@ from rich.table import Table
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import descendants
 from cqels_opt.bench.papers import PAPER, papers_for, write_papers
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import CREATOR
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import DEFAULT_GRAPH, Store
@@ -159,21 +159,8 @@ def _text(file: Path) -> str:
 
 def show(found: dict[str, Any]) -> None:
     """Prints the table."""
-    table = Table(title="Static stores as they grow")
-    columns = (
-        "triples",
-        "source",
-        "load",
-        "triples/s",
-        "a task's memory",
-        "store",
-        "of source",
-        "open",
-        "warm probe",
-        "cold probe",
-    )
-    for column in columns:
-        table.add_column(column, justify="right")
+    sizes = numbers("triples", "source", "load", "triples/s", "a task's memory", "store", "of source")
+    table = Table(*sizes, *numbers("open", "warm probe", "cold probe"), title="Static stores as they grow")
     for row in found["results"]:
         table.add_row(
             f"{row['triples']:,}",

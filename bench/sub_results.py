@@ -18,7 +18,7 @@ from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Ran, check_same, load, prepare, rows_produced
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import START, STREAM, write_locations
 from cqels_opt.planner.calibration_store import Calibration
 from cqels_opt.planner.planner_options import PlannerOptions
@@ -142,9 +142,8 @@ def _phase(name: str, runs: list[Ran], span: range) -> dict[str, Any]:
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
-    table = Table(title=f"{found['follows']:,} pairs who follow, {found['members']:,} members: rows of all operators a batch")
-    for heading in ("phase", "batches", "mode", "rows", "estimated ms", "plan"):
-        table.add_column(heading, justify="right" if heading in ("batches", "rows", "estimated ms") else "left")
+    title = f"{found['follows']:,} pairs who follow, {found['members']:,} members: rows of all operators a batch"
+    table = Table("phase", *numbers("batches"), "mode", *numbers("rows", "estimated ms"), "plan", title=title)
     for phase in found["phases"]:
         for mode in MODES:
             one = phase[mode]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from cqels_opt.bench.screen import console, table
+from cqels_opt.bench.screen import console, numbers, table
 
 Report: TypeAlias = "Mapping[str, Any]"
 Line: TypeAlias = "tuple[tuple[str, Any], ...]"
@@ -57,13 +57,8 @@ def show(report: Report) -> None:
     columns = names(report)
     described = "; ".join(dict.fromkeys(str(text) for key, text in report["data"].items() if key != "generator" and text))
     heads = list(dict.fromkeys(key for line in by_line(report) for key, _ in line))
-    shown = table(title=f"{report['title']}\n{described}\nmedian milliseconds a batch (and relative to {columns[0]})")
-    for head in heads:
-        shown.add_column(head)
-    for name in columns:
-        shown.add_column(name, justify="right")
-    shown.add_column("optimizer", justify="right")
-    shown.add_column("answers", justify="right")
+    title = f"{report['title']}\n{described}\nmedian milliseconds a batch (and relative to {columns[0]})"
+    shown = table(*heads, *numbers(*columns, "optimizer", "answers"), title=title)
     for line, mine in by_line(report).items():
         base = mine.get(columns[0])
         first = base or next(iter(mine.values()))
@@ -83,11 +78,9 @@ def show(report: Report) -> None:
 
 
 def _spreads(report: Report, heads: Sequence[str]) -> None:
-    shown = table(
-        *heads, "contender", title="Quartiles of milliseconds a batch; latency from an element's own time, in an open loop"
-    )
-    for head in ("25 %", "median", "75 %", "most", "batches", "latency p50", "p99", "max", "keeps up"):
-        shown.add_column(head, justify="right")
+    measures = numbers("25 %", "median", "75 %", "most", "batches", "latency p50", "p99", "max", "keeps up")
+    title = "Quartiles of milliseconds a batch; latency from an element's own time, in an open loop"
+    shown = table(*heads, "contender", *measures, title=title)
     for line, mine in by_line(report).items():
         for name, result in mine.items():
             ms, late = result["milliseconds"], result.get("latency")
