@@ -21,9 +21,7 @@ from rich.table import Table
 from cqels_opt.bench.local import load, prepare
 from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.soak import BATCH as SMALL
-from cqels_opt.bench.soak import QUERY, STREAM, World, write
-from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.bench.soak import QUERY, STREAM, World, run, write
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink
@@ -44,14 +42,14 @@ def timed() -> Iterator[Seconds]:
     taken: Seconds = dict.fromkeys(WAITING, 0.0)
 
     def timing(name: str, call: Callable[[Any], None]) -> Callable[[Any], None]:
-        def run(of: Any) -> None:
+        def timed_call(of: Any) -> None:
             began = time.perf_counter()
             try:
                 call(of)
             finally:
                 taken[name] += time.perf_counter() - began
 
-        return run
+        return timed_call
 
     calls: dict[str, Any] = {name: timing(name, getattr(disk, name)) for name in WAITING}
     with patch.multiple(disk, **calls):
@@ -86,17 +84,7 @@ def on_spark(spark: SparkSession, folder: Path, world: World, size: int) -> list
             found.append((now - at, {name: taken[name] - before[name] for name in WAITING}))
             at, before = now, dict(taken)
 
-        options = RunOptions(
-            world.query,
-            ((STREAM, world.stream),),
-            (world.static,),
-            batch=Batch(size),
-            checkpoint=folder / "state",
-            out=folder / "answers.jsonl",
-            trace=folder / "trace.jsonl",
-        )
-        (folder / "state").mkdir(parents=True)
-        in_session(spark, options, (folder / "state").absolute(), watch)
+        run(spark, folder, world, size, watch)
     return found
 
 

@@ -7,7 +7,6 @@ shows the cost model's choices that one machine cannot measure: more task slots,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,10 @@ from rich.table import Table
 from cqels_opt.bench.answers import digest_of_lines
 from cqels_opt.bench.apart import empty_folder, scratch_folder
 from cqels_opt.bench.local import load
+from cqels_opt.bench.on_spark import run_on_spark
 from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
-from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import JOINS, Batch, RunOptions
+from cqels_opt.cli.options import JOINS
 from cqels_opt.errors import RunError
 from cqels_opt.plans import operators, parse_plan
 from cqels_opt.plans.join_methods import Machine, PhysicalCostModel, RelationPlacement
@@ -30,7 +29,7 @@ from cqels_opt.plans.physical import physical
 from cqels_opt.plans.plan import relations
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.session import SparkSession, make_session
-from cqels_opt.trace.records import TraceRecord
+from cqels_opt.windows.replay import BatchSize
 
 SEED = 5
 BATCHES = 4  # the first does not count: it maps files and writes Spark's tables
@@ -70,18 +69,8 @@ def _measured(spark: SparkSession, folder: Path, index: int, deltas: tuple[int, 
         used: list[str] = []
         for way in (FORCED[0], "auto", *FORCED):  # the very first run warms up the JVM and its workers, and is repeated
             run = empty_folder(folder / "run")
-            options = RunOptions(
-                query=folder / "query.rq",
-                streams=((STREAM, stream),),
-                store=store,
-                joins=way,
-                batch=Batch(elements=delta),
-                out=run / "answers.jsonl",
-                trace=run / "trace.jsonl",
-            )
-            in_session(spark, options, run)
-            lines = (run / "trace.jsonl").read_text(encoding="utf-8").splitlines()
-            records = [TraceRecord.from_json(json.loads(line)) for line in lines]
+            size, query = BatchSize(count=delta), folder / "query.rq"
+            _, records = run_on_spark(spark, query, [(STREAM, stream)], size, run, store=store, joins=way)
             found[way] = min(record.ms.execute for record in records[1:]) / 1000
             digests[way] = digest_of_lines(run / "answers.jsonl")
             if way == "auto":

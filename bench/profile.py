@@ -15,12 +15,10 @@ from typing import Any
 from rich.console import Console
 
 from cqels_opt.bench.apart import empty_folder, scratch_folder
+from cqels_opt.bench.on_spark import run_on_spark
 from cqels_opt.bench.report import REPORT, World
 from cqels_opt.bench.screen import console, numbers, table
-from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import Batch, RunOptions
 from cqels_opt.spark.session import SparkSession, make_session
-from cqels_opt.trace.records import read_trace
 
 SPARK = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
 OURS = ("ingest", "statistics", "optimize", "execute", "commit")
@@ -40,16 +38,8 @@ def study(quick: bool) -> dict[str, Any]:
 
 
 def _phases(spark: SparkSession, text: Path, world: World, folder: Path) -> dict[str, Any]:
-    options = RunOptions(
-        query=text,
-        streams=world.streams,
-        store=world.store,
-        batch=Batch(world.batch.count or None, world.batch.duration or None),
-        out=folder / "answers.jsonl",
-        trace=folder / "trace.jsonl",
-    )
-    durations = in_session(spark, options, folder).durations[world.warm_up :]
-    records = list(read_trace(folder / "trace.jsonl"))[world.warm_up :]
+    done, records = run_on_spark(spark, text, world.streams, world.batch, folder, store=world.store)
+    durations, records = done.durations[world.warm_up :], records[world.warm_up :]
     return {
         "batches": len(durations),
         "jobs": max(r.jobs for r in records),

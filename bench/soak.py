@@ -20,14 +20,14 @@ from rich.table import Table
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import descendants
 from cqels_opt.bench.local import load, prepare
+from cqels_opt.bench.on_spark import run_on_spark
 from cqels_opt.bench.screen import console, numbers
-from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import Batch, RunOptions
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink
 from cqels_opt.state import window_state, worker_cache
+from cqels_opt.trace.progress import Watcher
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.replay import BatchSize
@@ -150,18 +150,16 @@ def on_spark(spark: SparkSession, folder: Path, batches: int, samples: int = SAM
             }
             found.append({"batch": number, **sizes})
 
-    options = RunOptions(
-        world.query,
-        ((STREAM, world.stream),),
-        (world.static,),
-        batch=Batch(BATCH),
-        checkpoint=folder / "state",
-        out=folder / "answers.jsonl",
-        trace=folder / "trace.jsonl",
-    )
-    (folder / "state").mkdir()
-    in_session(spark, options, (folder / "state").absolute(), watch)
+    run(spark, folder, world, BATCH, watch)
     return found
+
+
+def run(spark: SparkSession, folder: Path, world: World, size: int, watch: Watcher) -> None:
+    """Runs the query through Spark over a checkpoint."""
+    state, batch, streams = folder / "state", BatchSize(count=size), [(STREAM, world.stream)]
+    state.mkdir(parents=True)
+    static = (world.static,)
+    run_on_spark(spark, world.query, streams, batch, folder, state.absolute(), watch, static=static, checkpoint=state)
 
 
 def study(quick: bool) -> dict[str, Any]:

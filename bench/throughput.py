@@ -19,14 +19,13 @@ from rich.console import Console
 from cqels_opt.bench import apart, cluster
 from cqels_opt.bench.apart import empty_folder, scratch_folder
 from cqels_opt.bench.cluster import Cluster
+from cqels_opt.bench.on_spark import run_on_spark
 from cqels_opt.bench.report import REPORT
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import STREAM
-from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import Batch, RunOptions
 from cqels_opt.planner import calibration_store
 from cqels_opt.spark.session import make_session
-from cqels_opt.trace.records import read_trace
+from cqels_opt.windows.replay import BatchSize
 
 SIZES = {"Q1": (100_000, 500_000, 1_000_000), "Q2": (100_000, 500_000)}
 CORES = (1, 2)
@@ -81,23 +80,15 @@ def run(folder: Path, query: str, size: int, cores: int) -> None:
     parquet.write_table(
         parquet.read_table(folder / "world" / "stream.parquet").slice(0, BATCHES * size), stream, row_group_size=ROW_GROUP
     )
-    options = RunOptions(
-        query=REPORT.queries[query],
-        streams=((STREAM, stream),),
-        store=folder / "world" / "store",
-        batch=Batch(elements=size),
-        out=place / "answers.jsonl",
-        trace=place / "trace.jsonl",
-    )
+    text, store, batch = REPORT.queries[query], folder / "world" / "store", BatchSize(count=size)
     with make_session(f"local[{cores}]", folder) as spark:
-        done = in_session(spark, options, place / "state")
+        done, records = run_on_spark(spark, text, [(STREAM, stream)], batch, place, place / "state", store=store)
     counted = done.milliseconds[1:BATCHES]
-    records = list(read_trace(place / "trace.jsonl"))[1:BATCHES]
     found = {
         "contender": "adaptive",
         "parameters": {"query": query, "elements a batch": size, "cores": cores},
         "milliseconds": list(counted),
-        "driver ms": [r.ms.statistics + r.ms.optimize for r in records],
+        "driver ms": [r.ms.statistics + r.ms.optimize for r in records[1:BATCHES]],
         "elements_per_second": 1000 * size * len(counted) / sum(counted),
         "answers": done.summary.answers,
     }

@@ -47,38 +47,24 @@ def _put(milliseconds: Sequence[float], answers: Iterable[Answer], parts: Sequen
 
 def engine(task: Task, folder: Path, plan: str) -> Iterator[Done | None]:
     """The engine with one of its plan modes."""
-    from cqels_opt.cli.commands import in_session
-    from cqels_opt.cli.options import Batch, RunOptions
-    from cqels_opt.trace.records import read_trace
+    from cqels_opt.bench.on_spark import run_on_spark
 
-    spark = _session(task, folder)
-    out, query = folder / "answers.jsonl", folder / f"{task.query}.rq"
+    query = folder / f"{task.query}.rq"
     query.write_text(task.text, encoding="utf-8")
-    size = task.batch
-    options = RunOptions(
-        query=query,
-        streams=tuple(task.streams.items()),
-        store=task.store,
-        plan=plan,  # type: ignore[arg-type]
-        batch=Batch(size.count or None, size.duration or None),
-        out=out,
-        trace=folder / "trace.jsonl",
-    )
-    yield None
-    done = in_session(spark, options, folder)
-    with out.open(encoding="utf-8") as lines:
-        yield from _put(done.milliseconds, answers_of_lines(lines), [phases([r]) for r in read_trace(folder / "trace.jsonl")])
-    spark.stop()
+    with _session(task, folder) as spark:
+        yield None
+        done, records = run_on_spark(spark, query, task.streams.items(), task.batch, folder, store=task.store, plan=plan)
+        with (folder / "answers.jsonl").open(encoding="utf-8") as lines:
+            yield from _put(done.milliseconds, answers_of_lines(lines), [phases([r]) for r in records])
 
 
 def noop(task: Task, folder: Path) -> Iterator[Done | None]:
     """The same elements, written to Spark's ``noop`` sink: the cost of streaming alone."""
     from cqels_opt.spark.floor import noop_milliseconds
 
-    spark = _session(task, folder)
-    yield None
-    yield from _put(noop_milliseconds(spark, list(task.streams.items()), task.batch, empty_folder(folder / "noop")), ())
-    spark.stop()
+    with _session(task, folder) as spark:
+        yield None
+        yield from _put(noop_milliseconds(spark, list(task.streams.items()), task.batch, empty_folder(folder / "noop")), ())
 
 
 def rival(task: Task, folder: Path, module: str) -> Iterator[Done | None]:
@@ -92,15 +78,14 @@ def rival(task: Task, folder: Path, module: str) -> Iterator[Done | None]:
     if not (job_module.SQL / f"{name}.sql").is_file() or not _is_report_world(task):
         raise UnsupportedError("Spark jobs are written for Q1 to Q4 over the report's world alone")
     start: Callable[[SparkSession, Job], StreamingQuery] = job_module.start
-    spark = _session(task, folder)
-    yield None
-    with settings_kept(spark, PLANNER):
-        job = Job(name, chunk_stream(spark, task.replay.chunk_folder), task.static[0].parent, folder)
-        query = start(spark, job)
-        query.awaitTermination()
-        spark.catalog.clearCache()
-    yield from _put(trigger_milliseconds(query), answers_of_folders(job.answers, job.standing))
-    spark.stop()
+    with _session(task, folder) as spark:
+        yield None
+        with settings_kept(spark, PLANNER):
+            job = Job(name, chunk_stream(spark, task.replay.chunk_folder), task.static[0].parent, folder)
+            query = start(spark, job)
+            query.awaitTermination()
+            spark.catalog.clearCache()
+        yield from _put(trigger_milliseconds(query), answers_of_folders(job.answers, job.standing))
 
 
 def _is_report_world(task: Task) -> bool:
