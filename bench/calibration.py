@@ -20,7 +20,7 @@ from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import frontier_of, load, prepare
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, numbers
-from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STREAM, social
+from cqels_opt.bench.social import DRIFT, STREAM, social
 from cqels_opt.operators.compiled_query import Block
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.observed import Observed
@@ -31,7 +31,6 @@ from cqels_opt.planner.calibration_store import seconds_text
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Constants, Join, JoinOperator, Optimizer, Plan, Scan, SecondsCost
 from cqels_opt.plans.plan_extraction import cost_of
-from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.interfaces import Evaluated
@@ -137,7 +136,7 @@ def _least_seconds(run: Callable[[], Observed]) -> tuple[float, Observed]:
 def timed(folder: Path, contenders: Mapping[str, Constants], authors: int, rate: int, seconds: int) -> Iterator[Timed]:
     """All blocks of all batches of the queries, over a world with this number of authors and of elements per second."""
     files = social(folder, authors=authors, elements=rate * seconds, rate=float(rate), phases=DRIFT, stream_format="parquet")
-    store = load(folder / "store", [StaticSource(files.static), StaticSource(files.places, PLACES_GRAPH)])
+    store = load(folder / "store", files.sources)
     for name in NAMES:
         text = re.sub(r"\$[^$\n]+\$", "Author 0", (QUERIES / f"{name}.rq").read_text(encoding="utf-8"))
         query = prepare(name, text, store, {STREAM: files.stream}, folder / name, BatchSize(duration=1000))

@@ -7,7 +7,6 @@ prints their share of the CPU time of all batches, with answers and trace in fil
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import wraps
 from time import process_time
 from typing import Any
@@ -30,9 +29,8 @@ class Stopwatch:
 
     def over(self, owner: Any, name: str) -> None:
         """Times a function."""
-        setattr(owner, name, self._timed(getattr(owner, name)))
+        function = getattr(owner, name)
 
-    def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def timed(*args: Any, **keywords: Any) -> Any:
             self._depth += 1
@@ -44,7 +42,7 @@ class Stopwatch:
                 if not self._depth:
                     self.seconds += process_time() - began
 
-        return timed
+        setattr(owner, name, timed)
 
 
 def main(elements: int = 1000, batches: int = 60) -> None:

@@ -34,7 +34,6 @@ from cqels_opt.compiler.multi_query_sharing import Member, alone
 from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.errors import RunError
 from cqels_opt.planner.planner_options import PlannerOptions
-from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner
@@ -108,7 +107,7 @@ def world(folder: Path, scale: Scale) -> World:
         stream_format="parquet",
     )
     fill_first(made.stream, scale.rate * scale.window, scale.rate)
-    store = load(folder / "store", [StaticSource(made.static), StaticSource(made.places, PLACES_GRAPH)])
+    store = load(folder / "store", made.sources)
     source = ReplaySource(f"<{STREAM}>", (made.stream,))
     return World(store, cut([source], folder / "replay", BatchSize(duration=SECOND)))
 

@@ -11,8 +11,7 @@ from typing import Any
 from cqels_opt.bench import charts
 from cqels_opt.bench.claims import Claim, claims
 from cqels_opt.bench.concurrent_tables import beside
-from cqels_opt.bench.drift_tables import rows_of
-from cqels_opt.bench.tables import by_line, cell, names, number, share, text_of
+from cqels_opt.bench.tables import by_line, cell, drift_rows, names, number, share, text_of
 
 STYLE = Path(__file__).with_name("page.css")
 
@@ -118,7 +117,7 @@ def _concurrent(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _drift(report: Mapping[str, Any]) -> str:
     """Rows under drift, one group of bars per query and workload."""
-    text, heads, lines = rows_of(report)
+    text, heads, lines = drift_rows(report)
     contenders = list(report["results"][0]["rows"])
     groups = {
         f"{one['query']}, {one['workload']}": {

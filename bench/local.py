@@ -18,7 +18,7 @@ import pyarrow.parquet as parquet
 from cachetools import LRUCache
 
 from cqels_opt.bench.answers import digest_of_answers
-from cqels_opt.bench.social import PLACES_GRAPH, Phase, social
+from cqels_opt.bench.social import Phase, social
 from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.compiler.dialect_profile import query_semantics
@@ -64,7 +64,7 @@ def small_world(folder: Path, seed: int, places: int, elements: int, phases: Seq
         rate=50.0 if quick else 100.0,
         phases=phases,
     )
-    return load(folder / "store", [StaticSource(world.static), StaticSource(world.places, PLACES_GRAPH)]), world.stream
+    return load(folder / "store", world.sources), world.stream
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ def _run(
             spark.conf.set(key, value)
         runs = {"adaptive": _adaptive, "tuned": _tuned, "noop": _noop}
         query, answers, digest = runs[contender](spark, scenario.queries[name], course, seconds)
-    t = _times(course)
+    t: Times = np.concatenate([parquet.read_table(path).column("t").to_numpy() for _, path in world.streams])
     counted = t[t >= FIRST + length.warm * SECOND]
     late = 1000 * course.commits.latencies(counted, course.pace.origin, FIRST)
     batches = _batches(course, query, int(counted[0]))
@@ -177,10 +177,6 @@ def _run(
         answers,
         digest,
     )
-
-
-def _times(course: Course) -> Times:
-    return np.concatenate([parquet.read_table(path).column("t").to_numpy() for _, path in course.world.streams])
 
 
 def _batches(course: Course, query: StreamingQuery, since: int) -> list[tuple[float, int]]:

@@ -20,14 +20,13 @@ from cqels_opt.bench.apart import empty_folder, scratch_folder
 from cqels_opt.bench.local import load
 from cqels_opt.bench.on_spark import run_on_spark
 from cqels_opt.bench.screen import console, numbers
-from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
+from cqels_opt.bench.social import STREAM, social
 from cqels_opt.cli.options import JOINS
 from cqels_opt.errors import RunError
 from cqels_opt.plans import operators, parse_plan
 from cqels_opt.plans.join_methods import Machine, PhysicalCostModel, RelationPlacement
 from cqels_opt.plans.physical import physical
 from cqels_opt.plans.plan import relations
-from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.windows.replay import BatchSize
 
@@ -61,7 +60,7 @@ def _measured(spark: SparkSession, folder: Path, index: int, deltas: tuple[int, 
     files = social(
         world, seed=SEED, authors=index, papers=10, coauthor_pairs=20, elements=most, rate=1000.0, stream_format="parquet"
     )
-    store = load(world / "store", [StaticSource(files.static), StaticSource(files.places, PLACES_GRAPH)])
+    store = load(world / "store", files.sources)
     for delta in deltas:
         stream = world / f"stream-{delta}.parquet"
         parquet.write_table(parquet.read_table(files.stream).slice(0, BATCHES * delta), stream)
@@ -94,18 +93,14 @@ def _chosen() -> Iterator[dict[str, Any]]:
     for slots in (2, 16, 100):
         for rows in (1e4, 1e6, 1e8):
             held = {name: RelationPlacement(rows, 2) for name in relations(bushy)}
-            prices = PhysicalCostModel(Machine(slots), slots, relations=held)
-            way = physical(bushy, operators(bushy), [rows] * 5, prices)
-            yield {"case": "a bushy part of so many rows", "slots": slots, "rows": rows, "by": [str(by) for by in way.by if by]}
             large = {"a": RelationPlacement(1e8, 2), "b": RelationPlacement(1e4, 2)}
             cluster = Machine(slots, executors=max(1, slots // 2), memory=large["a"].bytes / 2)
-            way = physical(chain, operators(chain), [rows] * 3, PhysicalCostModel(cluster, slots, relations=large))
-            yield {
-                "case": "an index twice an executor's room",
-                "slots": slots,
-                "rows": rows,
-                "by": [str(by) for by in way.by if by],
-            }
+            for case, plan, sizes, machine, placed in (
+                ("a bushy part of so many rows", bushy, [rows] * 5, Machine(slots), held),
+                ("an index twice an executor's room", chain, [rows] * 3, cluster, large),
+            ):
+                way = physical(plan, operators(plan), sizes, PhysicalCostModel(machine, slots, relations=placed))
+                yield {"case": case, "slots": slots, "rows": rows, "by": [str(by) for by in way.by if by]}
 
 
 def show(found: Mapping[str, Any]) -> None:

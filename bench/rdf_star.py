@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,35 +53,19 @@ def annotated(number: int, n: int, confidence: float) -> list[Annotated]:
     return [*others, (observation, "<value>", f"<value/{number % 100}>", "<confidence>", f'"{confidence}"^^xsd:float')]
 
 
-def rdf_star(triples: list[Annotated]) -> str:
-    """``<< s p o >> p2 o2``."""
-    return " ".join(f"<< {s} {p} {o} >> {q} {v} ." for s, p, o, q, v in triples)
-
-
-def annotation(triples: list[Annotated]) -> str:
-    """``s p o {| p2 o2 |}``, which also asserts the triple (RDF 1.2)."""
-    return " ".join(f"{s} {p} {o} {{| {q} {v} |}} ." for s, p, o, q, v in triples)
-
-
-def reification(triples: list[Annotated]) -> str:
-    """Four triples per annotated triple."""
-    return " ".join(
-        f"{s} {p} {o} . [] a rdf:Statement ; rdf:subject {s} ; rdf:predicate {p} ; rdf:object {o} ; {q} {v} ."
-        for s, p, o, q, v in triples
-    )
-
-
-FORMS: Final[Mapping[str, Callable[[list[Annotated]], str]]] = {
-    "RDF-star": rdf_star,
-    "annotation": annotation,
-    "reification": reification,
+FORMS: Final[Mapping[str, str]] = {
+    "RDF-star": "<< {s} {p} {o} >> {q} {v} .",
+    "annotation": "{s} {p} {o} {{| {q} {v} |}} .",
+    "reification": "{s} {p} {o} . [] a rdf:Statement ; rdf:subject {s} ; rdf:predicate {p} ; rdf:object {o} ; {q} {v} .",
 }
+"""An annotated triple in each form; ``annotation`` also asserts the triple (RDF 1.2)."""
 
 
 def document(form: str, number: int, triples: list[Annotated], t: int) -> str:
     """An element without the prefixes."""
     at = np.datetime_as_string(np.datetime64(t, "ms"))
-    return f'_:g{number} {{ {FORMS[form](triples)} }} _:g{number} prov:generatedAtTime "{at}Z"^^xsd:dateTime .\n'
+    body = " ".join(FORMS[form].format(s=s, p=p, o=o, q=q, v=v) for s, p, o, q, v in triples)
+    return f'_:g{number} {{ {body} }} _:g{number} prov:generatedAtTime "{at}Z"^^xsd:dateTime .\n'
 
 
 def sizes(most: int) -> Iterator[dict[str, Any]]:

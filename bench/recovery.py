@@ -19,11 +19,10 @@ from cqels_opt.bench import apart
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, numbers, table
-from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
+from cqels_opt.bench.social import STREAM, social
 from cqels_opt.cli.commands import in_session
 from cqels_opt.cli.options import Batch, RunOptions
 from cqels_opt.errors import RunError
-from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
 from cqels_opt.spark.session import make_session
 from cqels_opt.trace.records import TraceRecord
@@ -80,12 +79,7 @@ def make(plan: Plan) -> None:
         stream_format="parquet",
     )
     with make_session(None, plan.folder) as spark:
-        load(
-            spark,
-            [StaticSource(files.static, None), StaticSource(files.places, PLACES_GRAPH)],
-            plan.folder / "store",
-            durable=False,
-        )
+        load(spark, files.sources, plan.folder / "store", durable=False)
     text = (QUERIES / "q2.rq").read_text(encoding="utf-8")
     (plan.folder / "q2.rq").write_text(text.replace(WRITTEN, f"RANGE {plan.window} seconds"), encoding="utf-8")
 

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
+from cqels_opt.rdf.static import StaticSource
+
 STREAM = "http://deri.org/locstreams"
 PLACES_GRAPH = "http://deri.org/localization/"
 AT = "http://deri.org/ns/loc#at"
@@ -62,6 +64,11 @@ class SocialFiles:
     coauthor_pairs: int
     citations: int
     elements: int
+
+    @property
+    def sources(self) -> list[StaticSource]:
+        """The static data, for loading a store."""
+        return [StaticSource(self.static), StaticSource(self.places, PLACES_GRAPH)]
 
 
 def social(

@@ -52,6 +52,23 @@ def share(result: Mapping[str, Any]) -> float | None:
     return phases["optimize"] / total if total and "optimize" in phases else None
 
 
+def drift_rows(section: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
+    """The study of drift: its description, heads and lines: by query and workload the rows of each kind of plan, and their ratios."""
+    results = section["results"]
+    lines = [
+        [
+            one["query"],
+            one["workload"],
+            *(f"{rows:,}" for rows in one["rows"].values()),
+            *(f"{ratio:.2f}×" for ratio in one["ratios"].values()),
+        ]
+        for one in results
+    ]
+    heads = ["query", "workload", *results[0]["rows"], *results[0]["ratios"]]
+    size = f"{section['elements']:,} elements in batches of {section['batch']:,}"
+    return f"Rows that all operators produce, {size}. They do not depend on the machine.", heads, lines
+
+
 def show(report: Report) -> None:
     """Prints medians and ratios, spread, latencies, and failures."""
     columns = names(report)

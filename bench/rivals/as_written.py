@@ -9,8 +9,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from cqels_opt.bench.rivals.jobs import ELEMENTS, Job, StreamingQuery, begin, located
-from cqels_opt.bench.rivals.tables import TRIPLES, VIEWS, triples
+from cqels_opt.bench.rivals.jobs import ELEMENTS, Job, StreamingQuery, begin, located, register_views
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.spark.stream import DataFrame
 
@@ -19,9 +18,7 @@ SQL = Path(__file__).parent / "as_written"
 
 def start(spark: SparkSession, job: Job) -> StreamingQuery:
     """Starts the job."""
-    spark.read.parquet(str(triples(spark, job.world))).createOrReplaceTempView(TRIPLES)
-    for name, query in VIEWS.items():
-        spark.sql(query).createOrReplaceTempView(name)
+    register_views(spark, job.world)
     text = (SQL / f"{job.query}.sql").read_text(encoding="utf-8")
     kept = job.folder / "elements"
     greatest: dict[int, int] = {}

@@ -1,7 +1,8 @@
-"""Common parts of the jobs: inputs, outputs, the columns of an element, and the start of a streaming query."""
+"""Common parts of the jobs: inputs, outputs, the static data as Parquet tables of strings, and the start of a streaming query."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,16 @@ PLANNER = (
     "spark.sql.statistics.histogram.enabled",
 )
 """Planner settings. Inside ``foreachBatch`` they differ from the session's, so they are read there."""
+TRIPLES = "triples"
+_LINE = "^([^ ]+) ([^ ]+) (.*) [.]$"  # without backslashes, which Spark SQL would interpret
+
+VIEWS = dict(
+    re.findall(
+        rf"VIEW (\w+) AS (SELECT [^;]*FROM {TRIPLES}[^;]*);",
+        (Path(__file__).parent / "as_written" / "views.sql").read_text("utf-8"),
+    )
+)
+"""The relations of the queries as SELECTs, one per predicate; the plain SQL uses them as views."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +96,20 @@ def begin(job: Job, batch: Callable[[DataFrame, int], None]) -> StreamingQuery:
     writer = job.frame.writeStream.foreachBatch(whole).option("checkpointLocation", str(job.folder / "spark"))
     trigger: dict[str, Any] = {"availableNow": True} if job.trigger is None else {"processingTime": job.trigger}
     return writer.trigger(**trigger).start()
+
+
+def register_views(spark: SparkSession, world: Path) -> None:
+    """Registers the static triples and the relations over them as temporary views."""
+    spark.read.parquet(str(triples(spark, world))).createOrReplaceTempView(TRIPLES)
+    for name, query in VIEWS.items():
+        spark.sql(query).createOrReplaceTempView(name)
+
+
+def triples(spark: SparkSession, world: Path) -> Path:
+    """The folder of all static triples as Parquet, created on first use."""
+    folder = world / "rivals" / TRIPLES
+    if not (folder / "_SUCCESS").exists():
+        lines = spark.read.text([str(world / "static.nt"), str(world / "places.nt")])
+        parts = [f"regexp_extract(value, '{_LINE}', {i + 1}) AS {name}" for i, name in enumerate("spo")]
+        lines.selectExpr(*parts).write.mode("overwrite").parquet(str(folder))
+    return folder
