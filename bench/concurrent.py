@@ -170,16 +170,8 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
             compiled = population.programs()
         registered = time.perf_counter() - began
         options = DriverOptions(plan=mode, named=True)
-        driver = Driver(
-            folder / "state",
-            compiled,
-            runner,
-            sink,
-            frontier_of(compiled[0].streams, found.replay),
-            options,
-            pages=[page for page in pages if page is not None],
-            population=population,
-        )
+        frontier, held = frontier_of(compiled[0].streams, found.replay), [page for page in pages if page is not None]
+        driver = Driver(folder / "state", compiled, runner, sink, frontier, options, pages=held, population=population)
         took, jobs = [], 0
         for number in range(len(found.replay.chunks)):
             path = found.replay.path(number)
@@ -307,15 +299,9 @@ def show(found: dict[str, Any]) -> None:
         title=f"{size['authors']:,} people, {size['rate']:,} elements a batch of a second, on {found['on']}",
     )
     rows = found["concurrent"]
+    fewest = {(r["query"], r["contender"]): r["ms"] for r in rows if r["instances"] == INSTANCES[0]}
     for row in rows:
-        least = next(
-            (
-                r["ms"]
-                for r in rows
-                if (r["query"], r["contender"], r["instances"]) == (row["query"], row["contender"], INSTANCES[0])
-            ),
-            None,
-        )
+        least = fewest.get((row["query"], row["contender"]))
         shown.add_row(
             row["query"],
             f"{row['instances']:,}",

@@ -31,6 +31,7 @@ from cqels_opt.windows.replay import BatchSize
 
 SEED = 1
 MODES = ("adaptive", "static", "worst")
+COMPARED = [("adaptive", "best by phase"), *((name, "adaptive") for name in ("static", "worst", "best throughout"))]
 
 Rows = NDArray[np.int64]
 """Rows per batch."""
@@ -134,6 +135,12 @@ class Measured:
         return total
 
 
+def plans_of(run: Ran) -> dict[str, list[str]]:
+    """The distinct plans of each delta source in a run."""
+    deltas = [delta for record in run.records for delta in record.deltas]
+    return {d.source: list(dict.fromkeys(other.plan for other in deltas if other.source == d.source)) for d in deltas}
+
+
 def measure(query: Prepared, taken: Mapping[str, Sequence[str]]) -> Measured:
     """Runs fixed plans that reach every set, and the bushy plans in ``taken``.
 
@@ -199,9 +206,7 @@ def study(quick: bool) -> dict[str, Any]:
 def compared(query: Prepared, work: Drifting) -> dict[str, Any]:
     """The rows of each mode and of hindsight, by phase and in total; sub-results are fixed, so that all plans are comparable."""
     runs = [query.run(mode, PlannerOptions(mode, view_selection=False)) for mode in MODES]
-    deltas = [delta for record in runs[0].records for delta in record.deltas]
-    taken = {d.source: list(dict.fromkeys(other.plan for other in deltas if other.source == d.source)) for d in deltas}
-    measured = measure(query, taken)
+    measured = measure(query, plans_of(runs[0]))
     check_same([*runs, *measured.runs])
     slices, everything = work.slices(), slice(None)
     best, one = [measured.hindsight(batches) for batches in slices], measured.hindsight(everything)
@@ -213,14 +218,9 @@ def compared(query: Prepared, work: Drifting) -> dict[str, Any]:
         "answers": runs[0].answers,
         "rows by phase": rows,
         "rows": totals,
-        "switches": sum(delta.switched for delta in deltas),
+        "switches": sum(delta.switched for record in runs[0].records for delta in record.deltas),
         "best plans": best,
-        "ratios": {
-            "adaptive / best by phase": totals["adaptive"] / totals["best by phase"],
-            "static / adaptive": totals["static"] / totals["adaptive"],
-            "worst / adaptive": totals["worst"] / totals["adaptive"],
-            "best throughout / adaptive": totals["best throughout"] / totals["adaptive"],
-        },
+        "ratios": {f"{one} / {other}": totals[one] / totals[other] for one, other in COMPARED},
     }
 
 

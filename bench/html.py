@@ -83,13 +83,8 @@ def _table(report: Mapping[str, Any], contenders: Sequence[str]) -> str:
     for line, results in lines.items():
         base = results.get(contenders[0])
         where = [text_of(dict(line).get(head)) for head in heads]
-        rows.append(
-            [
-                *where,
-                *(cell(results.get(name), base) for name in contenders),
-                f"{(base or next(iter(results.values())))['answers'] or 0:,}",
-            ]
-        )
+        answers = (base or next(iter(results.values())))["answers"] or 0
+        rows.append([*where, *(cell(results.get(name), base) for name in contenders), f"{answers:,}"])
     return table([*heads, *contenders, "answers"], rows, len(heads))
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -184,12 +185,12 @@ def _optimum(graph: QueryGraph, database: Database) -> float:
     return least[graph.everything]
 
 
-def study(quick: bool, count: int | None = None) -> dict[str, Any]:
-    """``count`` random sets of relations with a non-empty join: C_out over the optimum, ours and DuckDB's."""
-    count = count or (50 if quick else 250)
-    found = list(_worthwhile(count))
+def study(quick: bool, graphs: int | None = None) -> dict[str, Any]:
+    """``graphs`` random sets of relations with a non-empty join: C_out over the optimum, ours and DuckDB's."""
+    graphs = graphs or (50 if quick else 250)
+    found = list(islice((one for one in map(compared, count()) if one.optimum > 0), graphs))
     return {
-        "graphs": count,
+        "graphs": graphs,
         "relations": [min(one.relations for one in found), max(one.relations for one in found)],
         "over the optimum": {
             "ours": _summary(np.array([one.ours / one.optimum for one in found])),
@@ -217,13 +218,3 @@ def show(found: Mapping[str, Any]) -> None:
     for name, summary in rows.items():
         table.add_row(name, *(f"{v:.0%}" if heading == "optimal" else f"{v:.2f}×" for heading, v in summary.items()))
     console().print(table)
-
-
-def _worthwhile(count: int) -> Iterator[Compared]:
-    seed = 0
-    while count:
-        one = compared(seed)
-        seed += 1
-        if one.optimum > 0:
-            count -= 1
-            yield one

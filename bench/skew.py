@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -177,10 +178,9 @@ def study(quick: bool) -> dict[str, Any]:
 def _by_class(world: Meeting, counted: Hops) -> NDArray[np.bool_]:
     """The elements that join the person first, if each class (hub or not, hall or not) uses its better plan."""
     chosen = np.zeros(len(world.person), bool)
-    for hub in (True, False):
-        for hall in (True, False):
-            members = (world.hub == hub) & (world.hall == hall)
-            chosen[members] = counted.by_person[members].sum() < counted.by_room[members].sum()
+    for hub, hall in product((True, False), repeat=2):
+        members = (world.hub == hub) & (world.hall == hall)
+        chosen[members] = counted.by_person[members].sum() < counted.by_room[members].sum()
     return chosen
 
 

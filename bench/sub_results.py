@@ -131,12 +131,8 @@ def _phase(name: str, runs: list[Ran], span: range) -> dict[str, Any]:
     for run in runs:
         records = [record for record in run.records if record.batch in span]
         seconds = [sum(delta.cost or 0.0 for delta in record.deltas) for record in records]
-        plan = "; ".join(delta.plan for delta in records[-1].deltas)
-        found[run.name] = {
-            "rows": rows_produced(records) / len(span),
-            "seconds": sum(seconds) / len(span),
-            "plan": plan,
-        }
+        rows, plan = rows_produced(records), "; ".join(delta.plan for delta in records[-1].deltas)
+        found[run.name] = {"rows": rows / len(span), "seconds": sum(seconds) / len(span), "plan": plan}
     return found
 
 

@@ -69,9 +69,7 @@ def _estimated(query: str, results: Sequence[Mapping[str, Any]]) -> dict[str, An
 def make(folder: Path, elements: int, quick: bool) -> None:
     """The report's world with ``elements`` elements after those that fill the window."""
     with make_session("local[2]", folder) as spark:
-        scenario = REPORT
-        rate = scenario.batch(quick)
-        replace(scenario, counted=-(-elements // rate)).prepare(spark, folder / "world", quick)
+        replace(REPORT, counted=-(-elements // REPORT.batch(quick))).prepare(spark, folder / "world", quick)
 
 
 def run(folder: Path, query: str, size: int, cores: int) -> None:
