@@ -25,10 +25,9 @@ NOTES = {
     ("csparql", 5): "rows are lost: the window that closes holds them",
     ("sparqlstream", 1): "its closings lie 10 s and 9 s apart, so that no t0 gives them all",
     ("sparqlstream", 4): "it has no value where SPARQL's average of nothing is 0, and goes on when its windows are empty",
-    (
-        "cqels",
-        4,
-    ): "it answers only when a reading over 80 comes, and one of 4 s ago is then still in its window: its clock is late",
+    ("cqels", 4): (
+        "it answers only when a reading over 80 comes, and one of 4 s ago is then still in its window: its clock is late"
+    ),
     ("cqels", 6): "the others pair observations that are 6 s to 31 s apart: one of its two windows loses nothing",
     ("cqels", 7): "each of the 957 temperatures comes once, whatever it is: nothing is compared",
 }

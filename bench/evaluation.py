@@ -101,7 +101,8 @@ def _section(section: Mapping[str, Any]) -> list[str]:
         return _concurrent(section)
     if "contenders" in section:
         return _scenario(section)
-    return _rows(section)
+    text, heads, lines = tables.drift_rows(section)
+    return [f"## {section['title']}", text, _table(heads, lines)]
 
 
 def _scenario(section: Mapping[str, Any]) -> list[str]:
@@ -126,12 +127,6 @@ def _scenario(section: Mapping[str, Any]) -> list[str]:
         "\n".join(f"- `{name}`: {section['contenders'][name]}" for name in contenders),
         "\n".join(["Not completed:", "", *failed]) if failed else "",
     ]
-
-
-def _rows(section: Mapping[str, Any]) -> list[str]:
-    """The study of drift in rows."""
-    text, heads, lines = tables.drift_rows(section)
-    return [f"## {section['title']}", text, _table(heads, lines)]
 
 
 def _concurrent(section: Mapping[str, Any]) -> list[str]:

@@ -56,7 +56,8 @@ _NEED_SPARK = ("concurrent",)
 def bench(options: BenchOptions) -> None:
     """Runs the named scenarios and studies; prints and stores (``--keep``) their reports, writes ``--json`` and ``--html``."""
     if options.list:
-        for name, title in _titles().items():
+        scenarios = {name: read(path).title for name, path in shipped().items()}
+        for name, title in {EVALUATION: evaluation.TITLE, **scenarios, **STUDIES}.items():
             print(f"{name}: {title}")
         print("\ncontenders of scenarios:")
         for contender in available().values():
@@ -80,11 +81,6 @@ def bench(options: BenchOptions) -> None:
         options.json.write_text(text + "\n", encoding="utf-8")
     if options.html:
         options.html.write_text(page(reports), encoding="utf-8")
-
-
-def _titles() -> dict[str, str]:
-    """The titles of all scenarios and studies, by name."""
-    return {EVALUATION: evaluation.TITLE, **{name: read(path).title for name, path in shipped().items()}, **STUDIES}
 
 
 def _check(name: str) -> None:

@@ -109,22 +109,9 @@ class Prepared:
     ) -> Driver:
         """A driver with a folder for its state; with ``drain`` its windows empty at the end."""
         jobs = BackgroundJobs(state / "subresults", at_once)  # synchronous, so that row counts are deterministic
-        options, pages, frontier = (
-            DriverOptions(drain=drain, plan=mode),
-            self.pages(),
-            frontier_of(self.program.streams, self.replay),
-        )
-        return Driver(
-            state,
-            [self.program],
-            LocalRunner(),
-            sink,
-            frontier,
-            options,
-            pages=pages,
-            trace=trace,
-            background_jobs=jobs,
-        )
+        options, pages = DriverOptions(drain=drain, plan=mode), self.pages()
+        frontier, programs = frontier_of(self.program.streams, self.replay), [self.program]
+        return Driver(state, programs, LocalRunner(), sink, frontier, options, pages=pages, trace=trace, background_jobs=jobs)
 
     def chunks(self) -> Iterable[pa.Table]:
         """The rows of each micro-batch."""

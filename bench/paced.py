@@ -77,11 +77,10 @@ class Paced:
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
-        latencies = {f"p{p}": ms for p, ms in self.latencies.items()}
         return {
             "contender": self.contender,
             "parameters": {"query": self.query, "rate": self.rate},
-            "latency ms": latencies,
+            "latency ms": {f"p{p}": ms for p, ms in self.latencies.items()},
             "latency hdr": self.histogram,
             "milliseconds": {"median": self.milliseconds, "batches": self.batches},
             "elements a batch": self.elements,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,10 +88,8 @@ def rival(task: Task, folder: Path, module: str) -> Iterator[Done | None]:
 
 
 def _is_report_world(task: Task) -> bool:
-    return len(task.static) == 1 and [path.name for path in chain(task.static, task.graphs.values())] == [
-        "static.nt",
-        "places.nt",
-    ]
+    static, graphs = ([path.name for path in paths] for paths in (task.static, task.graphs.values()))
+    return static == ["static.nt"] and graphs == ["places.nt"]
 
 
 def _contender(name: str, about: str, run: Run, answers: bool = True) -> Contender:

@@ -79,13 +79,8 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
             raise InputError(f"{engine.name}: {' '.join(engine.command)} cannot be started: {error.strerror}") from error
     talk = _Talk(engine.name, process, folder / "stderr")
     try:
-        graphs = {iri: str(path) for iri, path in task.graphs.items()}
-        asked = {
-            "query": task.text,
-            "streams": task.stream_names,
-            "static": [str(path) for path in task.static],
-            "graphs": graphs,
-        }
+        static, graphs = [str(path) for path in task.static], {iri: str(path) for iri, path in task.graphs.items()}
+        asked = {"query": task.text, "streams": task.stream_names, "static": static, "graphs": graphs}
         talk.say(json.dumps(asked) + "\n")
         if "ready" not in (said := talk.hear()):
             raise talk.broken(f'{{"ready": true}} is expected, not {json.dumps(said)[:80]}')
