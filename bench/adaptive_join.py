@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,8 +24,9 @@ from rich.console import Console
 
 from cqels_opt.adaptive_join import AdaptiveJoin, JoinRun
 from cqels_opt.bench import apart
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.rivals.jobs import PLANNER
-from cqels_opt.bench.screen import console, table
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.errors import RunError
 from cqels_opt.spark.session import SETTINGS, SparkSession, make_session, settings
 from cqels_opt.spark.stream import DataFrame
@@ -217,8 +217,7 @@ def _table(spark: SparkSession, data: Path, name: str) -> DataFrame:
 def study(quick: bool) -> dict[str, Any]:
     """Milliseconds per batch of each contender, after comparing the answers."""
     size = QUICK if quick else FULL
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         make(folder / "data", size)
         apart.wait(apart.start(_take_turns, folder, size))
         runs: dict[str, Run] = pickle.loads((folder / "found").read_bytes())
@@ -251,12 +250,8 @@ def _of_phase(milliseconds: tuple[float, ...], which: int, size: Size) -> list[f
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
-    shown = table(
-        "contender",
-        title="Milliseconds a micro-batch: median when viewers are famous, and when items are in demand; total of the counted",
-    )
-    for head in ("viewers", "items", "total", "over adaptive"):
-        shown.add_column(head, justify="right")
+    title = "Milliseconds a micro-batch: median when viewers are famous, and when items are in demand; total of the counted"
+    shown = table("contender", *numbers("viewers", "items", "total", "over adaptive"), title=title)
     for row in found["results"]:
         one, two = row["phases"]
         shown.add_row(

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from cqels_opt.verify.literals import literal_parts
+
 Answer: TypeAlias = "tuple[int, Mapping[str, object]]"
 """The time of an answer, and the value of each bound variable: an IRI without brackets, the text of a literal."""
 
@@ -43,6 +45,13 @@ class Bag:
                 mine, theirs = self.counts.get(time, 0), other.counts.get(time, 0)
                 return f"at {time}: {mine} answers, and {theirs}" + (" others" if mine == theirs else "")
         return None
+
+
+def value_of(term: str) -> str:
+    """The value of an N-Triples term in an answer."""
+    if term.startswith('"'):
+        return literal_parts(term)[0]
+    return term[1:-1] if term.startswith("<") else term
 
 
 def answers_of_lines(lines: Iterable[str]) -> Iterator[Answer]:

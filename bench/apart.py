@@ -7,7 +7,9 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,13 @@ def empty_folder(path: Path) -> Path:
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     return path
+
+
+@contextmanager
+def scratch_folder(part: str = "bench") -> Iterator[Path]:
+    """A temporary folder."""
+    with tempfile.TemporaryDirectory(prefix=f"cqels-opt-{part}-") as folder:
+        yield Path(folder)
 
 
 def start(function: Callable[..., None], *arguments: Any, cores: int | None = None) -> BaseProcess:

@@ -14,16 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as parquet
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
+from cqels_opt.bench.local import frontier_of, load, prepare
 from cqels_opt.bench.scenarios import QUERIES
-from cqels_opt.bench.screen import console
-from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, social
-from cqels_opt.compiler.block_builder import PAGE
-from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import query_semantics
-from cqels_opt.lod.build import build_store
+from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.social import DRIFT, STREAM, social
 from cqels_opt.operators.compiled_query import Block
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.observed import Observed
@@ -34,18 +31,12 @@ from cqels_opt.planner.calibration_store import seconds_text
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Constants, Join, JoinOperator, Optimizer, Plan, Scan, SecondsCost
 from cqels_opt.plans.plan_extraction import cost_of
-from cqels_opt.query.parser import parse
-from cqels_opt.rdf.static import Failures, StaticSource, read_all
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate import EvaluateTask
-from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
-from cqels_opt.windows.binding_slots import SlotFile
-from cqels_opt.windows.frontier import Frontier, SourcePartition
-from cqels_opt.windows.intervals import FOREVER
-from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+from cqels_opt.windows.replay import BatchSize
 
 NAMES = tuple(f"q{i}{prime}" for i in range(1, 5) for prime in ("", "-prime"))
 MODES = ("adaptive", "first", "worst")
@@ -145,39 +136,27 @@ def _least_seconds(run: Callable[[], Observed]) -> tuple[float, Observed]:
 def timed(folder: Path, contenders: Mapping[str, Constants], authors: int, rate: int, seconds: int) -> Iterator[Timed]:
     """All blocks of all batches of the queries, over a world with this number of authors and of elements per second."""
     files = social(folder, authors=authors, elements=rate * seconds, rate=float(rate), phases=DRIFT, stream_format="parquet")
-    failures = Failures(skip=False)
-    sources = [StaticSource(files.static, None), StaticSource(files.places, PLACES_GRAPH)]
-    quads = (quad for part in read_all(sources, failures) for quad in zip(part.s, part.p, part.o, part.g))
-    build_store(folder / "store", quads, durable=False)
-    for query in NAMES:
-        text = re.sub(r"\$[^$\n]+\$", "Author 0", (QUERIES / f"{query}.rq").read_text(encoding="utf-8"))
-        parsed = parse(text, file=query)
-        meant = query_semantics(parsed)
-        (folder / query).mkdir()
-        compiler = Compiler(parsed, str(folder / "store"), folder / query, meant.report, meant.duplicates == "set")
-        program = compiler.compile(query, meant.operator)
-        plan = cut([ReplaySource(s, (files.stream,)) for s in program.streams], folder / "replay", BatchSize(duration=1000))
+    store = load(folder / "store", files.sources)
+    for name in NAMES:
+        text = re.sub(r"\$[^$\n]+\$", "Author 0", (QUERIES / f"{name}.rq").read_text(encoding="utf-8"))
+        query = prepare(name, text, store, {STREAM: files.stream}, folder / name, BatchSize(duration=1000))
         for mode in MODES:
-            frontier = Frontier(program.streams, finite=True)
-            for p in plan.partitions:
-                frontier.partitions[p.partition] = SourcePartition(plan.streams[p.stream], None, -1, p.first, p.elements)
-            pages = folder / query / PAGE
-            held = [SlotFile("terms", str(pages), greatest=int(FOREVER))] if pages.exists() else []
-            runner = _TimingRunner(query, mode, contenders)
-            options = DriverOptions(plan=PlannerOptions(mode))
-            runner.driver = Driver(folder / f"{query}-{mode}", [program], runner, LocalSink(), frontier, options, pages=held)
-            for number in range(len(plan.chunks)):
-                runner.driver.batch(number, parquet.read_table(plan.path(number)).cast(ROW_SCHEMA))
+            runner, options = _TimingRunner(name, mode, contenders), DriverOptions(plan=PlannerOptions(mode))
+            frontier, state = frontier_of(query.program.streams, query.replay), folder / f"{name}-{mode}"
+            runner.driver = Driver(state, [query.program], runner, LocalSink(), frontier, options, pages=query.pages())
+            for number, rows in enumerate(query.chunks()):
+                runner.driver.batch(number, rows)
             yield from runner.found
 
 
-def study(folder: Path, quick: bool) -> dict[str, Any]:
+def study(quick: bool) -> dict[str, Any]:
     """Estimated over measured seconds, with the committed constants and with those of this machine."""
     began = time.perf_counter()
     measured = measure()
     taken = time.perf_counter() - began
     contenders = {"default": Constants(), "measured": replace(Constants(), **measured)}
-    found = list(timed(folder, contenders, *((300, 100, 6) if quick else (3000, 1000, 12))))
+    with scratch_folder() as folder:
+        found = list(timed(folder, contenders, *((300, 100, 6) if quick else (3000, 1000, 12))))
     return {
         "constants": measured,
         "seconds to measure them": taken,
@@ -207,14 +186,12 @@ def _summary(found: Sequence[float]) -> dict[str, float]:
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
-    table = Table(
-        title=f"Estimated over measured seconds of the joins of a block in a batch ({found['blocks']:,} of them)\n"
+    title = (
+        f"Estimated over measured seconds of the joins of a block in a batch ({found['blocks']:,} of them)\n"
         f"median; median factor off; 95th percentile of that (constants measured in {found['seconds to measure them']:.1f} s)"
     )
     rows = found["estimated over measured"]
-    table.add_column("")
-    for name in rows:
-        table.add_column(f"{name} rows", justify="right")
+    table = Table("", *numbers(*(f"{name} rows" for name in rows)), title=title)
     for part in next(iter(rows.values())):
         cells = [f"{s['median']:.2f}; {s['error']:.2f}×; {s['95th percentile']:.2f}×" for s in (rows[n][part] for n in rows)]
         table.add_row(part, *cells)

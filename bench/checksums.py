@@ -7,13 +7,11 @@ prints their share of the CPU time of all batches, with answers and trace in fil
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from time import process_time
 from typing import Any
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import load, prepare
 from cqels_opt.bench.soak import BATCH, QUERY, STREAM, write
 from cqels_opt.rdf.static import StaticSource
@@ -31,9 +29,8 @@ class Stopwatch:
 
     def over(self, owner: Any, name: str) -> None:
         """Times a function."""
-        setattr(owner, name, self._timed(getattr(owner, name)))
+        function = getattr(owner, name)
 
-    def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def timed(*args: Any, **keywords: Any) -> Any:
             self._depth += 1
@@ -45,7 +42,7 @@ class Stopwatch:
                 if not self._depth:
                     self.seconds += process_time() - began
 
-        return timed
+        setattr(owner, name, timed)
 
 
 def main(elements: int = 1000, batches: int = 60) -> None:
@@ -54,8 +51,7 @@ def main(elements: int = 1000, batches: int = 60) -> None:
     for name in ("digest", "identity", "_of_blocks", "_checked_header", "_header"):
         watch.over(checksum, name)
     watch.over(checksum.Hasher, "update")
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-checksums-") as made:
-        folder = Path(made)
+    with scratch_folder("checksums") as folder:
         world = write(folder / "world", -(-elements * batches // BATCH))
         store = load(folder / "store", [StaticSource(world.static)])
         query = prepare("q", QUERY, store, {STREAM: world.stream}, folder / "query", BatchSize(count=elements))

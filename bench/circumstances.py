@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,22 @@ def megabytes(what: str) -> float:
     """Memory of this process (MB) by its name in Linux: ``VmHWM`` peak, ``RssAnon`` anonymous, ``RssFile`` mapped files."""
     with Path("/proc/self/status").open(encoding="ascii") as file:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith(f"{what}:"))
+
+
+def descendants(process: int) -> Iterator[int]:
+    """The descendants of a process."""
+    below: dict[int, list[int]] = {}
+    for path in Path("/proc").iterdir():
+        try:
+            if path.name.isdecimal():
+                below.setdefault(int((path / "stat").read_text().rsplit(")", 1)[1].split()[1]), []).append(int(path.name))
+        except OSError:  # it has ended in the meantime
+            continue
+    waiting = [process]
+    while waiting:
+        found = below.get(waiting.pop(), [])
+        waiting += found
+        yield from found
 
 
 def versions(packages: tuple[str, ...]) -> dict[str, str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import Any
@@ -72,12 +72,6 @@ def over(
     section: Mapping[str, Any], query: str, one: str, other: str, phases: Sequence[str] = (), statistic: str = "median"
 ) -> float | None:
     """The ratio of the times of ``one`` and ``other``: the geometric mean over rates, optionally of some ``phases`` only."""
-    return _mean(_ratios(section, query, one, other, phases, statistic))
-
-
-def _ratios(
-    section: Mapping[str, Any], query: str, one: str, other: str, phases: Sequence[str], statistic: str
-) -> Iterator[float]:
     found: dict[str, dict[str, float]] = {}
     for result in section["results"]:
         if result["parameters"]["query"] == query and result["contender"] in (one, other):
@@ -85,14 +79,8 @@ def _ratios(
             parts = result.get("phases", {})
             took = sum(parts.get(p, 0.0) for p in phases) if phases else result["milliseconds"][statistic]
             found.setdefault(case, {})[result["contender"]] = took
-    for pair in found.values():
-        if pair.get(one) and pair.get(other):
-            yield pair[one] / pair[other]
-
-
-def _mean(ratios: Iterable[float]) -> float | None:
-    found = list(ratios)
-    return geometric_mean(found) if found else None
+    ratios = [pair[one] / pair[other] for pair in found.values() if pair.get(one) and pair.get(other)]
+    return geometric_mean(ratios) if ratios else None
 
 
 def _queries(section: Mapping[str, Any]) -> list[str]:

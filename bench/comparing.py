@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,13 +15,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from cqels_opt.bench import latency
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import circumstances
 from cqels_opt.bench.contenders import Contender, Given, Task, find
 from cqels_opt.bench.declared import Case, Scenario
 from cqels_opt.bench.generated import Data, Request
 from cqels_opt.bench.generators import generate
 from cqels_opt.bench.local import load
-from cqels_opt.bench.measure import Ran, by_itself, check, check_names, in_turns, spans
+from cqels_opt.bench.measure import Ran, by_itself, check, in_turns, spans
 from cqels_opt.errors import InputError
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
@@ -47,9 +47,10 @@ def compare(scenario: Scenario, more: Sequence[Given] = (), quick: bool = False,
     Without ``spark``, contenders that need it are omitted.
     """
     contenders = [c for c in find(scenario.contenders, more) if spark or not c.spark]
-    check_names(contenders)
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch, _progress(scenario, contenders) as step:
-        worlds = _Worlds(scenario, Path(scratch))
+    if not any(contender.answers for contender in contenders):
+        raise InputError("a scenario needs a contender that answers")
+    with scratch_folder() as scratch, _progress(scenario, contenders) as step:
+        worlds = _Worlds(scenario, scratch)
         descriptions, found = {}, list[Passes]()
         for case in scenario.cases():
             step(f"data {_case_text(case)}".strip())
@@ -60,13 +61,13 @@ def compare(scenario: Scenario, more: Sequence[Given] = (), quick: bool = False,
                 for turn in range(scenario.repetitions):
                     step(f"{name} {_case_text(case)}, all that take turns")
                     own = [contender for contender in contenders if not contender.apart]
-                    runs.append(in_turns(own, task, Path(scratch) / "runs", scenario.limit, turn))
+                    runs.append(in_turns(own, task, scratch / "runs", scenario.limit, turn))
                 found += [Passes(case, name, task, same) for same in zip(*runs)]
         _check(found)
         for contender in (contender for contender in contenders if contender.apart):
             step(f"{contender.name}, in a process of its own")
             todo = [(case, name, worlds.tasks(case)[1][name]) for name in scenario.queries for case in scenario.cases()]
-            runs_apart = by_itself(contender, more, [task for *_, task in todo], Path(scratch) / "runs")
+            runs_apart = by_itself(contender, more, [task for *_, task in todo], scratch / "runs")
             found += [Passes(case, name, task, (run,)) for (case, name, task), run in zip(todo, runs_apart)]
             _check(found)  # not only at the end, because the next runs may take long
         _check(found, ended=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import random
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -24,8 +23,9 @@ import pyarrow.parquet as parquet
 
 from cqels_opt.bench import apart
 from cqels_opt.bench.answers import digest_of_lines
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import megabytes
-from cqels_opt.bench.local import load
+from cqels_opt.bench.local import frontier_of, load
 from cqels_opt.bench.published import CONCURRENT
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, table
@@ -34,7 +34,6 @@ from cqels_opt.compiler.multi_query_sharing import Member, alone
 from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.errors import RunError
 from cqels_opt.planner.planner_options import PlannerOptions
-from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner
@@ -44,7 +43,6 @@ from cqels_opt.spark import prepare
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import make_session
 from cqels_opt.spark.sinks import FileSink
-from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
 
 SEED = 1
@@ -109,7 +107,7 @@ def world(folder: Path, scale: Scale) -> World:
         stream_format="parquet",
     )
     fill_first(made.stream, scale.rate * scale.window, scale.rate)
-    store = load(folder / "store", [StaticSource(made.static), StaticSource(made.places, PLACES_GRAPH)])
+    store = load(folder / "store", made.sources)
     source = ReplaySource(f"<{STREAM}>", (made.stream,))
     return World(store, cut([source], folder / "replay", BatchSize(duration=SECOND)))
 
@@ -156,10 +154,7 @@ def different(number: int) -> list[Member]:
 def measured(found: World, query: str, members: Sequence[Member], contender: str, folder: Path, local: bool) -> Ran:
     """Runs the queries from the first batch to the last in this process."""
     with ExitStack() as ending:
-        spark = None
-        if not local:
-            spark = make_session(None, folder / "spark")
-            ending.callback(spark.stop)
+        spark = None if local else ending.enter_context(make_session(None, folder / "spark"))
         runner: Any = LocalRunner() if spark is None else SparkRunner(spark)
         programs = Programs(found.store, folder / "queries", *([] if spark is None else [prepare.by_an_executor(spark)]))
         mode = PlannerOptions("first", view_selection=False, split=False) if contender == "sub-results" else PlannerOptions()
@@ -175,16 +170,8 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
             compiled = population.programs()
         registered = time.perf_counter() - began
         options = DriverOptions(plan=mode, named=True)
-        driver = Driver(
-            folder / "state",
-            compiled,
-            runner,
-            sink,
-            _frontier(found.replay, compiled[0].streams),
-            options,
-            pages=[page for page in pages if page is not None],
-            population=population,
-        )
+        frontier, held = frontier_of(compiled[0].streams, found.replay), [page for page in pages if page is not None]
+        driver = Driver(folder / "state", compiled, runner, sink, frontier, options, pages=held, population=population)
         took, jobs = [], 0
         for number in range(len(found.replay.chunks)):
             path = found.replay.path(number)
@@ -198,14 +185,6 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
     memory = megabytes("VmHWM")  # ru_maxrss would include the parent process at fork
     digest = digest_of_lines(folder / "answers.jsonl")
     return Ran(query, len(members), contender, counted, registered, memory, len(compiled), jobs, answers, digest)
-
-
-def _frontier(replay: ReplayPlan, streams: Sequence[str]) -> Frontier:
-    frontier = Frontier(tuple(streams), finite=True)
-    for p in replay.partitions:
-        stream, first = replay.streams[p.stream], p.first if p.elements else None
-        frontier.partitions[p.partition] = SourcePartition(stream, None, -1, first, p.elements)
-    return frontier
 
 
 def run_to_file(found: World, query: str, number: int, contender: str, scale: Scale, folder: Path, local: bool) -> None:
@@ -249,8 +228,7 @@ def study(quick: bool) -> dict[str, Any]:
         plan += [(q, n, c) for q in ASKED for n in INSTANCES for c in CONTENDERS[1:] if c != "apart" or n <= APART]
     plan += [("different", DIFFERENT // 5 if quick else DIFFERENT, contender) for contender in ("adaptive", "one by one")]
     runs: list[Ran] = []
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         found = world(folder / "world", scale)
         for place, (query, number, contender) in enumerate(plan):
             own = folder / f"run{place}"
@@ -321,15 +299,9 @@ def show(found: dict[str, Any]) -> None:
         title=f"{size['authors']:,} people, {size['rate']:,} elements a batch of a second, on {found['on']}",
     )
     rows = found["concurrent"]
+    fewest = {(r["query"], r["contender"]): r["ms"] for r in rows if r["instances"] == INSTANCES[0]}
     for row in rows:
-        least = next(
-            (
-                r["ms"]
-                for r in rows
-                if (r["query"], r["contender"], r["instances"]) == (row["query"], row["contender"], INSTANCES[0])
-            ),
-            None,
-        )
+        least = fewest.get((row["query"], row["contender"]))
         shown.add_row(
             row["query"],
             f"{row['instances']:,}",

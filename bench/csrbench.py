@@ -9,12 +9,12 @@ number of seconds, because their clocks did not start with the stream.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.csrbench_answers import Compared, compare_cqels, compare_windows, recorded
 from cqels_opt.bench.local import Prepared, write_elements
 from cqels_opt.bench.real_data import real_data
@@ -28,7 +28,6 @@ from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.dialects.registry import find
 from cqels_opt.query.parser import parse
-from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, judge, read_answers
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
@@ -83,12 +82,8 @@ def run(query: Query, t0: int | None, stream: list[Element], file: Path, folder:
     build_store(folder / "store", [], durable=False)
     program = Compiler(query, str(folder / "store"), folder, meant.report, meant.duplicates == "set").compile("q", meant.operator)
     prepared = Prepared("q", program, cut([ReplaySource(f"<{STREAM}>", (file,))], folder / "replay", BatchSize(count=8)), folder)
-    sink = LocalSink()
-    driver = prepared.driver(folder / "state", sink, mode=PlannerOptions("first"), drain=True)
-    for number, rows in enumerate(prepared.chunks()):
-        driver.batch(number, rows)
     out = folder / "answers.jsonl"
-    out.write_text("".join(line + "\n" for line in sink.lines), encoding="utf-8")
+    prepared.finish(folder / "state", PlannerOptions("first"), drain=True, out=out)
     answers = read_answers(out)
     options = Options(
         policy=POLICIES[language],
@@ -104,15 +99,15 @@ def runs(
     stream: list[Element], languages: tuple[Language, ...] = LANGUAGES, quick: bool = False, numbers: Iterable[int] = NUMBERS
 ) -> Iterator[Run]:
     """Every query in every language at every t0; ``quick``: at the first and the last t0."""
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        file = Path(scratch) / "stream.ndjson"
+    with scratch_folder() as scratch:
+        file = scratch / "stream.ndjson"
         write_elements(file, stream)
         for language in languages:
             for number in numbers:
                 query = read_query(language, number)
                 every: list[int | None] = [*origins(query)] or [None]
                 for t0 in sorted({every[0] or 0, every[-1] or 0}) if quick and every != [None] else every:
-                    found = run(query, t0, stream, file, Path(scratch) / f"{language}{number}_{t0}")
+                    found = run(query, t0, stream, file, scratch / f"{language}{number}_{t0}")
                     yield Run(language, number, t0, found.answers, found.verdict)
 
 
@@ -134,7 +129,7 @@ def study(quick: bool) -> dict[str, Any]:
         for number in NUMBERS
         for language in LANGUAGES
     ]
-    return {"results": checked, "engines": [c.as_json() for c in compared(folder, found)] if not quick else []}
+    return {"results": checked, "engines": [asdict(c) for c in compared(folder, found)] if not quick else []}
 
 
 def compared(folder: Path, found: list[Run], engines: tuple[str, ...] = ("csparql", "sparqlstream", "cqels")) -> list[Compared]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cqels_opt.query.values import is_number, value
 from cqels_opt.verify import Answers
@@ -26,10 +25,9 @@ NOTES = {
     ("csparql", 5): "rows are lost: the window that closes holds them",
     ("sparqlstream", 1): "its closings lie 10 s and 9 s apart, so that no t0 gives them all",
     ("sparqlstream", 4): "it has no value where SPARQL's average of nothing is 0, and goes on when its windows are empty",
-    (
-        "cqels",
-        4,
-    ): "it answers only when a reading over 80 comes, and one of 4 s ago is then still in its window: its clock is late",
+    ("cqels", 4): (
+        "it answers only when a reading over 80 comes, and one of 4 s ago is then still in its window: its clock is late"
+    ),
     ("cqels", 6): "the others pair observations that are 6 s to 31 s apart: one of its two windows loses nothing",
     ("cqels", 7): "each of the 957 temperatures comes once, whatever it is: nothing is compared",
 }
@@ -55,10 +53,6 @@ class Compared:
     extra: int
     correct: bool
     why: str
-
-    def as_json(self) -> dict[str, Any]:
-        """For ``--json``."""
-        return asdict(self)
 
 
 def recorded(folder: Path, engine: str, number: int) -> list[tuple[int, Bag]]:

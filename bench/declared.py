@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from cqels_opt.bench.loading import toml_of
 from cqels_opt.bench.scenarios import QUERIES, SHIPPED
 from cqels_opt.errors import InputError, QueryError
 from cqels_opt.query.durations import milliseconds
@@ -87,13 +87,7 @@ def shipped() -> dict[str, Path]:
 
 def read(path: Path, quick: bool = False) -> Scenario:
     """A scenario from its file; ``quick`` applies its table ``quick``. InputError names the file and the key."""
-    try:
-        with path.open("rb") as file:
-            found = tomllib.load(file)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}") from error
+    found = toml_of(path)
     reader = _Reader(path, _merged(found, found.get("quick", {})) if quick else found)
     reader.check_keys()
     return reader.scenario()

@@ -7,20 +7,19 @@ together reach every set measure all sets, batch by batch, and a shortest path t
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Prepared, Ran, check_same, prepare, rows_produced, small_world
 from cqels_opt.bench.scenarios import QUERIES
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import CONGRESS, DRIFT, STREAM, Phase
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
@@ -32,6 +31,7 @@ from cqels_opt.windows.replay import BatchSize
 
 SEED = 1
 MODES = ("adaptive", "static", "worst")
+COMPARED = [("adaptive", "best by phase"), *((name, "adaptive") for name in ("static", "worst", "best throughout"))]
 
 Rows = NDArray[np.int64]
 """Rows per batch."""
@@ -135,6 +135,12 @@ class Measured:
         return total
 
 
+def plans_of(run: Ran) -> dict[str, list[str]]:
+    """The distinct plans of each delta source in a run."""
+    deltas = [delta for record in run.records for delta in record.deltas]
+    return {d.source: list(dict.fromkeys(other.plan for other in deltas if other.source == d.source)) for d in deltas}
+
+
 def measure(query: Prepared, taken: Mapping[str, Sequence[str]]) -> Measured:
     """Runs fixed plans that reach every set, and the bushy plans in ``taken``.
 
@@ -188,8 +194,7 @@ def study(quick: bool) -> dict[str, Any]:
     found = []
     for name, phases in (("drift", DRIFT), ("congress", CONGRESS)):
         work = Drifting(phases, 3_000 if quick else 12_000, 250 if quick else 500)
-        with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-            folder = Path(scratch)
+        with scratch_folder() as folder:
             store, stream = small_world(folder, SEED, 100 if quick else 200, work.elements, phases, quick)
             for query_name in ("Q2",) if quick else ("Q2", "Q3"):
                 text = (QUERIES / f"{query_name.lower()}.rq").read_text(encoding="utf-8")
@@ -201,9 +206,7 @@ def study(quick: bool) -> dict[str, Any]:
 def compared(query: Prepared, work: Drifting) -> dict[str, Any]:
     """The rows of each mode and of hindsight, by phase and in total; sub-results are fixed, so that all plans are comparable."""
     runs = [query.run(mode, PlannerOptions(mode, view_selection=False)) for mode in MODES]
-    deltas = [delta for record in runs[0].records for delta in record.deltas]
-    taken = {d.source: list(dict.fromkeys(other.plan for other in deltas if other.source == d.source)) for d in deltas}
-    measured = measure(query, taken)
+    measured = measure(query, plans_of(runs[0]))
     check_same([*runs, *measured.runs])
     slices, everything = work.slices(), slice(None)
     best, one = [measured.hindsight(batches) for batches in slices], measured.hindsight(everything)
@@ -215,14 +218,9 @@ def compared(query: Prepared, work: Drifting) -> dict[str, Any]:
         "answers": runs[0].answers,
         "rows by phase": rows,
         "rows": totals,
-        "switches": sum(delta.switched for delta in deltas),
+        "switches": sum(delta.switched for record in runs[0].records for delta in record.deltas),
         "best plans": best,
-        "ratios": {
-            "adaptive / best by phase": totals["adaptive"] / totals["best by phase"],
-            "static / adaptive": totals["static"] / totals["adaptive"],
-            "worst / adaptive": totals["worst"] / totals["adaptive"],
-            "best throughout / adaptive": totals["best throughout"] / totals["adaptive"],
-        },
+        "ratios": {f"{one} / {other}": totals[one] / totals[other] for one, other in COMPARED},
     }
 
 
@@ -230,13 +228,9 @@ def show(found: Mapping[str, Any]) -> None:
     """A study as tables."""
     screen = console()
     for one in found["results"]:
-        table = Table(
-            title=f"{one['query']} under {one['workload']}: rows that all operators produce, {found['elements']:,} elements"
-        )
-        table.add_column("plans")
-        phases = len(one["rows by phase"]["adaptive"])
-        for heading in (*(f"phase {i + 1}" for i in range(phases)), "in all", "over adaptive"):
-            table.add_column(heading, justify="right")
+        title = f"{one['query']} under {one['workload']}: rows that all operators produce, {found['elements']:,} elements"
+        phases = (f"phase {i + 1}" for i in range(len(one["rows by phase"]["adaptive"])))
+        table = Table("plans", *numbers(*phases, "in all", "over adaptive"), title=title)
         for contender, parts in one["rows by phase"].items():
             over = one["rows"][contender] / one["rows"]["adaptive"]
             table.add_row(contender, *(f"{rows:,}" for rows in (*parts, one["rows"][contender])), f"{over:.2f}×")

@@ -14,15 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 from rich.table import Table
 
 from cqels_opt.bench.local import load, prepare
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.soak import BATCH as SMALL
-from cqels_opt.bench.soak import QUERY, STREAM, World, write
-from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.bench.soak import QUERY, STREAM, World, run, write
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink
@@ -41,25 +40,20 @@ Seconds = dict[str, float]
 def timed() -> Iterator[Seconds]:
     """The accumulated seconds of calls, by name."""
     taken: Seconds = dict.fromkeys(WAITING, 0.0)
-    before = {name: getattr(disk, name) for name in WAITING}
 
     def timing(name: str, call: Callable[[Any], None]) -> Callable[[Any], None]:
-        def run(of: Any) -> None:
+        def timed_call(of: Any) -> None:
             began = time.perf_counter()
             try:
                 call(of)
             finally:
                 taken[name] += time.perf_counter() - began
 
-        return run
+        return timed_call
 
-    for name, call in before.items():
-        setattr(disk, name, timing(name, call))
-    try:
+    calls: dict[str, Any] = {name: timing(name, getattr(disk, name)) for name in WAITING}
+    with patch.multiple(disk, **calls):
         yield taken
-    finally:
-        for name, call in before.items():
-            setattr(disk, name, call)
 
 
 def alone(folder: Path, world: World, size: int) -> list[tuple[float, Seconds]]:
@@ -90,25 +84,14 @@ def on_spark(spark: SparkSession, folder: Path, world: World, size: int) -> list
             found.append((now - at, {name: taken[name] - before[name] for name in WAITING}))
             at, before = now, dict(taken)
 
-        options = RunOptions(
-            world.query,
-            ((STREAM, world.stream),),
-            (world.static,),
-            batch=Batch(size),
-            checkpoint=folder / "state",
-            out=folder / "answers.jsonl",
-            trace=folder / "trace.jsonl",
-        )
-        (folder / "state").mkdir(parents=True)
-        in_session(spark, options, (folder / "state").absolute(), watch)
+        run(spark, folder, world, size, watch)
     return found
 
 
 def show(runs: dict[str, list[tuple[float, Seconds]]]) -> None:
     """Prints one row per run: the median batch, the median of each kind of call, and the share of all calls in all batches."""
-    table = Table(title="what durability costs")
-    for heading in ("", "batches", "batch, ms", *(f"{name}, ms" for name in WAITING), "of the time"):
-        table.add_column(heading, justify="right" if heading else "left")
+    heads = numbers("batches", "batch, ms", *(f"{name}, ms" for name in WAITING), "of the time")
+    table = Table("", *heads, title="what durability costs")
     for name, batches in runs.items():
         counted = batches[FIRST:]
         calls = [f"{1000 * median(taken[call] for _, taken in counted):.2f}" for call in WAITING]
@@ -126,11 +109,8 @@ def main(batches: int) -> None:
             of = batches if size == SMALL else max(FIRST + 10, batches // 4)
             world = write(folder / f"world-{size}", of * size // SMALL)
             runs[f"local, {size} elements"] = alone(folder / f"alone-{size}", world, size)
-            spark = make_session("local[2]", folder)
-            try:
+            with make_session("local[2]", folder) as spark:
                 runs[f"Spark, {size} elements"] = on_spark(spark, folder / f"spark-{size}", world, size)
-            finally:
-                spark.stop()
         show(runs)
 
 

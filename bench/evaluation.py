@@ -15,12 +15,13 @@ from cqels_opt.bench import tables
 from cqels_opt.bench.circumstances import circumstances
 from cqels_opt.bench.claims import FIGURE_5, PHASES, claims
 from cqels_opt.bench.concurrent_tables import beside
-from cqels_opt.bench.drift_tables import rows_of
 from cqels_opt.bench.screen import console, table
 
 TITLE = "The evaluation of the CQELS report (§6) and of the project's goals, with a page"
 SECTIONS = (FIGURE_5, PHASES, "drift", "concurrent")
 """The scenarios and studies of the evaluation."""
+
+_QUICK = "**A quick run**: small data and low rates, on a machine with other load. The page of a full run replaces it."
 
 
 def evaluate(section: Callable[[str], dict[str, Any]], quick: bool, spark: bool, page: Path | None) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def markdown(report: Mapping[str, Any]) -> str:
         "After reading this page you know how the engine compares with the evaluation of the CQELS report (§6) and with the project's "
         "goals, and why some of them are not met. The benchmark harness writes this page, including all figures:",
         f"```\n{command}\n```",
-        _quick() if quick else "",
+        _QUICK if quick else "",
         _facts(report),
         "The harness compares the answers of all contenders, as bags, before it reports a time. Machines differ: compare **ratios**, not "
         "times. A result that misses the report or a goal is shown with its reason. Terms: [sub-result](glossary.md#sub-result), "
@@ -72,10 +73,6 @@ def markdown(report: Mapping[str, Any]) -> str:
         *(part for section in report["sections"] for part in _section(section)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _quick() -> str:
-    return "**A quick run**: small data and low rates, on a machine with other load. The page of a full run replaces it."
 
 
 def _facts(report: Mapping[str, Any]) -> str:
@@ -104,7 +101,8 @@ def _section(section: Mapping[str, Any]) -> list[str]:
         return _concurrent(section)
     if "contenders" in section:
         return _scenario(section)
-    return _rows(section)
+    text, heads, lines = tables.drift_rows(section)
+    return [f"## {section['title']}", text, _table(heads, lines)]
 
 
 def _scenario(section: Mapping[str, Any]) -> list[str]:
@@ -129,12 +127,6 @@ def _scenario(section: Mapping[str, Any]) -> list[str]:
         "\n".join(f"- `{name}`: {section['contenders'][name]}" for name in contenders),
         "\n".join(["Not completed:", "", *failed]) if failed else "",
     ]
-
-
-def _rows(section: Mapping[str, Any]) -> list[str]:
-    """The study of drift in rows."""
-    text, heads, lines = rows_of(section)
-    return [f"## {section['title']}", text, _table(heads, lines)]
 
 
 def _concurrent(section: Mapping[str, Any]) -> list[str]:

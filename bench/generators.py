@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from cqels_opt.bench import citybench
 from cqels_opt.bench.generated import Data, Request
 from cqels_opt.bench.loading import module_of
+from cqels_opt.bench.sensors import sensors
 from cqels_opt.bench.social import CONGRESS, DRIFT, PLACES_GRAPH, STEADY, STREAM, fill_first, social
 from cqels_opt.errors import InputError
 from cqels_opt.query.mistakes import nearest
@@ -69,13 +71,6 @@ def meetings(
     return Data({STREAM: stream}, (static,), {PLACES_GRAPH: programme}, f"{people:,} people, {rooms:,} rooms, {topics:,} topics")
 
 
-def sensors(folder: Path, request: Request, **parameters: Any) -> Data:
-    """Weather stations and their places (:mod:`cqels_opt.bench.sensors`)."""
-    from cqels_opt.bench.sensors import sensors as made
-
-    return made(folder, request, **parameters)
-
-
 def tunnel(folder: Path, request: Request, *, sectors: int = 1_000, beyond: float = 0.05) -> Data:
     """A tunnel's sensors with uncertain values (:mod:`cqels_opt.bench.tunnel_data`): one observation per second and sensor."""
     from cqels_opt.bench.tunnel_data import Tunnel
@@ -110,13 +105,6 @@ def contacts(folder: Path, request: Request, *, event: str = "SFHH", elements: i
     return Data({STREAM: files.stream}, (files.static,), {PLACES_GRAPH: files.places}, described)
 
 
-def citybench(folder: Path, request: Request, **parameters: Any) -> Data:
-    """The streams and sensors of Aarhus, from a folder of CityBench (:mod:`cqels_opt.bench.citybench`)."""
-    from cqels_opt.bench.citybench import lift
-
-    return lift(folder, request, **parameters)
-
-
 def files(
     folder: Path,
     request: Request,
@@ -144,7 +132,7 @@ GENERATORS: dict[str, Generator] = {
     "tunnel": tunnel,
     "flights": flights,
     "contacts": contacts,
-    "citybench": citybench,
+    "citybench": citybench.lift,
     "files": files,
 }
 """By name. Add a function here, or use one in a file of the user: ``generator = "mine.py:make"``."""

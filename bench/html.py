@@ -11,8 +11,7 @@ from typing import Any
 from cqels_opt.bench import charts
 from cqels_opt.bench.claims import Claim, claims
 from cqels_opt.bench.concurrent_tables import beside
-from cqels_opt.bench.drift_tables import rows_of
-from cqels_opt.bench.tables import by_line, cell, names, number, share
+from cqels_opt.bench.tables import by_line, cell, drift_rows, names, number, share, text_of
 
 STYLE = Path(__file__).with_name("page.css")
 
@@ -83,19 +82,10 @@ def _table(report: Mapping[str, Any], contenders: Sequence[str]) -> str:
     rows = []
     for line, results in lines.items():
         base = results.get(contenders[0])
-        where = [_text(dict(line).get(head)) for head in heads]
-        rows.append(
-            [
-                *where,
-                *(cell(results.get(name), base) for name in contenders),
-                f"{(base or next(iter(results.values())))['answers'] or 0:,}",
-            ]
-        )
+        where = [text_of(dict(line).get(head)) for head in heads]
+        answers = (base or next(iter(results.values())))["answers"] or 0
+        rows.append([*where, *(cell(results.get(name), base) for name in contenders), f"{answers:,}"])
     return table([*heads, *contenders, "answers"], rows, len(heads))
-
-
-def _text(value: object) -> str:
-    return "–" if value is None else f"{value:,g}" if isinstance(value, int | float) else str(value)
 
 
 def table(heads: Iterable[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
@@ -122,7 +112,7 @@ def _concurrent(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _drift(report: Mapping[str, Any]) -> str:
     """Rows under drift, one group of bars per query and workload."""
-    text, heads, lines = rows_of(report)
+    text, heads, lines = drift_rows(report)
     contenders = list(report["results"][0]["rows"])
     groups = {
         f"{one['query']}, {one['workload']}": {

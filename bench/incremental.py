@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import START
 from cqels_opt.operators.algebra.operator import evaluate
 from cqels_opt.operators.key_pushdown import Pushdown
@@ -80,8 +80,7 @@ def study(quick: bool) -> dict[str, Any]:
     """Milliseconds of the joins and the operators above them, and rows read, per batch, for windows of increasing size."""
     rate, sizes = (200, (3, 9)) if quick else (5_000, (10, 30))
     found = []
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         store = load(folder / "store", [])
         for seconds in sizes:
             stream = write(folder, seconds + MEASURED + 1, rate)
@@ -111,9 +110,9 @@ def _batch(run: Ran) -> dict[str, float]:
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
-    table = Table(title=f"{found['elements a batch']:,} elements a batch: rows read above the joins, and ms of joins and above")
-    for heading in ("query", "window", *(f"{what} {way}" for way in WAYS for what in ("rows", "ms")), "ratio of ms"):
-        table.add_column(heading, justify="left" if heading == "query" else "right")
+    title = f"{found['elements a batch']:,} elements a batch: rows read above the joins, and ms of joins and above"
+    heads = numbers("window", *(f"{what} {way}" for way in WAYS for what in ("rows", "ms")), "ratio of ms")
+    table = Table("query", *heads, title=title)
     for one in found["queries"]:
         cells = [
             f"{one[way][what]:,.0f}" if what == "rows" else f"{one[way][what]:.1f}" for way in WAYS for what in ("rows", "ms")

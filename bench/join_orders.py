@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count, islice
 from typing import Any
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
+from cqels_opt.errors import InputError
 from cqels_opt.plans import JoinOperator, KnownStatistics, Optimizer, QueryGraph, RelationNode
 from cqels_opt.plans.cost import JoinShape, Rows
 from cqels_opt.plans.dpccp import join_pairs
 from cqels_opt.plans.plan import pairs
 from cqels_opt.plans.relation_set import RelationSet, members, size
+
+try:
+    import duckdb
+except ImportError as error:
+    raise InputError("join-orders needs DuckDB: pip install 'cqels-opt[bench]'") from error
 
 Tables = list[dict[str, NDArray[np.int64]]]
 """The columns of each relation, by variable."""
@@ -179,11 +185,12 @@ def _optimum(graph: QueryGraph, database: Database) -> float:
     return least[graph.everything]
 
 
-def study(count: int) -> dict[str, Any]:
-    """``count`` random sets of relations with a non-empty join: C_out over the optimum, ours and DuckDB's."""
-    found = list(_worthwhile(count))
+def study(quick: bool, graphs: int | None = None) -> dict[str, Any]:
+    """``graphs`` random sets of relations with a non-empty join: C_out over the optimum, ours and DuckDB's."""
+    graphs = graphs or (50 if quick else 250)
+    found = list(islice((one for one in map(compared, count()) if one.optimum > 0), graphs))
     return {
-        "graphs": count,
+        "graphs": graphs,
         "relations": [min(one.relations for one in found), max(one.relations for one in found)],
         "over the optimum": {
             "ours": _summary(np.array([one.ours / one.optimum for one in found])),
@@ -205,23 +212,9 @@ def _summary(ratios: NDArray[np.float64]) -> dict[str, float]:
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
     low, high = found["relations"]
-    table = Table(
-        title=f"Join orders of {found['graphs']} random sets of {low} to {high} relations: rows of all joins over the optimum's"
-    )
+    title = f"Join orders of {found['graphs']} random sets of {low} to {high} relations: rows of all joins over the optimum's"
     rows = found["over the optimum"]
-    table.add_column("")
-    for heading in rows["ours"]:
-        table.add_column(heading, justify="right")
+    table = Table("", *numbers(*rows["ours"]), title=title)
     for name, summary in rows.items():
         table.add_row(name, *(f"{v:.0%}" if heading == "optimal" else f"{v:.2f}×" for heading, v in summary.items()))
     console().print(table)
-
-
-def _worthwhile(count: int) -> Iterator[Compared]:
-    seed = 0
-    while count:
-        one = compared(seed)
-        seed += 1
-        if one.optimum > 0:
-            count -= 1
-            yield one

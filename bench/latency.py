@@ -17,8 +17,8 @@ _DIGITS = 3
 Milliseconds = NDArray[np.float64]
 
 
-def histogram(milliseconds: Iterable[float] | Milliseconds) -> Any:
-    """The values as a histogram (``HdrHistogram``) of microseconds."""
+def as_json(milliseconds: Iterable[float] | Milliseconds) -> dict[str, Any]:
+    """Percentiles in milliseconds, the number of values, and their histogram (microseconds) in HdrHistogram's encoding."""
     try:
         from hdrh.histogram import HdrHistogram
     except ImportError as error:
@@ -27,12 +27,6 @@ def histogram(milliseconds: Iterable[float] | Milliseconds) -> Any:
     micro = np.clip(np.rint(np.asarray(milliseconds, np.float64) * 1000), 1, _HIGHEST).astype(np.int64)
     for value, count in zip(*np.unique(micro, return_counts=True)):
         found.record_value(int(value), int(count))
-    return found
-
-
-def as_json(milliseconds: Iterable[float] | Milliseconds) -> dict[str, Any]:
-    """Percentiles in milliseconds, the number of values, and the histogram in HdrHistogram's encoding."""
-    found = histogram(milliseconds)
     if not found.get_total_count():
         return {"count": 0}
     percentiles = {f"p{p:g}": found.get_value_at_percentile(p) / 1000 for p in PERCENTILES}

@@ -1,13 +1,25 @@
-"""Loads a user's Python file as a module: a contender, or a data generator."""
+"""Loads a user's files: TOML, and Python as a module (a contender, or a data generator)."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from cqels_opt.errors import InputError
+
+
+def toml_of(path: Path) -> dict[str, Any]:
+    """The content of a TOML file; InputError if it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def module_of(path: Path) -> ModuleType:

@@ -18,7 +18,7 @@ import pyarrow.parquet as parquet
 from cachetools import LRUCache
 
 from cqels_opt.bench.answers import digest_of_answers
-from cqels_opt.bench.social import PLACES_GRAPH, Phase, social
+from cqels_opt.bench.social import Phase, social
 from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.compiler.dialect_profile import query_semantics
@@ -64,7 +64,7 @@ def small_world(folder: Path, seed: int, places: int, elements: int, phases: Seq
         rate=50.0 if quick else 100.0,
         phases=phases,
     )
-    return load(folder / "store", [StaticSource(world.static), StaticSource(world.places, PLACES_GRAPH)]), world.stream
+    return load(folder / "store", world.sources), world.stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,45 +89,47 @@ class Prepared:
     def run(self, name: str, mode: PlannerOptions, answers: Path | None = None) -> Ran:
         """Runs the query from its first batch to its last; writes its answers to a file if one is given."""
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
-            sink = LocalSink()
-            driver = self.driver(Path(scratch) / "state", sink, mode=mode)
-            records = [record for number, rows in enumerate(self.chunks()) for record in driver.batch(number, rows)]
             out = answers or Path(scratch) / "answers.jsonl"
+            records, lines = self.finish(Path(scratch) / "state", mode, out=out)
+            return Ran(name, records, len(lines), digest_of_answers(out))
+
+    def finish(
+        self, state: Path, mode: PlannerOptions = ADAPTIVE, drain: bool = False, out: Path | None = None
+    ) -> tuple[tuple[TraceRecord, ...], list[str]]:
+        """Runs all batches; the trace records and the lines of answers, which are also written to ``out``."""
+        sink = LocalSink()
+        driver = self.driver(state, sink, mode=mode, drain=drain)
+        records = tuple(record for number, rows in enumerate(self.chunks()) for record in driver.batch(number, rows))
+        if out is not None:
             out.write_text("".join(line + "\n" for line in sink.lines), encoding="utf-8")
-            return Ran(name, tuple(records), len(sink.lines), digest_of_answers(out))
+        return records, sink.lines
 
     def driver(
         self, state: Path, sink: Sink, trace: TraceLog | None = None, mode: PlannerOptions = ADAPTIVE, drain: bool = False
     ) -> Driver:
         """A driver with a folder for its state; with ``drain`` its windows empty at the end."""
         jobs = BackgroundJobs(state / "subresults", at_once)  # synchronous, so that row counts are deterministic
-        options, pages, frontier = DriverOptions(drain=drain, plan=mode), self._pages(), self._frontier()
-        return Driver(
-            state,
-            [self.program],
-            LocalRunner(),
-            sink,
-            frontier,
-            options,
-            pages=pages,
-            trace=trace,
-            background_jobs=jobs,
-        )
+        options, pages = DriverOptions(drain=drain, plan=mode), self.pages()
+        frontier, programs = frontier_of(self.program.streams, self.replay), [self.program]
+        return Driver(state, programs, LocalRunner(), sink, frontier, options, pages=pages, trace=trace, background_jobs=jobs)
 
     def chunks(self) -> Iterable[pa.Table]:
         """The rows of each micro-batch."""
         return (parquet.read_table(self.replay.path(number)).cast(ROW_SCHEMA) for number in range(len(self.replay.chunks)))
 
-    def _frontier(self) -> Frontier:
-        frontier = Frontier(self.program.streams, finite=True)
-        for p in self.replay.partitions:
-            stream, first = self.replay.streams[p.stream], p.first if p.elements else None
-            frontier.partitions[p.partition] = SourcePartition(stream, None, -1, first, p.elements)
-        return frontier
-
-    def _pages(self) -> list[SlotFile]:
+    def pages(self) -> list[SlotFile]:
+        """The pages of the query's own terms."""
         page = self.folder / PAGE
         return [SlotFile("terms", str(page), greatest=int(FOREVER))] if page.exists() else []
+
+
+def frontier_of(streams: Sequence[str], replay: ReplayPlan) -> Frontier:
+    """The frontier at the start of a replay."""
+    frontier = Frontier(tuple(streams), finite=True)
+    for p in replay.partitions:
+        stream, first = replay.streams[p.stream], p.first if p.elements else None
+        frontier.partitions[p.partition] = SourcePartition(stream, None, -1, first, p.elements)
+    return frontier
 
 
 def prepare(

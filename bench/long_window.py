@@ -13,7 +13,6 @@ import multiprocessing
 import os
 import signal
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -27,8 +26,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import megabytes
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.lod.build import build_store
@@ -224,8 +224,7 @@ def study(quick: bool) -> dict[str, Any]:
     """One row per size of the window. ``quick`` is a tenth of everything."""
     scale = 10 if quick else 1
     sizes = [size // scale for size in SIZES]
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-long-window-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder("long-window") as folder:
         program, progress = _compiled(folder), Console(stderr=True)
         found, at = [], 0
         for size in (*sizes, 0):
@@ -262,20 +261,11 @@ def _run_pair(pair: WorkerPair) -> dict[str, Any]:
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
-    table = Table(title=f"A window of an hour at {found['rate']:,} elements/s, batches of a second; the processes' own memory")
-    for heading in (
-        "rows in the window",
-        "a batch",
-        "its CPU",
-        "restart",
-        "its CPU",
-        "driver",
-        "worker",
-        "mapped by it",
-        "disk",
-        "segments",
-    ):
-        table.add_column(heading, justify="right")
+    heads = numbers(
+        "rows in the window", "a batch", "its CPU", "restart", "its CPU", "driver", "worker", "mapped by it", "disk", "segments"
+    )
+    title = f"A window of an hour at {found['rate']:,} elements/s, batches of a second; the processes' own memory"
+    table = Table(*heads, title=title)
     for row in found["results"]:
         batch = 1000 * statistics.median(row["batches"])
         restart = 1000 * (row["restore"] + row["first"])

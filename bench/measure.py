@@ -17,7 +17,7 @@ from cqels_opt.bench import apart
 from cqels_opt.bench.answers import Bag
 from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.contenders import Contender, Done, Given, Task, UnsupportedError, find
-from cqels_opt.errors import InputError, RunError
+from cqels_opt.errors import RunError
 
 
 @dataclass(slots=True)
@@ -68,33 +68,22 @@ def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: f
                 done, took = _next(live[name])
                 run.seconds += time.perf_counter() - began
                 run.take(done, took)
-            except UnsupportedError as error:
-                run.why = str(error)
-                del live[name]
-                continue
             except StopIteration:
                 raise RunError(f"{name} ended after {number} of {len(greatest)} micro-batches") from None
             except Exception as error:  # noqa: BLE001 - a failing rival is reported, the others continue
-                run.why = f"failed: {type(error).__name__}: {error}"
+                run.why = str(error) if isinstance(error, UnsupportedError) else f"failed: {type(error).__name__}: {error}"
                 del live[name]
                 continue
             if not number:
                 run.prepared = run.seconds - took / 1000
             if run.seconds > limit and number < len(greatest) - 1:
-                run.why, run.upto = (
-                    f"stopped after {number + 1} of {len(greatest)} batches: over {limit:g} s",
-                    _before(greatest[: number + 1]),
-                )
+                run.why = f"stopped after {number + 1} of {len(greatest)} batches: over {limit:g} s"
+                run.upto = max((t for t in greatest[: number + 1] if t is not None), default=0) - 1  # earlier instants are final
                 live.pop(name).close()  # type: ignore[attr-defined]
     for generator in live.values():
         if any(done is not None for done in generator):
             raise RunError("a contender gives more than one result for a micro-batch")
     return list(runs.values())
-
-
-def _before(greatest: Sequence[int | None]) -> int | None:
-    """Instants before this time are final."""
-    return max((t for t in greatest if t is not None), default=0) - 1
 
 
 def _next(run: Iterator[Done | None]) -> tuple[Done, float]:
@@ -140,9 +129,3 @@ def check(query: str, runs: Sequence[Ran]) -> None:
     for run in answering:
         if run is not base and (differs := run.bag.difference(base.bag, run.upto)) is not None:
             raise RunError(f"{query}: {run.contender} gives other answers than {base.contender}: {differs}")
-
-
-def check_names(contenders: Sequence[Contender]) -> None:
-    """InputError unless a contender produces answers."""
-    if not any(contender.answers for contender in contenders):
-        raise InputError("a scenario needs a contender that answers")

@@ -7,7 +7,6 @@ answers are written, for ``noop`` when the trigger ends.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +20,14 @@ from rich.console import Console
 
 from cqels_opt.bench import latency
 from cqels_opt.bench.answers import digest_of_answers, digest_of_folders
-from cqels_opt.bench.apart import empty_folder
+from cqels_opt.bench.apart import empty_folder, scratch_folder
+from cqels_opt.bench.local import frontier_of
 from cqels_opt.bench.pace import Commits, Pace, Times, files_by_batch
 from cqels_opt.bench.report import REPORT, ReportWorld, World
 from cqels_opt.bench.rivals import tuned
 from cqels_opt.bench.rivals.jobs import PLANNER, Job, StreamingQuery, settings_kept
 from cqels_opt.bench.scenarios import SECOND, WARM_UP
-from cqels_opt.bench.screen import console, table
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import START
 from cqels_opt.engine import Engine, population_of
 from cqels_opt.errors import RunError
@@ -38,7 +38,6 @@ from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink
 from cqels_opt.spark.stream import CHUNK_SCHEMA, StreamRun
-from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
 RATES = (1_000, 5_000)
@@ -78,11 +77,10 @@ class Paced:
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
-        latencies = {f"p{p}": ms for p, ms in self.latencies.items()}
         return {
             "contender": self.contender,
             "parameters": {"query": self.query, "rate": self.rate},
-            "latency ms": latencies,
+            "latency ms": {f"p{p}": ms for p, ms in self.latencies.items()},
             "latency hdr": self.histogram,
             "milliseconds": {"median": self.milliseconds, "batches": self.batches},
             "elements a batch": self.elements,
@@ -124,14 +122,10 @@ def study(quick: bool) -> dict[str, Any]:
     length = Length(2, 4) if quick else Length(10, 30)
     queries = ("Q2",) if quick else tuple(REPORT.queries)
     results: list[Paced] = []
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        spark = make_session(None, Path(scratch))
-        try:
-            for rate in RATES:
-                scenario = replace(REPORT, rate=rate)
-                results += paced(spark, Path(scratch) / str(rate), scenario, queries, length, quick)
-        finally:
-            spark.stop()
+    with scratch_folder() as scratch, make_session(None, scratch) as spark:
+        for rate in RATES:
+            scenario = replace(REPORT, rate=rate)
+            results += paced(spark, scratch / str(rate), scenario, queries, length, quick)
     return {"results": [r.as_json() for r in results]}
 
 
@@ -164,7 +158,7 @@ def _run(
             spark.conf.set(key, value)
         runs = {"adaptive": _adaptive, "tuned": _tuned, "noop": _noop}
         query, answers, digest = runs[contender](spark, scenario.queries[name], course, seconds)
-    t = _times(course)
+    t: Times = np.concatenate([parquet.read_table(path).column("t").to_numpy() for _, path in world.streams])
     counted = t[t >= FIRST + length.warm * SECOND]
     late = 1000 * course.commits.latencies(counted, course.pace.origin, FIRST)
     batches = _batches(course, query, int(counted[0]))
@@ -184,10 +178,6 @@ def _run(
     )
 
 
-def _times(course: Course) -> Times:
-    return np.concatenate([parquet.read_table(path).column("t").to_numpy() for _, path in course.world.streams])
-
-
 def _batches(course: Course, query: StreamingQuery, since: int) -> list[tuple[float, int]]:
     """Milliseconds and elements of the micro-batches that contain no element before a time."""
     took = {p["batchId"]: float(p["durationMs"]["triggerExecution"]) for p in query.recentProgress}
@@ -204,15 +194,11 @@ Outcome = tuple[StreamingQuery, int | None, str | None]
 
 
 def _adaptive(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outcome:
-    folder, plan = course.folder, course.plan
+    folder = course.folder
     query = Engine(spark, store=course.world.store, folder=folder / "registered").register(text.read_text(encoding="utf-8"))
-    frontier = Frontier(query.program.streams, finite=True)
-    for p in plan.partitions:
-        frontier.partitions[p.partition] = SourcePartition(plan.streams[p.stream], first_known=p.first, elements=p.elements)
     runner, out = SparkRunner(spark), folder / "answers.jsonl"
-    driver = make_driver(
-        population_of([query], folder), folder, runner, FileSink(out), frontier, DriverOptions(plan=plan_mode("adaptive")), None
-    )
+    frontier, options = frontier_of(query.program.streams, course.plan), DriverOptions(plan=plan_mode("adaptive"))
+    driver = make_driver(population_of([query], folder), folder, runner, FileSink(out), frontier, options, None)
     handle = StreamRun(driver, runner, lambda records: course.commits.note(driver.frontier.value))
     handle.start(course.frame, folder / "spark", trigger=AT_ONCE)
     course.run(handle.streaming_query, seconds)
@@ -247,13 +233,9 @@ def _noop(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outc
 def show(found: Mapping[str, Any]) -> None:
     """Prints a table with one line per query, rate and contender."""
     heads = [f"p{p}" if p < 100 else "greatest" for p in PERCENTILES]
-    shown = table(
-        title="Milliseconds from the intended time of an element to its answers in the sink; and a micro-batch (medians)"
-    )
-    for head in ("query", "elements/s", "contender"):
-        shown.add_column(head)
-    for head in (*heads, "batches", "ms a batch", "elements a batch", "never done"):
-        shown.add_column(head, justify="right")
+    title = "Milliseconds from the intended time of an element to its answers in the sink; and a micro-batch (medians)"
+    measures = numbers(*heads, "batches", "ms a batch", "elements a batch", "never done")
+    shown = table("query", "elements/s", "contender", *measures, title=title)
     for r in found["results"]:
         cells = [f"{r['latency ms'][f'p{p}']:,.0f}" for p in PERCENTILES]
         batch = [f"{r['milliseconds']['batches']:,}", f"{r['milliseconds']['median']:,.0f}", f"{r['elements a batch']:,.0f}"]

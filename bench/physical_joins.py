@@ -7,30 +7,28 @@ shows the cost model's choices that one machine cannot measure: more task slots,
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as parquet
 from rich.table import Table
 
 from cqels_opt.bench.answers import digest_of_lines
-from cqels_opt.bench.apart import empty_folder
+from cqels_opt.bench.apart import empty_folder, scratch_folder
 from cqels_opt.bench.local import load
-from cqels_opt.bench.screen import console
-from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
-from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import JOINS, Batch, RunOptions
+from cqels_opt.bench.on_spark import run_on_spark
+from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.social import STREAM, social
+from cqels_opt.cli.options import JOINS
 from cqels_opt.errors import RunError
 from cqels_opt.plans import operators, parse_plan
 from cqels_opt.plans.join_methods import Machine, PhysicalCostModel, RelationPlacement
 from cqels_opt.plans.physical import physical
 from cqels_opt.plans.plan import relations
-from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.session import SparkSession, make_session
-from cqels_opt.trace.records import TraceRecord
+from cqels_opt.windows.replay import BatchSize
 
 SEED = 5
 BATCHES = 4  # the first does not count: it maps files and writes Spark's tables
@@ -49,14 +47,10 @@ WHERE {
 def study(quick: bool) -> dict[str, Any]:
     """The seconds of each method for each size, and the choices of the model."""
     deltas, indexes = ((100, 10_000), (10_000,)) if quick else ((100, 10_000, 1_000_000), (10_000, 1_000_000))
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         (folder / "query.rq").write_text(QUERY, encoding="utf-8")
-        spark = make_session(None, folder)
-        try:
+        with make_session(None, folder) as spark:
             measured = [row for index in indexes for row in _measured(spark, folder, index, deltas)]
-        finally:
-            spark.stop()
     return {"seed": SEED, "measured": measured, "chosen": list(_chosen())}
 
 
@@ -66,25 +60,16 @@ def _measured(spark: SparkSession, folder: Path, index: int, deltas: tuple[int, 
     files = social(
         world, seed=SEED, authors=index, papers=10, coauthor_pairs=20, elements=most, rate=1000.0, stream_format="parquet"
     )
-    store = load(world / "store", [StaticSource(files.static), StaticSource(files.places, PLACES_GRAPH)])
+    store = load(world / "store", files.sources)
     for delta in deltas:
-        stream = _first(files.stream, BATCHES * delta, world / f"stream-{delta}.parquet")
+        stream = world / f"stream-{delta}.parquet"
+        parquet.write_table(parquet.read_table(files.stream).slice(0, BATCHES * delta), stream)
         found, digests = dict[str, float](), dict[str, str]()
         used: list[str] = []
         for way in (FORCED[0], "auto", *FORCED):  # the very first run warms up the JVM and its workers, and is repeated
             run = empty_folder(folder / "run")
-            options = RunOptions(
-                query=folder / "query.rq",
-                streams=((STREAM, stream),),
-                store=store,
-                joins=way,
-                batch=Batch(elements=delta),
-                out=run / "answers.jsonl",
-                trace=run / "trace.jsonl",
-            )
-            in_session(spark, options, run)
-            lines = (run / "trace.jsonl").read_text(encoding="utf-8").splitlines()
-            records = [TraceRecord.from_json(json.loads(line)) for line in lines]
+            size, query = BatchSize(count=delta), folder / "query.rq"
+            _, records = run_on_spark(spark, query, [(STREAM, stream)], size, run, store=store, joins=way)
             found[way] = min(record.ms.execute for record in records[1:]) / 1000
             digests[way] = digest_of_lines(run / "answers.jsonl")
             if way == "auto":
@@ -102,46 +87,31 @@ def _measured(spark: SparkSession, folder: Path, index: int, deltas: tuple[int, 
         }
 
 
-def _first(stream: Path, elements: int, to: Path) -> Path:
-    import pyarrow.parquet as parquet
-
-    parquet.write_table(parquet.read_table(stream).slice(0, elements), to)
-    return to
-
-
 def _chosen() -> Iterator[dict[str, Any]]:
     """The model's choices for a bushy part that is built, and for an index that is too large, by the number of slots and rows."""
     bushy, chain = parse_plan("delta » a[?x] » (b » c[?z])[?y]"), parse_plan("delta » a[?x] » b[?y]")
     for slots in (2, 16, 100):
         for rows in (1e4, 1e6, 1e8):
             held = {name: RelationPlacement(rows, 2) for name in relations(bushy)}
-            prices = PhysicalCostModel(Machine(slots), slots, relations=held)
-            way = physical(bushy, operators(bushy), [rows] * 5, prices)
-            yield {"case": "a bushy part of so many rows", "slots": slots, "rows": rows, "by": [str(by) for by in way.by if by]}
             large = {"a": RelationPlacement(1e8, 2), "b": RelationPlacement(1e4, 2)}
             cluster = Machine(slots, executors=max(1, slots // 2), memory=large["a"].bytes / 2)
-            way = physical(chain, operators(chain), [rows] * 3, PhysicalCostModel(cluster, slots, relations=large))
-            yield {
-                "case": "an index twice an executor's room",
-                "slots": slots,
-                "rows": rows,
-                "by": [str(by) for by in way.by if by],
-            }
+            for case, plan, sizes, machine, placed in (
+                ("a bushy part of so many rows", bushy, [rows] * 5, Machine(slots), held),
+                ("an index twice an executor's room", chain, [rows] * 3, cluster, large),
+            ):
+                way = physical(plan, operators(plan), sizes, PhysicalCostModel(machine, slots, relations=placed))
+                yield {"case": case, "slots": slots, "rows": rows, "by": [str(by) for by in way.by if by]}
 
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as tables."""
-    table = Table(
-        title="Milliseconds of the second stage, the least of the batches that count; each operator forced, and the choice"
-    )
-    for heading in ("index", "delta", *FORCED, "auto", "over the best", "chosen"):
-        table.add_column(heading, justify="left" if heading == "chosen" else "right")
+    title = "Milliseconds of the second stage, the least of the batches that count; each operator forced, and the choice"
+    table = Table(*numbers("index", "delta", *FORCED, "auto", "over the best"), "chosen", title=title)
     for row in found["measured"]:
         cells = [f"{1000 * row['seconds'][way]:,.0f}" for way in (*FORCED, "auto")]
         table.add_row(f"{row['index']:,}", f"{row['delta']:,}", *cells, f"{row['over best']:.2f}×", ", ".join(row["chosen"]))
-    model = Table(title="What the cost model chooses for a delta of so many rows, by task slots")
-    for heading in ("case", "slots", "rows", "operators"):
-        model.add_column(heading, justify="right" if heading in ("slots", "rows") else "left")
+    title = "What the cost model chooses for a delta of so many rows, by task slots"
+    model = Table("case", *numbers("slots", "rows"), "operators", title=title)
     for row in found["chosen"]:
         model.add_row(row["case"], str(row["slots"]), f"{row['rows']:,.0f}", " » ".join(row["by"]))
     screen = console()

@@ -6,7 +6,6 @@ rest of ``addBatch`` is the transfer between Spark's JVM and Python, and our com
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +14,11 @@ from typing import Any
 
 from rich.console import Console
 
-from cqels_opt.bench.apart import empty_folder
+from cqels_opt.bench.apart import empty_folder, scratch_folder
+from cqels_opt.bench.on_spark import run_on_spark
 from cqels_opt.bench.report import REPORT, World
-from cqels_opt.bench.screen import console, table
-from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.spark.session import SparkSession, make_session
-from cqels_opt.trace.records import read_trace
 
 SPARK = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
 OURS = ("ingest", "statistics", "optimize", "execute", "commit")
@@ -32,31 +29,17 @@ def study(quick: bool) -> dict[str, Any]:
     """The phases of each query in batches of a second."""
     progress, results = Console(stderr=True), []
     scenario = replace(REPORT, counted=COUNTED)
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        spark = make_session(None, Path(scratch))
-        try:
-            world = scenario.prepare(spark, Path(scratch) / "world", quick)
-            for name in scenario.queries:
-                progress.print(f"profile: {name}")
-                results.append(
-                    {"query": name, **_phases(spark, scenario.queries[name], world, empty_folder(Path(scratch) / "run"))}
-                )
-        finally:
-            spark.stop()
+    with scratch_folder() as scratch, make_session(None, scratch) as spark:
+        world = scenario.prepare(spark, scratch / "world", quick)
+        for name in scenario.queries:
+            progress.print(f"profile: {name}")
+            results.append({"query": name, **_phases(spark, scenario.queries[name], world, empty_folder(scratch / "run"))})
     return {"results": results}
 
 
 def _phases(spark: SparkSession, text: Path, world: World, folder: Path) -> dict[str, Any]:
-    options = RunOptions(
-        query=text,
-        streams=world.streams,
-        store=world.store,
-        batch=Batch(world.batch.count or None, world.batch.duration or None),
-        out=folder / "answers.jsonl",
-        trace=folder / "trace.jsonl",
-    )
-    durations = in_session(spark, options, folder).durations[world.warm_up :]
-    records = list(read_trace(folder / "trace.jsonl"))[world.warm_up :]
+    done, records = run_on_spark(spark, text, world.streams, world.batch, folder, store=world.store)
+    durations, records = done.durations[world.warm_up :], records[world.warm_up :]
     return {
         "batches": len(durations),
         "jobs": max(r.jobs for r in records),
@@ -69,9 +52,8 @@ def _phases(spark: SparkSession, text: Path, world: World, folder: Path) -> dict
 def show(found: Mapping[str, Any]) -> None:
     """Prints one column per query; our phases are parts of ``addBatch``."""
     results = found["results"]
-    shown = table("phase", title="Milliseconds of a micro-batch (medians)")
-    for r in results:
-        shown.add_column(f"{r['query']} ({r['jobs']} jobs)", justify="right")
+    heads = numbers(*(f"{r['query']} ({r['jobs']} jobs)" for r in results))
+    shown = table("phase", *heads, title="Milliseconds of a micro-batch (medians)")
     shown.add_row("the whole trigger", *(f"{r['trigger']:,.0f}" for r in results))
     for phase in SPARK:
         shown.add_row(f"Spark: {phase}", *(f"{r['spark'][phase]:,.0f}" for r in results))

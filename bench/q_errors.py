@@ -8,14 +8,13 @@ feedback.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import check_same, joins_of, prepare, small_world
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console
@@ -43,10 +42,9 @@ FIRST = 2
 def study(quick: bool) -> dict[str, Any]:
     """All queries over all workloads under every kind of estimate."""
     elements, batch = (2_000, 250) if quick else (6_000, 500)
-    results = []
+    results: list[dict[str, Any]] = []
     for workload, phases in WORKLOADS.items():
-        with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-            folder = Path(scratch)
+        with scratch_folder() as folder:
             store, stream = small_world(folder, SEED, 30 if quick else 100, elements, phases, quick)
             for query_name in ASKED:
                 text = (QUERIES / f"{query_name}.rq").read_text(encoding="utf-8").replace("$Author Name$", AUTHOR)
@@ -57,7 +55,8 @@ def study(quick: bool) -> dict[str, Any]:
                     {"workload": workload, "query": query_name, "estimates": run.name, "errors": errors(run.records)}
                     for run in runs
                 ]
-    return {"seed": SEED, "elements": elements, "batch": batch, "summary": _summary(results), "results": _by_query(results)}
+    by_query = [{**r, "errors": summarised([q for _, q, rows in r["errors"] if rows])} for r in results]
+    return {"seed": SEED, "elements": elements, "batch": batch, "summary": _summary(results), "results": by_query}
 
 
 def errors(records: Iterable[TraceRecord]) -> list[tuple[int, float, bool]]:
@@ -97,10 +96,6 @@ def _summary(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             }
             summary.append({"workload": workload, "estimates": kind, **{part: summarised(qs) for part, qs in parts.items()}})
     return summary
-
-
-def _by_query(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [{**r, "errors": summarised([q for _, q, rows in r["errors"] if rows])} for r in results]
 
 
 def show(found: Mapping[str, Any]) -> None:

@@ -7,7 +7,6 @@ per batch is constant and only the window's content grows.
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +16,13 @@ from typing import Any
 from rich.console import Console
 
 from cqels_opt.bench import apart
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.scenarios import QUERIES
-from cqels_opt.bench.screen import console, table
-from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
+from cqels_opt.bench.screen import console, numbers, table
+from cqels_opt.bench.social import STREAM, social
 from cqels_opt.cli.commands import in_session
 from cqels_opt.cli.options import Batch, RunOptions
 from cqels_opt.errors import RunError
-from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
 from cqels_opt.spark.session import make_session
 from cqels_opt.trace.records import TraceRecord
@@ -58,10 +57,10 @@ class Plan:
 def study(quick: bool) -> dict[str, Any]:
     """Seconds by length of the window; ``quick`` is a tenth of the rate and the shortest window."""
     progress, results = Console(stderr=True), []
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+    with scratch_folder() as scratch:
         for window in WINDOWS[:1] if quick else WINDOWS:
             part = 10 if quick else 1
-            plan = Plan(Path(scratch) / str(window), window, RATE // part, 100_000 // part)
+            plan = Plan(scratch / str(window), window, RATE // part, 100_000 // part)
             progress.print(f"recovery: a window of {window:,} s")
             apart.wait(apart.start(make, plan))
             results.append(_killed(plan))
@@ -79,16 +78,8 @@ def make(plan: Plan) -> None:
         rate=float(plan.rate),
         stream_format="parquet",
     )
-    spark = make_session(None, plan.folder)
-    try:
-        load(
-            spark,
-            [StaticSource(files.static, None), StaticSource(files.places, PLACES_GRAPH)],
-            plan.folder / "store",
-            durable=False,
-        )
-    finally:
-        spark.stop()
+    with make_session(None, plan.folder) as spark:
+        load(spark, files.sources, plan.folder / "store", durable=False)
     text = (QUERIES / "q2.rq").read_text(encoding="utf-8")
     (plan.folder / "q2.rq").write_text(text.replace(WRITTEN, f"RANGE {plan.window} seconds"), encoding="utf-8")
 
@@ -110,12 +101,9 @@ def run(plan: Plan, began: float) -> None:
         batch=Batch(elements=plan.rate * BATCH),
         out=plan.folder / "answers.jsonl",
     )
-    spark = make_session(None, plan.folder)
-    mark("session")
-    try:
+    with make_session(None, plan.folder) as spark:
+        mark("session")
         in_session(spark, options, plan.folder / "state", watch)
-    finally:
-        spark.stop()
 
 
 def _killed(plan: Plan) -> dict[str, Any]:
@@ -156,17 +144,9 @@ def _marks(plan: Plan) -> list[dict[str, Any]]:
 
 def show(found: Mapping[str, Any]) -> None:
     """Prints one line per window."""
-    shown = table(title="Seconds from the start after kill -9 to the first committed batch")
-    for head in (
-        "window (s)",
-        "its rows",
-        "process and session",
-        "to the first commit",
-        "together",
-        "a batch otherwise",
-        "state (MB)",
-    ):
-        shown.add_column(head, justify="right")
+    parts = numbers("process and session", "to the first commit", "together", "a batch otherwise", "state (MB)")
+    title = "Seconds from the start after kill -9 to the first committed batch"
+    shown = table(*numbers("window (s)", "its rows"), *parts, title=title)
     for r in found["results"]:
         took = (r["process"], r["first batch"], r["process"] + r["first batch"], r["usual batch"])
         cells = (f"{r['parameters']['window']:,}", f"{r['parameters']['rows']:,}")

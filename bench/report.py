@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cqels_opt.bench.scenarios import QUERIES, SECOND, WARM_UP
-from cqels_opt.bench.social import PLACES_GRAPH, STEADY, STREAM, Phase, fill_first, social
-from cqels_opt.rdf.static import StaticSource
+from cqels_opt.bench.social import STEADY, STREAM, Phase, fill_first, social
 from cqels_opt.spark.load import load
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.windows.replay import BatchSize
@@ -66,7 +65,7 @@ class ReportWorld:
             stream_format="parquet",
         )
         fill_first(files.stream, filling, rate)
-        load(spark, [StaticSource(files.static, None), StaticSource(files.places, PLACES_GRAPH)], folder / "store", durable=False)
+        load(spark, files.sources, folder / "store", durable=False)
         described = (
             f"{self.authors // part:,} authors, {files.coauthor_pairs:,} co-author pairs, {files.triples:,} triples, "
             f"{rate:,} elements a batch, {self.window} s window of {rate * self.window:,}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 WIDE = 140
 """The width of a table in a file or a pipe."""
@@ -18,6 +19,11 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else WIDE)
 
 
-def table(*heads: str, **options: Any) -> Table:
+def numbers(*heads: str) -> Iterator[Column]:
+    """The columns of numbers of a table."""
+    return (Column(head, justify="right") for head in heads)
+
+
+def table(*heads: Column | str, **options: Any) -> Table:
     """A table of rich; in a file or a pipe it is Markdown, for a page of the documentation."""
     return Table(*heads, box=box.HEAVY_HEAD if sys.stdout.isatty() else box.MARKDOWN, **options)

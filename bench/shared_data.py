@@ -11,7 +11,7 @@ import gzip
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -162,19 +162,15 @@ def shared_world(
     static, places, stream = folder / "static.nt", folder / "places.nt", folder / f"stream.{stream_format}"
     with static.open("w", encoding="utf-8") as file:
         file.writelines(_bibliography(papers, citations, number))
-    rooms = int(place.max()) + 1
+    rooms = [f"<{_PLACE}{i}>" for i in range(int(place.max()) + 1)]
     with places.open("w", encoding="utf-8") as file:
-        file.writelines(f'<{_PLACE}{i}> <{PLACE_NAME}> "Group {i}" .\n' for i in range(rooms))
+        file.writelines(f'{room} <{PLACE_NAME}> "Group {i}" .\n' for i, room in enumerate(rooms))
     participants = np.unique(person)
     prolific = [name for name, _ in written.most_common(len(participants))]
     chosen = np.random.default_rng(seed).permutation(len(prolific)).tolist()
     identities = [f"<{_AUTHOR}{number[prolific[k]]}>" for k in chosen]
-    write_locations(stream, identities, np.searchsorted(participants, person), _places(rooms), place, times)
+    write_locations(stream, identities, np.searchsorted(participants, person), rooms, place, times)
     return SharedFiles(static, places, stream, len(written), len(papers), len(citations), len(participants), len(times))
-
-
-def _places(rooms: int) -> Sequence[str]:
-    return [f"<{_PLACE}{i}>" for i in range(rooms)]
 
 
 def _bibliography(papers: list[Paper], citations: list[tuple[str, str]], number: dict[str, int]) -> Iterator[str]:

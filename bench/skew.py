@@ -9,9 +9,9 @@ generated data gives the possible savings of splitting.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import check_same, load, prepare, rows_produced
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import PLACES_GRAPH, START, STREAM, write_locations
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import parse_plans
@@ -145,8 +146,7 @@ def study(quick: bool) -> dict[str, Any]:
     """The rows of each contender, and of the best splits by brute force: by class of elements, and element by element."""
     elements, batch = (8_000, 4_000) if quick else (40_000, 4_000)
     world = meeting(SEED, people=PEOPLE, rooms=ROOMS, topics=TOPICS, elements=elements)
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         static, places, stream = write(world, folder, 1000.0)
         store = load(folder / "store", [StaticSource(static), StaticSource(places, PLACES_GRAPH)])
         query = prepare("skew", QUERY, store, {STREAM: stream}, folder / "skew", BatchSize(count=batch))
@@ -178,20 +178,16 @@ def study(quick: bool) -> dict[str, Any]:
 def _by_class(world: Meeting, counted: Hops) -> NDArray[np.bool_]:
     """The elements that join the person first, if each class (hub or not, hall or not) uses its better plan."""
     chosen = np.zeros(len(world.person), bool)
-    for hub in (True, False):
-        for hall in (True, False):
-            members = (world.hub == hub) & (world.hall == hall)
-            chosen[members] = counted.by_person[members].sum() < counted.by_room[members].sum()
+    for hub, hall in product((True, False), repeat=2):
+        members = (world.hub == hub) & (world.hall == hall)
+        chosen[members] = counted.by_person[members].sum() < counted.by_room[members].sum()
     return chosen
 
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
-    table = Table(
-        title=f"Skew inside each delta of {found['batch']:,} elements, {found['hubs']:.0%} of them hubs: rows of all operators"
-    )
-    for heading in ("plans", "rows", "over the ideal by class"):
-        table.add_column(heading, justify="left" if heading == "plans" else "right")
+    title = f"Skew inside each delta of {found['batch']:,} elements, {found['hubs']:.0%} of them hubs: rows of all operators"
+    table = Table("plans", *numbers("rows", "over the ideal by class"), title=title)
     for name, rows in found["rows"].items():
         table.add_row(name, f"{rows:,}", f"{rows / found['rows']['ideal by class']:.2f}×")
     screen = console()

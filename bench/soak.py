@@ -10,23 +10,24 @@ from __future__ import annotations
 import gc
 import json
 import os
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
+from cqels_opt.bench.circumstances import descendants
 from cqels_opt.bench.local import load, prepare
-from cqels_opt.bench.screen import console
-from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.bench.on_spark import run_on_spark
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink
 from cqels_opt.state import window_state, worker_cache
+from cqels_opt.trace.progress import Watcher
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.replay import BatchSize
@@ -105,22 +106,6 @@ def resident(process: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def descendants(process: int) -> Iterator[int]:
-    """The descendants of a process."""
-    below: dict[int, list[int]] = {}
-    for path in Path("/proc").iterdir():
-        try:
-            if path.name.isdecimal():
-                below.setdefault(int((path / "stat").read_text().rsplit(")", 1)[1].split()[1]), []).append(int(path.name))
-        except OSError:  # it has ended in the meantime
-            continue
-    waiting = [process]
-    while waiting:
-        found = below.get(waiting.pop(), [])
-        waiting += found
-        yield from found
-
-
 # ------------------------------------------------------------------ the runs
 def alone(folder: Path, batches: int, samples: int = SAMPLES) -> list[Sample]:
     """Runs without Spark; takes samples, the first one after the windows are full."""
@@ -165,30 +150,24 @@ def on_spark(spark: SparkSession, folder: Path, batches: int, samples: int = SAM
             }
             found.append({"batch": number, **sizes})
 
-    options = RunOptions(
-        world.query,
-        ((STREAM, world.stream),),
-        (world.static,),
-        batch=Batch(BATCH),
-        checkpoint=folder / "state",
-        out=folder / "answers.jsonl",
-        trace=folder / "trace.jsonl",
-    )
-    (folder / "state").mkdir()
-    in_session(spark, options, (folder / "state").absolute(), watch)
+    run(spark, folder, world, BATCH, watch)
     return found
+
+
+def run(spark: SparkSession, folder: Path, world: World, size: int, watch: Watcher) -> None:
+    """Runs the query through Spark over a checkpoint."""
+    state, batch, streams = folder / "state", BatchSize(count=size), [(STREAM, world.stream)]
+    state.mkdir(parents=True)
+    static = (world.static,)
+    run_on_spark(spark, world.query, streams, batch, folder, state.absolute(), watch, static=static, checkpoint=state)
 
 
 def study(quick: bool) -> dict[str, Any]:
     """Both runs: samples, and the growth from the first half to the second."""
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-soak-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder("soak") as folder:
         found = {"without Spark": alone(folder / "alone", 400 if quick else 10_000)}
-        spark = make_session("local[2]", folder)
-        try:
+        with make_session("local[2]", folder) as spark:
             found["on Spark"] = on_spark(spark, folder / "spark", 60 if quick else 1_500)
-        finally:
-            spark.stop()
     return {"batch": BATCH, "samples": found, "growth": {name: growth(samples) for name, samples in found.items()}}
 
 
@@ -202,10 +181,9 @@ def growth(samples: Sequence[Sample]) -> dict[str, float]:
 def show(found: Mapping[str, Any]) -> None:
     """Prints one table per run."""
     for name, samples in found["samples"].items():
-        table = Table(title=f"{samples[-1]['batch']:,} batches of {found['batch']} elements, {name}")
         places = [samples[len(samples) // 8], samples[len(samples) // 2], samples[-1]]
-        for heading in ("", *(f"after {sample['batch']:,}" for sample in places), "second half / first"):
-            table.add_column(heading, justify="right" if heading else "left")
+        heads = numbers(*(f"after {sample['batch']:,}" for sample in places), "second half / first")
+        table = Table("", *heads, title=f"{samples[-1]['batch']:,} batches of {found['batch']} elements, {name}")
         for what, share in found["growth"][name].items():
             table.add_row(what, *(f"{sample[what]:,}" for sample in places), f"{share:.3f}")
         console().print(table)

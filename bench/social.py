@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
+from cqels_opt.rdf.static import StaticSource
+
 STREAM = "http://deri.org/locstreams"
 PLACES_GRAPH = "http://deri.org/localization/"
 AT = "http://deri.org/ns/loc#at"
@@ -62,6 +64,11 @@ class SocialFiles:
     coauthor_pairs: int
     citations: int
     elements: int
+
+    @property
+    def sources(self) -> list[StaticSource]:
+        """The static data, for loading a store."""
+        return [StaticSource(self.static), StaticSource(self.places, PLACES_GRAPH)]
 
 
 def social(
@@ -150,12 +157,11 @@ def _authorships(random: np.random.Generator, writers: int, papers: int, target:
     A paper has 1 + Poisson(m) authors, so (m² + 2m) / 2 pairs on average; a greater m compensates for repeated pairs.
     """
     aim = float(target)
-    paper, author, pairs = _teams(random, writers, papers, aim, skew)
-    for _ in range(4):
+    for _ in range(5):
+        paper, author, pairs = _teams(random, writers, papers, aim, skew)
         if abs(pairs - target) <= 0.03 * target:
             break
         aim *= min(2.0, target / max(1, pairs))
-        paper, author, pairs = _teams(random, writers, papers, aim, skew)
     return paper, author, pairs
 
 

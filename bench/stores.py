@@ -11,7 +11,6 @@ with the latency of memory beyond.
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,8 +22,10 @@ import numpy as np
 import pyarrow as pa
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
+from cqels_opt.bench.circumstances import descendants
 from cqels_opt.bench.papers import PAPER, papers_for, write_papers
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import CREATOR
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import DEFAULT_GRAPH, Store
@@ -46,8 +47,8 @@ def study(quick: bool) -> dict[str, Any]:
     """All sizes; with ``quick`` only the first one."""
     results = []
     for triples in SIZES[:1] if quick else SIZES:
-        with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-            results.append(measured(Path(scratch), triples))
+        with scratch_folder() as scratch:
+            results.append(measured(scratch, triples))
     return {"seed": SEED, "probes": PROBES, "results": results}
 
 
@@ -55,15 +56,12 @@ def measured(folder: Path, triples: int) -> dict[str, Any]:
     """Loads about ``triples`` triples, and measures the store."""
     source = folder / "papers.nt"
     write_papers(source, papers_for(triples), SEED)
-    spark = make_session(None, folder)
-    try:
+    with make_session(None, folder) as spark:
         spark.range(1).collect()  # the first job of a session starts shared services
         with _memory() as peak:
             began = time.perf_counter()
             report = load(spark, [StaticSource(source)], folder / "store")
             seconds = time.perf_counter() - began
-    finally:
-        spark.stop()
     return {
         "triples": report.triples,
         "source_bytes": source.stat().st_size,
@@ -130,7 +128,7 @@ def _memory() -> Iterator[Callable[[], int]]:
     def watch() -> None:
         nonlocal peak
         while not done.wait(_SAMPLED_EVERY):
-            peak = max([peak, *map(_anonymous, _descendants(os.getpid()))])
+            peak = max([peak, *map(_anonymous, _workers())])
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -141,20 +139,10 @@ def _memory() -> Iterator[Callable[[], int]]:
         watcher.join()
 
 
-def _descendants(process: int) -> list[Path]:
-    """The Python processes below a process."""
-    parents: dict[int, int] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            try:
-                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue  # it has ended
-    found, below = [], {process}
-    while below:
-        below = {child for child, parent in parents.items() if parent in below}
-        found += [Path("/proc") / str(child) for child in below]
-    return [folder for folder in found if "python" in _text(folder / "cmdline").partition("\0")[0]]
+def _workers() -> list[Path]:
+    """The Python processes below this process."""
+    below = (Path("/proc") / str(child) for child in descendants(os.getpid()))
+    return [folder for folder in below if "python" in _text(folder / "cmdline").partition("\0")[0]]
 
 
 def _anonymous(process: Path) -> int:
@@ -171,21 +159,8 @@ def _text(file: Path) -> str:
 
 def show(found: dict[str, Any]) -> None:
     """Prints the table."""
-    table = Table(title="Static stores as they grow")
-    columns = (
-        "triples",
-        "source",
-        "load",
-        "triples/s",
-        "a task's memory",
-        "store",
-        "of source",
-        "open",
-        "warm probe",
-        "cold probe",
-    )
-    for column in columns:
-        table.add_column(column, justify="right")
+    sizes = numbers("triples", "source", "load", "triples/s", "a task's memory", "store", "of source")
+    table = Table(*sizes, *numbers("open", "warm probe", "cold probe"), title="Static stores as they grow")
     for row in found["results"]:
         table.add_row(
             f"{row['triples']:,}",

@@ -7,7 +7,6 @@ are looked up in the club, or the join is built in every batch; materialized onc
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Ran, check_same, load, prepare, rows_produced
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import START, STREAM, write_locations
 from cqels_opt.planner.calibration_store import Calibration
 from cqels_opt.planner.planner_options import PlannerOptions
@@ -97,8 +97,7 @@ def study(quick: bool) -> dict[str, Any]:
     people, friends, share = (5_000, 20, 0.02) if quick else (20_000, 30, 0.02)
     world = crowd(SEED, people=people, friends=friends, share=share, trickle=(20, 20), crowd=(90 if quick else 120, 2_000))
     slow = {f.name: (SLOWER if quick else 1) * getattr(Constants(), f.name) for f in fields(Constants)}
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         static, stream = write(world, folder)
         store = load(folder / "store", [StaticSource(static)])
         query = prepare("club", QUERY, store, {STREAM: stream}, folder / "club", BatchSize(duration=SECOND))
@@ -132,20 +131,15 @@ def _phase(name: str, runs: list[Ran], span: range) -> dict[str, Any]:
     for run in runs:
         records = [record for record in run.records if record.batch in span]
         seconds = [sum(delta.cost or 0.0 for delta in record.deltas) for record in records]
-        plan = "; ".join(delta.plan for delta in records[-1].deltas)
-        found[run.name] = {
-            "rows": rows_produced(records) / len(span),
-            "seconds": sum(seconds) / len(span),
-            "plan": plan,
-        }
+        rows, plan = rows_produced(records), "; ".join(delta.plan for delta in records[-1].deltas)
+        found[run.name] = {"rows": rows / len(span), "seconds": sum(seconds) / len(span), "plan": plan}
     return found
 
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
-    table = Table(title=f"{found['follows']:,} pairs who follow, {found['members']:,} members: rows of all operators a batch")
-    for heading in ("phase", "batches", "mode", "rows", "estimated ms", "plan"):
-        table.add_column(heading, justify="right" if heading in ("batches", "rows", "estimated ms") else "left")
+    title = f"{found['follows']:,} pairs who follow, {found['members']:,} members: rows of all operators a batch"
+    table = Table("phase", *numbers("batches"), "mode", *numbers("rows", "estimated ms"), "plan", title=title)
     for phase in found["phases"]:
         for mode in MODES:
             one = phase[mode]

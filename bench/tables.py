@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from cqels_opt.bench.screen import console, table
+from cqels_opt.bench.screen import console, numbers, table
 
 Report: TypeAlias = "Mapping[str, Any]"
 Line: TypeAlias = "tuple[tuple[str, Any], ...]"
@@ -52,24 +52,36 @@ def share(result: Mapping[str, Any]) -> float | None:
     return phases["optimize"] / total if total and "optimize" in phases else None
 
 
+def drift_rows(section: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
+    """The study of drift: its description, heads and lines: by query and workload the rows of each kind of plan, and their ratios."""
+    results = section["results"]
+    lines = [
+        [
+            one["query"],
+            one["workload"],
+            *(f"{rows:,}" for rows in one["rows"].values()),
+            *(f"{ratio:.2f}×" for ratio in one["ratios"].values()),
+        ]
+        for one in results
+    ]
+    heads = ["query", "workload", *results[0]["rows"], *results[0]["ratios"]]
+    size = f"{section['elements']:,} elements in batches of {section['batch']:,}"
+    return f"Rows that all operators produce, {size}. They do not depend on the machine.", heads, lines
+
+
 def show(report: Report) -> None:
     """Prints medians and ratios, spread, latencies, and failures."""
     columns = names(report)
     described = "; ".join(dict.fromkeys(str(text) for key, text in report["data"].items() if key != "generator" and text))
     heads = list(dict.fromkeys(key for line in by_line(report) for key, _ in line))
-    shown = table(title=f"{report['title']}\n{described}\nmedian milliseconds a batch (and relative to {columns[0]})")
-    for head in heads:
-        shown.add_column(head)
-    for name in columns:
-        shown.add_column(name, justify="right")
-    shown.add_column("optimizer", justify="right")
-    shown.add_column("answers", justify="right")
+    title = f"{report['title']}\n{described}\nmedian milliseconds a batch (and relative to {columns[0]})"
+    shown = table(*heads, *numbers(*columns, "optimizer", "answers"), title=title)
     for line, mine in by_line(report).items():
         base = mine.get(columns[0])
         first = base or next(iter(mine.values()))
         part = share(first)
         shown.add_row(
-            *(_text(dict(line).get(head)) for head in heads),
+            *(text_of(dict(line).get(head)) for head in heads),
             *(cell(mine.get(name), base) for name in columns),
             "–" if part is None else f"{part:.0%}",
             f"{first['answers'] or 0:,}",
@@ -83,20 +95,19 @@ def show(report: Report) -> None:
 
 
 def _spreads(report: Report, heads: Sequence[str]) -> None:
-    shown = table(
-        *heads, "contender", title="Quartiles of milliseconds a batch; latency from an element's own time, in an open loop"
-    )
-    for head in ("25 %", "median", "75 %", "most", "batches", "latency p50", "p99", "max", "keeps up"):
-        shown.add_column(head, justify="right")
+    measures = numbers("25 %", "median", "75 %", "most", "batches", "latency p50", "p99", "max", "keeps up")
+    title = "Quartiles of milliseconds a batch; latency from an element's own time, in an open loop"
+    shown = table(*heads, "contender", *measures, title=title)
     for line, mine in by_line(report).items():
         for name, result in mine.items():
             ms, late = result["milliseconds"], result.get("latency")
             cells = [number(ms[key]) for key in ("p25", "median", "p75", "most")]
             waits = [number(late[key]) for key in ("p50", "p99", "max")] if late else ["–"] * 3
             keeps = "–" if late is None else "yes" if result["keeps_up"] else "no"
-            shown.add_row(*(_text(dict(line).get(head)) for head in heads), name, *cells, str(ms["batches"]), *waits, keeps)
+            shown.add_row(*(text_of(dict(line).get(head)) for head in heads), name, *cells, str(ms["batches"]), *waits, keeps)
     console().print(shown)
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """A parameter as text."""
     return "–" if value is None else f"{value:,g}" if isinstance(value, int | float) else str(value)

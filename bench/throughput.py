@@ -8,7 +8,6 @@ estimate for a cluster is derived from the single-core runs (:mod:`cqels_opt.ben
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,16 +17,15 @@ import pyarrow.parquet as parquet
 from rich.console import Console
 
 from cqels_opt.bench import apart, cluster
-from cqels_opt.bench.apart import empty_folder
+from cqels_opt.bench.apart import empty_folder, scratch_folder
 from cqels_opt.bench.cluster import Cluster
+from cqels_opt.bench.on_spark import run_on_spark
 from cqels_opt.bench.report import REPORT
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import STREAM
-from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import Batch, RunOptions
 from cqels_opt.planner import calibration_store
 from cqels_opt.spark.session import make_session
-from cqels_opt.trace.records import read_trace
+from cqels_opt.windows.replay import BatchSize
 
 SIZES = {"Q1": (100_000, 500_000, 1_000_000), "Q2": (100_000, 500_000)}
 CORES = (1, 2)
@@ -41,8 +39,7 @@ def study(quick: bool) -> dict[str, Any]:
     progress, results = Console(stderr=True), []
     part = 10 if quick else 1
     sizes = {query: tuple(size // part for size in (given[:1] if quick else given)) for query, given in SIZES.items()}
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         longest = BATCHES * max(size for given in sizes.values() for size in given)
         progress.print("throughput: making its data")
         apart.wait(apart.start(make, folder, longest, quick))
@@ -71,13 +68,8 @@ def _estimated(query: str, results: Sequence[Mapping[str, Any]]) -> dict[str, An
 
 def make(folder: Path, elements: int, quick: bool) -> None:
     """The report's world with ``elements`` elements after those that fill the window."""
-    spark = make_session("local[2]", folder)
-    try:
-        scenario = REPORT
-        rate = scenario.batch(quick)
-        replace(scenario, counted=-(-elements // rate)).prepare(spark, folder / "world", quick)
-    finally:
-        spark.stop()
+    with make_session("local[2]", folder) as spark:
+        replace(REPORT, counted=-(-elements // REPORT.batch(quick))).prepare(spark, folder / "world", quick)
 
 
 def run(folder: Path, query: str, size: int, cores: int) -> None:
@@ -86,26 +78,15 @@ def run(folder: Path, query: str, size: int, cores: int) -> None:
     parquet.write_table(
         parquet.read_table(folder / "world" / "stream.parquet").slice(0, BATCHES * size), stream, row_group_size=ROW_GROUP
     )
-    options = RunOptions(
-        query=REPORT.queries[query],
-        streams=((STREAM, stream),),
-        store=folder / "world" / "store",
-        batch=Batch(elements=size),
-        out=place / "answers.jsonl",
-        trace=place / "trace.jsonl",
-    )
-    spark = make_session(f"local[{cores}]", folder)
-    try:
-        done = in_session(spark, options, place / "state")
-    finally:
-        spark.stop()
+    text, store, batch = REPORT.queries[query], folder / "world" / "store", BatchSize(count=size)
+    with make_session(f"local[{cores}]", folder) as spark:
+        done, records = run_on_spark(spark, text, [(STREAM, stream)], batch, place, place / "state", store=store)
     counted = done.milliseconds[1:BATCHES]
-    records = list(read_trace(place / "trace.jsonl"))[1:BATCHES]
     found = {
         "contender": "adaptive",
         "parameters": {"query": query, "elements a batch": size, "cores": cores},
         "milliseconds": list(counted),
-        "driver ms": [r.ms.statistics + r.ms.optimize for r in records],
+        "driver ms": [r.ms.statistics + r.ms.optimize for r in records[1:BATCHES]],
         "elements_per_second": 1000 * size * len(counted) / sum(counted),
         "answers": done.summary.answers,
     }

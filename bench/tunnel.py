@@ -10,7 +10,6 @@ and ``late`` differ from ``cost`` only in the placement of filters.
 from __future__ import annotations
 
 import gc
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -18,6 +17,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, TypeAlias
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Prepared, Ran, check_same, joins_of, load, prepare
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.tunnel_data import CARDINALITIES, DRIFTS, SELECTIVITIES, Linked, Tunnel, linked_query, queries
@@ -62,8 +62,7 @@ class Measured:
 
 def study(quick: bool) -> dict[str, Any]:
     """The whole study: thresholds, lazy variables and the cache, the follow-up, and the verification."""
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         verified = checked(folder / "checked")
         tunnel = Tunnel(40, 24) if quick else Tunnel()
         world = World(folder / "tunnel", *tunnel.write(folder / "tunnel"))

@@ -7,7 +7,7 @@ the static data have it. 95 % of the values are within the thresholds, 18 % of o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,13 +107,16 @@ class Tunnel:
 
     def write(self, folder: Path) -> tuple[Path, dict[str, Path]]:
         """Writes the static data and the stream of each kind."""
-        folder.mkdir(parents=True, exist_ok=True)
-        static = folder / "tunnel.nt"
-        static.write_text("".join(f"{s} {p} {o} .\n" for s, p, o in self.static()), encoding="utf-8")
-        streams = {stream_iri(kind): folder / f"{kind}.ndjson" for kind in KINDS}
-        for kind, path in zip(KINDS, streams.values()):
-            write_elements(path, self.stream(kind))
-        return static, streams
+        return _write(folder / "tunnel.nt", self.static(), {kind: self.stream(kind) for kind in KINDS})
+
+
+def _write(static: Path, triples: Iterable[Triple], streams: Mapping[str, Iterable[Element]]) -> tuple[Path, dict[str, Path]]:
+    """Writes static data, and next to them a file for each stream; returns the files."""
+    static.parent.mkdir(parents=True, exist_ok=True)
+    static.write_text("".join(f"{s} {p} {o} .\n" for s, p, o in triples), encoding="utf-8")
+    for name, elements in streams.items():
+        write_elements(static.with_name(f"{name}.ndjson"), elements)
+    return static, {stream_iri(name): static.with_name(f"{name}.ndjson") for name in streams}
 
 
 def _annotation(triple: Triple, reifier: str, uncertainty: str) -> tuple[Triple, Triple]:
@@ -216,13 +219,7 @@ class Linked:
 
     def write(self, folder: Path) -> tuple[Path, dict[str, Path]]:
         """Writes both streams and an empty static file."""
-        folder.mkdir(parents=True, exist_ok=True)
-        static = folder / "nothing.nt"
-        static.write_text("", encoding="utf-8")
-        streams = {stream_iri(name): folder / f"{name}.ndjson" for name in ("first", "second")}
-        write_elements(streams[stream_iri("first")], self._first())
-        write_elements(streams[stream_iri("second")], self._second())
-        return static, streams
+        return _write(folder / "nothing.nt", (), {"first": self._first(), "second": self._second()})
 
     def _first(self) -> Iterator[Element]:
         random = np.random.default_rng(self.seed)

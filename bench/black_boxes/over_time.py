@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from cqels_opt.bench.answers import Answer
+from cqels_opt.bench.answers import Answer, value_of
 from cqels_opt.bench.black_boxes.relation import XSD, Terms, numbers_of
 from cqels_opt.bench.black_boxes.split import Grouped
 from cqels_opt.bench.contenders import UnsupportedError
 from cqels_opt.operators.rows import Ints, Rows, group_ids
 from cqels_opt.query.algebra import Aggregate, Variable
-from cqels_opt.verify.literals import literal_parts
 
 
 def stepped(rows: Rows, grouped: Grouped, terms: Terms) -> Rows:
@@ -80,12 +79,5 @@ def answers(rows: Rows, times: Ints, output: Mapping[str, str], terms: Terms) ->
     """The rows as answers."""
     columns = [(name, rows.columns[of].tolist()) for name, of in output.items()]
     for i, (time, n) in enumerate(zip(times.tolist(), rows.n.tolist())):
-        values = {name: _value(terms.texts[column[i]]) for name, column in columns if column[i]}
+        values = {name: value_of(terms.texts[column[i]] or "") for name, column in columns if column[i]}
         yield from [(time, values)] * n
-
-
-def _value(text: str | None) -> str:
-    assert text is not None
-    if text.startswith('"'):
-        return literal_parts(text)[0]
-    return text[1:-1] if text.startswith("<") else text

@@ -35,6 +35,12 @@ class StreamPattern:
     window: Window
     pattern: TriplePattern
 
+    @property
+    def variables(self) -> list[str]:
+        """Its distinct variables, in order."""
+        nodes = (self.pattern.s, self.pattern.p, self.pattern.o)
+        return list(dict.fromkeys(node.name for node in nodes if isinstance(node, Variable)))
+
 
 @dataclass(frozen=True, slots=True)
 class StaticPart:
@@ -92,7 +98,7 @@ def split(query: Query) -> Parts:
             statics.append(part)
     if not streams:
         raise UnsupportedError("System X is for queries that read streams")
-    read = {name for s in streams for name in _names(s.pattern)} | _above(output, grouped)
+    read = {name for s in streams for name in s.variables} | _above(output, grouped)
     return Parts(tuple(streams), tuple(_static(query, group, read) for group in _connected(statics)), grouped, output)
 
 
@@ -112,10 +118,6 @@ def _reads_streams(node: Algebra) -> bool:
         return False
     below = [getattr(node, name) for name in ("left", "right", "input") if hasattr(node, name)]
     return not below or any(map(_reads_streams, below))
-
-
-def _names(pattern: TriplePattern) -> list[str]:
-    return [node.name for node in (pattern.s, pattern.p, pattern.o) if isinstance(node, Variable)]
 
 
 def _above(output: Mapping[str, str], grouped: Grouped | None) -> set[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError
 from cqels_opt.bench.contenders.engine import prepared, steps
-from cqels_opt.bench.drift import measure
+from cqels_opt.bench.drift import measure, plans_of
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.plans.plan_text import parse_plan
@@ -28,8 +28,7 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
     if any(len(block.optimizer.graph.relations) > MOST for block in blocks):
         raise UnsupportedError(f"a block has more than {MOST} relations: hindsight would take too long")
     adaptive = query.run("adaptive", PlannerOptions(view_selection=False))
-    deltas = [delta for record in adaptive.records for delta in record.deltas]
-    measured = measure(query, {d.source: list(dict.fromkeys(o.plan for o in deltas if o.source == d.source)) for d in deltas})
+    measured = measure(query, plans_of(adaptive))
 
     def take(driver: Driver, number: int) -> None:
         best = {source: parse_plan(text) for source, text in measured.hindsight(slice(number, number + 1)).items()}

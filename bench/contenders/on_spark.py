@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,38 +46,24 @@ def _put(milliseconds: Sequence[float], answers: Iterable[Answer], parts: Sequen
 
 def engine(task: Task, folder: Path, plan: str) -> Iterator[Done | None]:
     """The engine with one of its plan modes."""
-    from cqels_opt.cli.commands import in_session
-    from cqels_opt.cli.options import Batch, RunOptions
-    from cqels_opt.trace.records import read_trace
+    from cqels_opt.bench.on_spark import run_on_spark
 
-    spark = _session(task, folder)
-    out, query = folder / "answers.jsonl", folder / f"{task.query}.rq"
+    query = folder / f"{task.query}.rq"
     query.write_text(task.text, encoding="utf-8")
-    size = task.batch
-    options = RunOptions(
-        query=query,
-        streams=tuple(task.streams.items()),
-        store=task.store,
-        plan=plan,  # type: ignore[arg-type]
-        batch=Batch(size.count or None, size.duration or None),
-        out=out,
-        trace=folder / "trace.jsonl",
-    )
-    yield None
-    done = in_session(spark, options, folder)
-    with out.open(encoding="utf-8") as lines:
-        yield from _put(done.milliseconds, answers_of_lines(lines), [phases([r]) for r in read_trace(folder / "trace.jsonl")])
-    spark.stop()
+    with _session(task, folder) as spark:
+        yield None
+        done, records = run_on_spark(spark, query, task.streams.items(), task.batch, folder, store=task.store, plan=plan)
+        with (folder / "answers.jsonl").open(encoding="utf-8") as lines:
+            yield from _put(done.milliseconds, answers_of_lines(lines), [phases([r]) for r in records])
 
 
 def noop(task: Task, folder: Path) -> Iterator[Done | None]:
     """The same elements, written to Spark's ``noop`` sink: the cost of streaming alone."""
     from cqels_opt.spark.floor import noop_milliseconds
 
-    spark = _session(task, folder)
-    yield None
-    yield from _put(noop_milliseconds(spark, list(task.streams.items()), task.batch, empty_folder(folder / "noop")), ())
-    spark.stop()
+    with _session(task, folder) as spark:
+        yield None
+        yield from _put(noop_milliseconds(spark, list(task.streams.items()), task.batch, empty_folder(folder / "noop")), ())
 
 
 def rival(task: Task, folder: Path, module: str) -> Iterator[Done | None]:
@@ -92,54 +77,34 @@ def rival(task: Task, folder: Path, module: str) -> Iterator[Done | None]:
     if not (job_module.SQL / f"{name}.sql").is_file() or not _is_report_world(task):
         raise UnsupportedError("Spark jobs are written for Q1 to Q4 over the report's world alone")
     start: Callable[[SparkSession, Job], StreamingQuery] = job_module.start
-    spark = _session(task, folder)
-    yield None
-    with settings_kept(spark, PLANNER):
-        job = Job(name, chunk_stream(spark, task.replay.chunk_folder), task.static[0].parent, folder)
-        query = start(spark, job)
-        query.awaitTermination()
-        spark.catalog.clearCache()
-    yield from _put(trigger_milliseconds(query), answers_of_folders(job.answers, job.standing))
-    spark.stop()
+    with _session(task, folder) as spark:
+        yield None
+        with settings_kept(spark, PLANNER):
+            job = Job(name, chunk_stream(spark, task.replay.chunk_folder), task.static[0].parent, folder)
+            query = start(spark, job)
+            query.awaitTermination()
+            spark.catalog.clearCache()
+        yield from _put(trigger_milliseconds(query), answers_of_folders(job.answers, job.standing))
 
 
 def _is_report_world(task: Task) -> bool:
-    return len(task.static) == 1 and [path.name for path in chain(task.static, task.graphs.values())] == [
-        "static.nt",
-        "places.nt",
-    ]
+    static, graphs = ([path.name for path in paths] for paths in (task.static, task.graphs.values()))
+    return static == ["static.nt"] and graphs == ["places.nt"]
 
 
-def _plan(name: str) -> Run:
-    return partial(engine, plan=name)
+def _contender(name: str, about: str, run: Run, answers: bool = True) -> Contender:
+    return Contender(name, about, run, apart=True, answers=answers, spark=True)
 
 
 CONTENDERS = (
-    Contender("spark-adaptive", "the engine on Spark, as cqels-opt run starts it", _plan("adaptive"), apart=True, spark=True),
-    Contender("spark-static", "the same with a plan chosen once", _plan("static"), apart=True, spark=True),
-    Contender(
-        "spark-plan", "--plan spark: our slots and static relations, joined by Spark SQL", _plan("spark"), apart=True, spark=True
-    ),
-    Contender(
-        "spark-as-written",
-        "the query as SQL in foreachBatch, without tuning",
-        partial(rival, module="as_written"),
-        apart=True,
-        spark=True,
-    ),
-    Contender(
+    _contender("spark-adaptive", "the engine on Spark, as cqels-opt run starts it", partial(engine, plan="adaptive")),
+    _contender("spark-static", "the same with a plan chosen once", partial(engine, plan="static")),
+    _contender("spark-plan", "--plan spark: our slots and static relations, joined by Spark SQL", partial(engine, plan="spark")),
+    _contender("spark-as-written", "the query as SQL in foreachBatch, without tuning", partial(rival, module="as_written")),
+    _contender(
         "spark-tuned",
         "the SQL job after tuning: static joins precomputed, analysed and cached; broadcasts; AQE and CBO verified to be on",
         partial(rival, module="tuned"),
-        apart=True,
-        spark=True,
     ),
-    Contender(
-        "noop",
-        "the same batches into Spark's noop sink: the cost of streaming alone",
-        noop,
-        apart=True,
-        spark=True,
-        answers=False,
-    ),
+    _contender("noop", "the same batches into Spark's noop sink: the cost of streaming alone", noop, answers=False),
 )

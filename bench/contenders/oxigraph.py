@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from cqels_opt.bench.answers import value_of
 from cqels_opt.bench.contenders import Answer, Contender, Done, Task, UnsupportedError, elements
 from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Inputs, Options, read_inputs, stepwise
-from cqels_opt.verify.literals import literal_parts
 from cqels_opt.verify.model import Row
 
 
@@ -43,14 +43,8 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
 def _answers(found: Iterable[tuple[int, Counter[Row]]]) -> Iterator[Answer]:
     for time, rows in found:
         for row, count in rows.items():
-            values = {name: _value(term) for name, term in row}
+            values = {name: value_of(term) for name, term in row}
             yield from [(time, values)] * count
-
-
-def _value(term: str) -> str:
-    if term.startswith('"'):
-        return literal_parts(term)[0]
-    return term[1:-1] if term.startswith("<") else term
 
 
 CONTENDERS = (Contender("pyoxigraph", "the query re-evaluated by pyoxigraph whenever something changes", run),)

@@ -25,8 +25,8 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from typing import IO, Any
 
 from cqels_opt.bench.answers import Answer
 from cqels_opt.bench.contenders import Contender, Done, Task, elements
+from cqels_opt.bench.loading import toml_of
 from cqels_opt.errors import InputError, RunError
 
 PATIENCE = 10
@@ -51,12 +52,7 @@ class Engine:
 
 def described(path: Path) -> Contender:
     """The engine of a TOML file; InputError where a key is missing or wrong."""
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}") from error
+    found = toml_of(path)
     name, command = found.get("name"), found.get("command")
     if not isinstance(name, str) or not name:
         raise InputError(f'{path}: name: an external engine has one: name = "my-engine"')
@@ -83,13 +79,8 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
             raise InputError(f"{engine.name}: {' '.join(engine.command)} cannot be started: {error.strerror}") from error
     talk = _Talk(engine.name, process, folder / "stderr")
     try:
-        graphs = {iri: str(path) for iri, path in task.graphs.items()}
-        asked = {
-            "query": task.text,
-            "streams": task.stream_names,
-            "static": [str(path) for path in task.static],
-            "graphs": graphs,
-        }
+        static, graphs = [str(path) for path in task.static], {iri: str(path) for iri, path in task.graphs.items()}
+        asked = {"query": task.text, "streams": task.stream_names, "static": static, "graphs": graphs}
         talk.say(json.dumps(asked) + "\n")
         if "ready" not in (said := talk.hear()):
             raise talk.broken(f'{{"ready": true}} is expected, not {json.dumps(said)[:80]}')
@@ -141,11 +132,9 @@ class _Talk:
         self._writing.start()
 
     def _write(self, text: str) -> None:
-        try:
+        with suppress(BrokenPipeError, ValueError):  # it has ended; reading from it fails and reports that
             self.stdin.write(text)
             self.stdin.flush()
-        except (BrokenPipeError, ValueError):  # it has ended; reading from it fails and reports that
-            return
 
     def _wait(self) -> None:
         if self._writing is not None:
@@ -171,19 +160,14 @@ class _Talk:
 
     def end(self) -> None:
         """Close its input and wait; kill it if it does not end."""
-        self._write_end()
+        if self.process.poll() is None and self._writing is not None and self._writing.is_alive():
+            self.process.kill()  # it does not read its input
+        self._wait()
+        with suppress(BrokenPipeError):
+            self.stdin.close()
         try:
             self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
         self.stdout.close()
-
-    def _write_end(self) -> None:
-        if self.process.poll() is None and self._writing is not None and self._writing.is_alive():
-            self.process.kill()  # it does not read its input
-        self._wait()
-        try:
-            self.stdin.close()
-        except BrokenPipeError:
-            return

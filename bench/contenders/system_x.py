@@ -45,7 +45,7 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
     if not isinstance(capacity, int) or capacity < 1:
         raise InputError(f"system-x.cache is a positive number of keys, not {capacity!r}")
     tables = [Cached(table, capacity) for table in _tables(task, folder, parts, terms)]
-    contents = [empty(_variables(pattern)) for pattern in parts.streams]
+    contents = [empty(pattern.variables) for pattern in parts.streams]
     before, chunks = int(BEFORE_TIME), task.chunks
     for number, chunk in enumerate(chunks):
         yield None
@@ -81,11 +81,6 @@ def _check(query: Query) -> None:
         raise UnsupportedError("System X has windows of time, not of the last n elements")
 
 
-def _variables(pattern: StreamPattern) -> list[str]:
-    nodes = (pattern.pattern.s, pattern.pattern.p, pattern.pattern.o)
-    return list(dict.fromkeys(node.name for node in nodes if isinstance(node, Variable)))
-
-
 def _matched(pattern: StreamPattern, columns: dict[str, Ints], t: Ints, terms: Terms) -> Rows:
     """The elements that match a pattern, with the intervals in which its window contains them."""
     start, end = kind_of(pattern.window).validity(t, 0)
@@ -119,7 +114,7 @@ def _tables(task: Task, folder: Path, parts: Parts, terms: Terms) -> list[Table]
     for graph, path in task.graphs.items():
         store.bulk_load(path=str(path), to_graph=ox.NamedNode(graph))
     connection, made = duckdb.connect(), list[Table]()
-    bound = {v for pattern in parts.streams for v in _variables(pattern)}
+    bound = {v for pattern in parts.streams for v in pattern.variables}
     waiting = list(parts.statics)
     while waiting:
         part = next((part for part in waiting if bound & set(part.variables)), None)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from cqels_opt.bench.rivals.jobs import Elements, Job, StreamingQuery, Written, located
-from cqels_opt.bench.rivals.tables import TRIPLES, VIEWS, triples
+from cqels_opt.bench.rivals.jobs import ELEMENTS, Job, StreamingQuery, begin, located, register_views
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.spark.stream import DataFrame
 
@@ -19,9 +18,7 @@ SQL = Path(__file__).parent / "as_written"
 
 def start(spark: SparkSession, job: Job) -> StreamingQuery:
     """Starts the job."""
-    spark.read.parquet(str(triples(spark, job.world))).createOrReplaceTempView(TRIPLES)
-    for name, query in VIEWS.items():
-        spark.sql(query).createOrReplaceTempView(name)
+    register_views(spark, job.world)
     text = (SQL / f"{job.query}.sql").read_text(encoding="utf-8")
     kept = job.folder / "elements"
     greatest: dict[int, int] = {}
@@ -29,7 +26,7 @@ def start(spark: SparkSession, job: Job) -> StreamingQuery:
     def batch(delta: DataFrame, number: int) -> None:
         session = delta.sparkSession
         located(delta).write.mode("overwrite").parquet(str(kept / f"batch={number}"))
-        everything = session.read.schema(Elements.SCHEMA).parquet(str(kept))
+        everything = session.read.schema(ELEMENTS).parquet(str(kept))
         now = everything.where(f"batch = {number}")
         first, last = now.selectExpr("min(t)", "max(t)").collect()[0]
         greatest[number] = last
@@ -40,4 +37,4 @@ def start(spark: SparkSession, job: Job) -> StreamingQuery:
             shutil.rmtree(kept / f"batch={old}")
             del greatest[old]
 
-    return Written(job, batch).begin(spark)
+    return begin(job, batch)

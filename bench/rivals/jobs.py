@@ -1,7 +1,8 @@
-"""Common parts of the jobs: inputs, outputs, the columns of an element, and the start of a streaming query."""
+"""Common parts of the jobs: inputs, outputs, the static data as Parquet tables of strings, and the start of a streaming query."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,16 @@ PLANNER = (
     "spark.sql.statistics.histogram.enabled",
 )
 """Planner settings. Inside ``foreachBatch`` they differ from the session's, so they are read there."""
+TRIPLES = "triples"
+_LINE = "^([^ ]+) ([^ ]+) (.*) [.]$"  # without backslashes, which Spark SQL would interpret
+
+VIEWS = dict(
+    re.findall(
+        rf"VIEW (\w+) AS (SELECT [^;]*FROM {TRIPLES}[^;]*);",
+        (Path(__file__).parent / "as_written" / "views.sql").read_text("utf-8"),
+    )
+)
+"""The relations of the queries as SELECTs, one per predicate; the plain SQL uses them as views."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,10 @@ class Job:
         return self.folder / "answers"
 
 
+ELEMENTS = "person string, loc string, t long, batch int"
+"""The schema of a window's stored elements."""
+
+
 @contextmanager
 def settings_kept(spark: SparkSession, names: Iterable[str]) -> Iterator[None]:
     """Restores the session's settings of these names at the end."""
@@ -64,34 +79,37 @@ def settings_kept(spark: SparkSession, names: Iterable[str]) -> Iterator[None]:
             spark.conf.set(name, value)
 
 
-class Elements:
-    """The stored columns of a window's elements."""
-
-    SCHEMA = "person string, loc string, t long, batch int"
-
-
 def located(delta: DataFrame) -> DataFrame:
     """The locations of people in the triples of a micro-batch."""
     return delta.where(f"p = '<{AT}>'").selectExpr("s AS person", "o AS loc", "t")
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A job with its micro-batch function."""
+def begin(job: Job, batch: Callable[[DataFrame, int], None]) -> StreamingQuery:
+    """Starts the streaming query of a job with its micro-batch function."""
 
-    job: Job
-    batch: Callable[[DataFrame, int], None]
+    def whole(delta: DataFrame, number: int) -> None:
+        batch(delta, number)
+        job.effective.update({name: str(delta.sparkSession.conf.get(name)) for name in PLANNER})
+        if job.after is not None:
+            job.after(number)
 
-    def begin(self, spark: SparkSession) -> StreamingQuery:
-        """Starts the streaming query."""
-        job = self.job
+    writer = job.frame.writeStream.foreachBatch(whole).option("checkpointLocation", str(job.folder / "spark"))
+    trigger: dict[str, Any] = {"availableNow": True} if job.trigger is None else {"processingTime": job.trigger}
+    return writer.trigger(**trigger).start()
 
-        def batch(delta: DataFrame, number: int) -> None:
-            self.batch(delta, number)
-            job.effective.update({name: str(delta.sparkSession.conf.get(name)) for name in PLANNER})
-            if job.after is not None:
-                job.after(number)
 
-        writer = job.frame.writeStream.foreachBatch(batch).option("checkpointLocation", str(job.folder / "spark"))
-        trigger: dict[str, Any] = {"availableNow": True} if job.trigger is None else {"processingTime": job.trigger}
-        return writer.trigger(**trigger).start()
+def register_views(spark: SparkSession, world: Path) -> None:
+    """Registers the static triples and the relations over them as temporary views."""
+    spark.read.parquet(str(triples(spark, world))).createOrReplaceTempView(TRIPLES)
+    for name, query in VIEWS.items():
+        spark.sql(query).createOrReplaceTempView(name)
+
+
+def triples(spark: SparkSession, world: Path) -> Path:
+    """The folder of all static triples as Parquet, created on first use."""
+    folder = world / "rivals" / TRIPLES
+    if not (folder / "_SUCCESS").exists():
+        lines = spark.read.text([str(world / "static.nt"), str(world / "places.nt")])
+        parts = [f"regexp_extract(value, '{_LINE}', {i + 1}) AS {name}" for i, name in enumerate("spo")]
+        lines.selectExpr(*parts).write.mode("overwrite").parquet(str(folder))
+    return folder

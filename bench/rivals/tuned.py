@@ -10,8 +10,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from cqels_opt.bench.rivals.jobs import PLANNER, Elements, Job, StreamingQuery, Written, located
-from cqels_opt.bench.rivals.tables import TRIPLES, VIEWS, triples
+from cqels_opt.bench.rivals.jobs import ELEMENTS, PLANNER, VIEWS, Job, StreamingQuery, begin, located, register_views
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.spark.stream import DataFrame
 
@@ -59,20 +58,18 @@ def start(spark: SparkSession, job: Job) -> StreamingQuery:
         for old in [n for n, (_, t) in reach.items() if t <= first - job.window]:
             shutil.rmtree(reach.pop(old)[0])
         paths = [str(path) for path, _ in reach.values()]
-        session.read.schema(Elements.SCHEMA).parquet(*paths).createOrReplaceTempView("recent")
+        session.read.schema(ELEMENTS).parquet(*paths).createOrReplaceTempView("recent")
         session.sql(text).write.mode("overwrite").json(str(job.answers / f"batch={number}"))
         now.unpersist()
 
-    return Written(job, batch).begin(spark)
+    return begin(job, batch)
 
 
 def prepare(spark: SparkSession, job: Job) -> None:
     """Writes, analyses and caches the static tables of the query."""
     for setting in PLANNER:
         spark.conf.set(setting, "true")
-    spark.read.parquet(str(triples(spark, job.world))).createOrReplaceTempView(TRIPLES)
-    for name, query in VIEWS.items():
-        spark.sql(query).createOrReplaceTempView(name)
+    register_views(spark, job.world)
     for name, query in TABLES[job.query].items():
         table, path = f"tuned_{name}", job.world / "rivals" / job.query / name
         spark.sql(f"DROP TABLE IF EXISTS {table}")

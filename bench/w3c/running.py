@@ -25,7 +25,6 @@ from cqels_opt.lod.build import build_store
 from cqels_opt.query.algebra import DefaultGraph, Distinct, InWindow, OrderBy, Project, Query, Slice, Variable, Window
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.terms import XSD_STRING, TermError, literal, triple
-from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.windows.instants import Policy, Report
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
@@ -114,11 +113,8 @@ def run(query: Query, quads: Quads, way: Way, folder: Path) -> Result:
         file.write_text("".join(map(_line, elements[stream[1:-1]])), encoding="utf-8")
         sources.append(ReplaySource(stream, (file,)))
     prepared = Prepared("q", program, cut(sources, folder / "replay", BatchSize(count=10)), folder / "query")
-    sink = LocalSink()
-    driver = prepared.driver(folder / "state", sink)
-    for number, rows in enumerate(prepared.chunks()):
-        driver.batch(number, rows)
-    return result_of([json.loads(line) for line in sink.lines])
+    _, lines = prepared.finish(folder / "state")
+    return result_of([json.loads(line) for line in lines])
 
 
 _UNAFFECTED = frozenset(("text", "dialect", "windows", "clauses", "operator", "base", "file"))

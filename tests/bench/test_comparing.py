@@ -7,6 +7,8 @@ import os
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -273,3 +275,10 @@ def test_mistakes_in_a_scenario_name_their_place(tmp_path: Path, change: tuple[s
     path.write_text(SCENARIO.replace(*change), encoding="utf-8")
     with pytest.raises(InputError, match=message):
         compare(read(path))
+
+
+@pytest.mark.parametrize("name", harness.STUDIES)
+def test_every_study_measures_and_displays(name: str) -> None:
+    study = import_module(f"cqels_opt.bench.{name.replace('-', '_')}")
+    assert next(iter(signature(study.study).parameters)) == "quick"
+    assert len(signature(study.show).parameters) == 1

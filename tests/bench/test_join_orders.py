@@ -43,7 +43,7 @@ def test_no_order_is_better_than_the_optimum(seed: int) -> None:
 
 
 def test_a_study_counts_what_it_says() -> None:
-    found = study(5)
+    found = study(True, 5)
     assert found["graphs"] == 5
     for summary in found["over the optimum"].values():
         assert 1 <= summary["median"] <= summary["95th percentile"] <= summary["worst"]

@@ -15,8 +15,7 @@ from cqels_opt.bench import rivals
 from cqels_opt.bench.answers import answers_of_folders, digest_of_folders
 from cqels_opt.bench.local import Prepared, Ran, prepare, small_world
 from cqels_opt.bench.rivals import as_written, tuned
-from cqels_opt.bench.rivals.jobs import PLANNER, Job, settings_kept
-from cqels_opt.bench.rivals.tables import TRIPLES, VIEWS
+from cqels_opt.bench.rivals.jobs import PLANNER, TRIPLES, VIEWS, Job, settings_kept
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.social import STEADY, STREAM
 from cqels_opt.planner.planner_options import PlannerOptions

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cqels_opt.bench import star
+from cqels_opt.bench import rdf_star as star
 from cqels_opt.bench.local import load
 from cqels_opt.rdf.streams import read_stream
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import gzip
 import statistics
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
 from cqels_opt.bench.real_data import real_data
 from cqels_opt.bench.screen import console, table
@@ -24,7 +24,6 @@ from cqels_opt.errors import InputError, RunError
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
-from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Options, compare, evaluate, read_answers, read_inputs, report
 from cqels_opt.verify.evaluate import moments
 from cqels_opt.windows.replay import BatchSize
@@ -54,35 +53,19 @@ def annotated(number: int, n: int, confidence: float) -> list[Annotated]:
     return [*others, (observation, "<value>", f"<value/{number % 100}>", "<confidence>", f'"{confidence}"^^xsd:float')]
 
 
-def rdf_star(triples: list[Annotated]) -> str:
-    """``<< s p o >> p2 o2``."""
-    return " ".join(f"<< {s} {p} {o} >> {q} {v} ." for s, p, o, q, v in triples)
-
-
-def annotation(triples: list[Annotated]) -> str:
-    """``s p o {| p2 o2 |}``, which also asserts the triple (RDF 1.2)."""
-    return " ".join(f"{s} {p} {o} {{| {q} {v} |}} ." for s, p, o, q, v in triples)
-
-
-def reification(triples: list[Annotated]) -> str:
-    """Four triples per annotated triple."""
-    return " ".join(
-        f"{s} {p} {o} . [] a rdf:Statement ; rdf:subject {s} ; rdf:predicate {p} ; rdf:object {o} ; {q} {v} ."
-        for s, p, o, q, v in triples
-    )
-
-
-FORMS: Final[Mapping[str, Callable[[list[Annotated]], str]]] = {
-    "RDF-star": rdf_star,
-    "annotation": annotation,
-    "reification": reification,
+FORMS: Final[Mapping[str, str]] = {
+    "RDF-star": "<< {s} {p} {o} >> {q} {v} .",
+    "annotation": "{s} {p} {o} {{| {q} {v} |}} .",
+    "reification": "{s} {p} {o} . [] a rdf:Statement ; rdf:subject {s} ; rdf:predicate {p} ; rdf:object {o} ; {q} {v} .",
 }
+"""An annotated triple in each form; ``annotation`` also asserts the triple (RDF 1.2)."""
 
 
 def document(form: str, number: int, triples: list[Annotated], t: int) -> str:
     """An element without the prefixes."""
     at = np.datetime_as_string(np.datetime64(t, "ms"))
-    return f'_:g{number} {{ {FORMS[form](triples)} }} _:g{number} prov:generatedAtTime "{at}Z"^^xsd:dateTime .\n'
+    body = " ".join(FORMS[form].format(s=s, p=p, o=o, q=q, v=v) for s, p, o, q, v in triples)
+    return f'_:g{number} {{ {body} }} _:g{number} prov:generatedAtTime "{at}Z"^^xsd:dateTime .\n'
 
 
 def sizes(most: int) -> Iterator[dict[str, Any]]:
@@ -154,11 +137,8 @@ def ehealth(folder: Path, minutes: int, checked: int) -> list[dict[str, Any]]:
         files = {f"{STREAM}/{name}": _recorded(folder, data, name, form, minutes) for name in EHEALTH}
         query, at = parse(text), folder / f"ehealth-{form}"
         prepared = prepare("q", text, store, files, at, BatchSize(duration=10 * SECOND))
-        sink = LocalSink()
-        driver = prepared.driver(at / "state", sink)
-        records = [record for number, rows in enumerate(prepared.chunks()) for record in driver.batch(number, rows)]
         out = at / "answers.jsonl"
-        out.write_text("".join(line + "\n" for line in sink.lines), encoding="utf-8")
+        records, _ = prepared.finish(at / "state", out=out)
         got, meant = read_answers(out), query_semantics(query)
         options = Options(f"p:{meant.report.default.period}", operator=meant.operator, duplicates=meant.duplicates)
         inputs = read_inputs(list(files.items()), [data / "base-data.ttl"]).inputs
@@ -199,8 +179,7 @@ def _recorded(folder: Path, data: Path, name: str, form: str, minutes: int) -> P
 def study(quick: bool) -> dict[str, Any]:
     """Bytes, times, and the e-health query if its data exist."""
     counts, seconds, rate = ((1, 5), 16, 20) if quick else ((1, 2, 4, 6, 8, 10), 24, 400)
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         store = load(folder / "store", [])
         measured = list(times(folder, store, counts, seconds, rate))
         try:

@@ -1,0 +1,30 @@
+"""A run of the engine on Spark, as ``cqels-opt run`` starts it, with its answers and its trace in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from cqels_opt.cli.commands import FinishedRun, in_session
+from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.spark.session import SparkSession
+from cqels_opt.trace.progress import Watcher
+from cqels_opt.trace.records import TraceRecord, read_trace
+from cqels_opt.windows.replay import BatchSize
+
+
+def run_on_spark(
+    spark: SparkSession,
+    query: Path,
+    streams: Iterable[tuple[str, Path]],
+    size: BatchSize,
+    folder: Path,
+    state: Path | None = None,
+    watch: Watcher | None = None,
+    **options: Any,
+) -> tuple[FinishedRun, list[TraceRecord]]:
+    """Writes ``answers.jsonl`` and ``trace.jsonl`` into ``folder``, and the state there or into ``state``; returns the trace too."""
+    batch, trace = Batch(size.count or None, size.duration or None), folder / "trace.jsonl"
+    given = RunOptions(query, tuple(streams), batch=batch, out=folder / "answers.jsonl", trace=trace, **options)
+    return in_session(spark, given, state or folder, watch), list(read_trace(trace))
