@@ -32,7 +32,7 @@ from cqels_opt.state.commit_log import Commit
 from cqels_opt.state.pending_counts import LostKnowledgeError
 from cqels_opt.state.retention import Retention
 from cqels_opt.storage import disk
-from cqels_opt.trace.records import Lag, TraceRecord
+from cqels_opt.trace.records import Lag, StoreVersions, TraceRecord
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.instants import drained, instants
 from cqels_opt.windows.intervals import BEFORE_TIME
@@ -193,7 +193,7 @@ class Driver(RunState):
     ) -> list[TraceRecord]:
         ms, lag = batch.clock.done(), self._lag(batch.number, batch.reports)
         refreshed = self.population.refreshed if self.population is not None else None
-        static = None if refreshed is None else (refreshed.now, refreshed.was)
+        static = None if refreshed is None else StoreVersions(refreshed.now, refreshed.was)
         records = [
             trace_record(p, self.planners[p.id], batch, observed.get(p.id, {}), self.frontier, ms, jobs, lag)
             for p in self.programs
