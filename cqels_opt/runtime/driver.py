@@ -64,8 +64,6 @@ class Driver(RunState):
         if batch is not None:
             self.log.forget_from(batch)  # before the outputs are cut: a record never names more of them than there is
         self.state = found or Commit(-1)
-        if self.state.first is not None and not self.state.firsts:  # a checkpoint from before there were several
-            self.state.firsts = dict.fromkeys(self.streams, self.state.first)
         self.frontier.restore(self.state.frontier or self._fresh_frontier)
         self.sink.restore(self.state.lengths, self.state.digests)
         if self.trace is not None:
