@@ -167,7 +167,9 @@ class WorkerPair:
         began, before_restore = time.perf_counter(), _cpu(runner)
         stream = self.program.streams[0]
         frontier = Frontier((stream,))
-        driver = Driver(self.folder, [self.program], runner, _DiscardingSink(), frontier, DriverOptions(), merging=in_thread)
+        driver = Driver(
+            self.folder, [self.program], runner, _DiscardingSink(), frontier, DriverOptions(), compaction_start=in_thread
+        )
         found["restore"], before_first = time.perf_counter() - began, _cpu(runner) - before_restore
         seconds, cpu, phases = [], [], []
         at, number = self.begin, driver.state.batch + 1

@@ -117,18 +117,11 @@ def hyper_pairs(
     return found
 
 
-def component_pairs(components: Iterable[RelationSet]) -> list[Pair]:
-    """The cross products between components, left-deep: a product of some of them (left) with one more (right)."""
-    parts = list(components)
-    pairs: list[Pair] = []
-    for chosen in range(1, 1 << len(parts)):
-        left = sum(parts[i] for i in members(chosen))
-        pairs.extend((left, parts[i]) for i in range(len(parts)) if not chosen >> i & 1)
-    return pairs
-
-
 def spanning_pairs(graph: QueryGraph) -> list[Pair]:
-    """The cross products between components, with the units that need several of them as soon as they can be or later."""
+    """The cross products between components, left-deep: a product of some of them (left) with one more (right).
+
+    Units that need several components are joined as soon as they can be, or later.
+    """
     parts = [*graph.components, *(1 << k for k in members(graph.spanning))]
     pairs: list[Pair] = []
     for chosen in range(1, 1 << len(parts)):
@@ -141,10 +134,8 @@ def join_pairs(graph: QueryGraph, budget: int = PAIR_BUDGET) -> list[Pair] | Non
     """All *ordered* pairs that the plans of this graph consist of: (left, right) and (right, left); None beyond the budget."""
     if len(graph.components) + size(graph.spanning) > COMPONENT_BUDGET:
         return None
-    if graph.units:
-        pairs = _legal_pairs(graph, budget)
-        return None if pairs is None else pairs + spanning_pairs(graph)
-    pairs = connected_pairs(graph, budget)
+    pairs = _legal_pairs(graph, budget) if graph.units else connected_pairs(graph, budget)
     if pairs is None:
         return None
-    return pairs + [(right, left) for left, right in pairs] + component_pairs(graph.components)
+    reversed_pairs = [] if graph.units else [(right, left) for left, right in pairs]
+    return pairs + reversed_pairs + spanning_pairs(graph)

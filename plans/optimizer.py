@@ -129,28 +129,28 @@ class Optimizer:
         self,
         statistics: Mapping[str, Statistics],
         changed: Collection[Key] | None = None,
-        walk: Sampler | None = None,
-        takes: float = 0.0,
+        sampler: Sampler | None = None,
+        sampling_seconds: float = 0.0,
     ) -> dict[str, PlanChoice]:
         """The plan of every delta source under the given statistics of each.
 
         ``changed`` may name the only statistics that can have moved since the last call; otherwise all are read. Only
-        alternatives that depend on a changed statistic are priced again. ``walk`` runs the cheapest plan on a sample of the delta; the
-        counted rows correct the estimates for this delta alone, and the search is repeated until its result has been sampled
-        (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``takes`` is the cost of sampling a plan, in the cost model's unit:
-        plans are sampled again once they have cost a multiple of it (:class:`ReoptimizationBudget`), or after surprising row counts. A
-        greedy search takes about as long as sampling a plan, and runs as often.
+        alternatives that depend on a changed statistic are priced again. ``sampler`` runs the cheapest plan on a sample of the delta;
+        the counted rows correct the estimates for this delta alone, and the search is repeated until its result has been sampled
+        (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``sampling_seconds`` is the cost of sampling a plan, in the cost
+        model's unit: plans are sampled again once they have cost a multiple of it (:class:`ReoptimizationBudget`), or after surprising
+        row counts. A greedy search takes about as long as sampling a plan, and runs as often.
         """
         if not self.sources:
             return {}
         moved = self.leaves.read(statistics, changed if self._current else None)
         self._known = {}
         if self.fallback:
-            self._plan_greedily(moved, takes)
+            self._plan_greedily(moved, sampling_seconds)
         else:
             self.memo.refresh(moved)
-            if walk is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
-                self._try(walk, takes)
+            if sampler is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
+                self._try(sampler, sampling_seconds)
         return {source: self._choose(source) for source in self.sources}
 
     @property
@@ -179,7 +179,7 @@ class Optimizer:
             return ()
         return validity_ranges(self._memos[source], source, self._current[source], NEAR_TIE)
 
-    def _try(self, walk: Sampler, takes: float) -> None:
+    def _try(self, sampler: Sampler, sampling_seconds: float) -> None:
         """Samples the cheapest plans, with estimates corrected on the way, until the cheapest plan has been sampled."""
         nothing = np.zeros_like(self.leaves.factors, bool)
         learnt = [Corrections(self._feedback[source].corrections() if self._feedback else {}) for source in self.sources]
@@ -188,7 +188,7 @@ class Optimizer:
             self.memo.table.correct(number, corrections.known)
         self.memo.refresh(nothing)
         best = {s: self._select(s, plan_extraction.cheapest(self.memo, s)) for s in self.sources if self._has_rows(s)}
-        due = {source: chosen.plan for source, chosen in best.items() if self._pace.due(source, chosen.cost, takes)}
+        due = {source: chosen.plan for source, chosen in best.items() if self._pace.due(source, chosen.cost, sampling_seconds)}
         walked: set[tuple[str, str]] = set()
         for _ in range(SAMPLING_ROUNDS):
             before = len(walked)
@@ -196,7 +196,7 @@ class Optimizer:
                 number = self.sources.index(source)
                 if (source, str(plan)) not in walked:
                     walked.add((source, str(plan)))
-                    for step, found in zip(planning.operators(plan, self.graph), walk(source, plan), strict=True):
+                    for step, found in zip(planning.operators(plan, self.graph), sampler(source, plan), strict=True):
                         if found is not None:
                             relations = self.graph.set_of(step.covers)
                             learnt[number].learn(relations, self._memos[source].uncorrected_rows(source, relations), found)
@@ -374,7 +374,7 @@ class Optimizer:
             if plan is not None:
                 yield from planning.pairs(plan, self.graph)
 
-    def _plan_greedily(self, moved: NDArray[np.bool_], takes: float) -> None:
+    def _plan_greedily(self, moved: NDArray[np.bool_], sampling_seconds: float) -> None:
         """Searches greedy trees for the sources without a plan, and for those whose budget allows it; the others keep their plans."""
         estimator = Estimator(self.leaves)
         costs: dict[str, float] = {}
@@ -385,7 +385,7 @@ class Optimizer:
                 self._memos[source] = self._greedy_memo(estimator, source, ())
             costs[source] = self._cost(source, plan)
         free = [source for source in self.sources if source not in self._kept]
-        due = [s for s in free if s not in costs or self.mode != "adaptive" or self._pace.due(s, costs[s], takes)]
+        due = [s for s in free if s not in costs or self.mode != "adaptive" or self._pace.due(s, costs[s], sampling_seconds)]
         search = GreedySearch(estimator)
         for source in due:
             self._memos[source] = self._greedy_memo(estimator, source, search.pairs(self.sources.index(source)))

@@ -186,7 +186,7 @@ class Registered:
         changed: bool = False,
         trace: Any = None,
         waiting: Any = None,
-        merging: Start = at_once,
+        compaction_start: Start = at_once,
     ) -> Driver:
         """A driver over a new state folder (or over one that is there)."""
         self.runs += 1
@@ -214,7 +214,7 @@ class Registered:
             identity,
             [SlotFile("terms", str(pages), greatest=int(FOREVER))] if pages.exists() else [],
             trace,
-            merging=merging,
+            compaction_start=compaction_start,
         )
 
     def chunks(self, how: Cut) -> list[pa.Table]:

@@ -125,17 +125,15 @@ def _replay(
     names = {s.strip("<>"): s for s in needed}
     sources = [ReplaySource(names[iri], tuple(p for i, p in streams if i == iri)) for iri in dict.fromkeys(i for i, _ in streams)]
     ordered = sorted(sources, key=lambda source: needed.index(source.stream))
-    plan = cut(
-        ordered, folder / "replay", _batch_size(options), options.lateness, options.on_error or "fail", options.time_predicate
-    )
-    skip = options.on_error == "skip"
+    batch = options.batch
+    size = DEFAULT_BATCH if batch is None else BatchSize(count=batch.elements or 0, duration=batch.duration or 0)
+    plan = cut(ordered, folder / "replay", size, options.lateness, options.on_error or "fail", options.time_predicate)
     frontier = _finite(plan, options)
-    files = {p.partition: p.path for p in plan.partitions}
     driver_options = DriverOptions(
         drain=options.drain,
-        skip_bad=skip,
+        skip_bad=options.on_error == "skip",
         plan=_mode(options, spark),
-        sources=files,
+        sources={p.partition: p.path for p in plan.partitions},
         rejects=rejects_of(options.trace, folder),
         refused=plan.rejected_file,
         waiting=lambda number, _: (plan.newest, len(plan.chunks) - number - 1),
@@ -229,12 +227,6 @@ def _finite(plan: ReplayPlan, options: RunOptions) -> Frontier:
             plan.streams[p.stream], first_known=p.first if p.elements else None, elements=p.elements
         )
     return frontier
-
-
-def _batch_size(options: RunOptions) -> BatchSize:
-    if options.batch is None:
-        return DEFAULT_BATCH
-    return BatchSize(count=options.batch.elements or 0, duration=options.batch.duration or 0)
 
 
 def _runner(spark: SparkSession, options: RunOptions) -> SparkRunner:

@@ -217,8 +217,8 @@ class BlockPlanner:
             relations = BlockRelations(self.block, self.store, step, terms, self.rule)
             sampler = JoinSampler(relations) if self.estimates in ("sampling", "all") else None
         left, self._left = self._left, {}
-        takes = self.options.sampling_seconds * len(self.optimizer.graph.relations) if self.optimizer.model.unit == "s" else 0.0
-        choices = self.optimizer.choose(views, walk=sampler, takes=takes)
+        seconds = self.options.sampling_seconds * len(self.optimizer.graph.relations) if self.optimizer.model.unit == "s" else 0.0
+        choices = self.optimizer.choose(views, sampler=sampler, sampling_seconds=seconds)
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
         self.delta_plans = {
             source: DeltaPlan(choice, self.fixed_splits.get(source), before.get(source)) for source, choice in choices.items()

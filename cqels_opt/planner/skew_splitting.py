@@ -162,7 +162,7 @@ class Splitter:
         shares = {key: float(fan[places].sum()) / max(1.0, float(fan.sum())) for key, fan in fans.items()}
         part = rows.take(places)
         sampler, statistics = JoinSampler(relations, only=(source, part)), PartStatistics(view, source, part, shares)
-        return self._optimizers[source, number].choose({source: statistics}, walk=sampler)[source]
+        return self._optimizers[source, number].choose({source: statistics}, sampler=sampler)[source]
 
 
 def cuts(fans: Fans) -> list[Cut]:

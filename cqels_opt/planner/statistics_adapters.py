@@ -10,10 +10,32 @@ from cqels_opt.plans import Statistics
 
 
 @dataclass(frozen=True, slots=True)
-class BeforeElements:
-    """Statistics before the first element: nothing is known of streams, which is not zero (DESIGN, invariant 8)."""
+class ForwardedStatistics:
+    """The statistics of a ``view``, as they are; subclasses change some."""
 
     view: Statistics
+
+    def cardinality(self, relation: str) -> float | None:
+        """See :class:`Statistics`."""
+        return self.view.cardinality(relation)
+
+    def distinct(self, relation: str, variable: str) -> float | None:
+        """See :class:`Statistics`."""
+        return self.view.distinct(relation, variable)
+
+    def join_size(self, left: str, right: str, variable: str) -> float | None:
+        """See :class:`Statistics`."""
+        return self.view.join_size(left, right, variable)
+
+    def selectivity(self, filter_name: str) -> float | None:
+        """See :class:`Statistics`."""
+        return self.view.selectivity(filter_name)
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeElements(ForwardedStatistics):
+    """Statistics before the first element: nothing is known of streams, which is not zero (DESIGN, invariant 8)."""
+
     streams: frozenset[str]
 
     def cardinality(self, relation: str) -> float | None:
@@ -34,33 +56,18 @@ class BeforeElements:
 
 
 @dataclass(frozen=True, slots=True)
-class PerBinding:
+class PerBinding(ForwardedStatistics):
     """Statistics without the join sizes of pairs, as in the report (§5); for comparison."""
-
-    view: Statistics
-
-    def cardinality(self, relation: str) -> float | None:
-        """As it is."""
-        return self.view.cardinality(relation)
-
-    def distinct(self, relation: str, variable: str) -> float | None:
-        """As it is."""
-        return self.view.distinct(relation, variable)
 
     def join_size(self, left: str, right: str, variable: str) -> float | None:
         """Not kept."""
         return None
 
-    def selectivity(self, filter_name: str) -> float | None:
-        """As it is."""
-        return self.view.selectivity(filter_name)
-
 
 @dataclass(frozen=True, slots=True)
-class CandidateStatistics:
+class CandidateStatistics(ForwardedStatistics):
     """Statistics that include sub-results which are not built yet, as measured on a sample; see :class:`Measured`."""
 
-    view: Statistics
     coming: Mapping[str, Measured]
 
     def cardinality(self, relation: str) -> float | None:
@@ -83,7 +90,3 @@ class CandidateStatistics:
         part, rows = self.coming[name].carriers[variable]
         found = self.view.join_size(part, other, variable)
         return None if found is None else found * self.coming[name].rows / max(rows, 1)
-
-    def selectivity(self, filter_name: str) -> float | None:
-        """As it is."""
-        return self.view.selectivity(filter_name)

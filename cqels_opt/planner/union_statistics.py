@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cqels_opt.operators.compiled_query import PatternOccurrence
-from cqels_opt.plans import Statistics
+from cqels_opt.planner.statistics_adapters import ForwardedStatistics
 
 
 def summands(occurrence: PatternOccurrence) -> tuple[str, ...]:
@@ -29,10 +29,9 @@ def parts_for(source: str, occurrences: Sequence[PatternOccurrence]) -> dict[str
 
 
 @dataclass(frozen=True, slots=True)
-class UnionStatistics:
+class UnionStatistics(ForwardedStatistics):
     """Statistics in which a merged relation is the sum of its ``parts``. Values that two parts share are counted in each."""
 
-    view: Statistics
     parts: Mapping[str, tuple[str, ...]]
 
     def cardinality(self, relation: str) -> float | None:
@@ -47,10 +46,6 @@ class UnionStatistics:
         """The joins of each part with each."""
         pairs = [(one, other) for one in self._of(left) for other in self._of(right)]
         return _sum([self.view.join_size(one, other, variable) for one, other in pairs])
-
-    def selectivity(self, filter_name: str) -> float | None:
-        """As it is."""
-        return self.view.selectivity(filter_name)
 
     def _of(self, relation: str) -> tuple[str, ...]:
         return self.parts.get(relation, (relation,))

@@ -32,7 +32,7 @@ from cqels_opt.state.commit_log import Commit
 from cqels_opt.state.pending_counts import LostKnowledgeError
 from cqels_opt.state.retention import Retention
 from cqels_opt.storage import disk
-from cqels_opt.trace.records import Lag, TraceRecord
+from cqels_opt.trace.records import Lag, StoreVersions, TraceRecord
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.instants import drained, instants
 from cqels_opt.windows.intervals import BEFORE_TIME
@@ -64,8 +64,6 @@ class Driver(RunState):
         if batch is not None:
             self.log.forget_from(batch)  # before the outputs are cut: a record never names more of them than there is
         self.state = found or Commit(-1)
-        if self.state.first is not None and not self.state.firsts:  # a checkpoint from before there were several
-            self.state.firsts = dict.fromkeys(self.streams, self.state.first)
         self.frontier.restore(self.state.frontier or self._fresh_frontier)
         self.sink.restore(self.state.lengths, self.state.digests)
         if self.trace is not None:
@@ -193,7 +191,7 @@ class Driver(RunState):
     ) -> list[TraceRecord]:
         ms, lag = batch.clock.done(), self._lag(batch.number, batch.reports)
         refreshed = self.population.refreshed if self.population is not None else None
-        static = None if refreshed is None else (refreshed.now, refreshed.was)
+        static = None if refreshed is None else StoreVersions(refreshed.now, refreshed.was)
         records = [
             trace_record(p, self.planners[p.id], batch, observed.get(p.id, {}), self.frontier, ms, jobs, lag)
             for p in self.programs

@@ -86,10 +86,10 @@ class RunState(ABC):
         pages: Sequence[SlotFile] = (),
         trace: TraceLog | None = None,
         background_jobs: BackgroundJobs | None = None,
-        merging: Start = at_once,
+        compaction_start: Start = at_once,
         population: QueryCatalog | None = None,
     ) -> None:
-        """``merging`` starts the merges of small files: at once, within the batch, or in a thread.
+        """``compaction_start`` starts the merges of small files: at once, within the batch, or in a thread.
 
         With a ``population``, ``programs`` are those at the start of the run; it has the current ones.
         """
@@ -97,7 +97,7 @@ class RunState(ABC):
         for part in FOLDERS:
             disk.make_folder(folder / part)
         self.background_jobs = background_jobs or BackgroundJobs(folder / "subresults")
-        self._compaction_start = merging
+        self._compaction_start = compaction_start
         self.log = CommitLog(folder)
         self.run = self.log.claim(identity, options.continue_changed, programs[0].scheme.key)
         self.query, self._changed = identity.digest, False

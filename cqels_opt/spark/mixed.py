@@ -44,13 +44,13 @@ class MixedOrder(PartitionedOrder):
         by = relations.task.step.joins.get(relations.block.name, {}).get(self.source)
         if isinstance(planned, Split) or by is None:
             return self._segment(planned, planned, None)
-        self.plan, self._by = planned, dict[int, JoinMethod | None]()
+        self.plan, self._by = planned, dict[Plan, JoinMethod | None]()
         self._assign(planned, list(by))
         self.placed = {x.name: x for x in relations.block.filters if x.name in names(planned)}
         return self.side(planned)
 
     def _assign(self, plan: Plan, by: list[JoinMethod | None]) -> None:
-        self._by[id(plan)] = by[-1]
+        self._by[plan] = by[-1]
         if isinstance(plan, Scan):
             return
         before = by[: size(plan.input)]
@@ -60,17 +60,17 @@ class MixedOrder(PartitionedOrder):
 
     def how(self, plan: Plan) -> JoinMethod | None:
         """See :meth:`FixedOrder.how`."""
-        return self._by[id(plan)]
+        return self._by[plan]
 
     def side(self, plan: Plan) -> Side:
         """See :meth:`FixedOrder.side`."""
-        by = self._by[id(plan)]
+        by = self._by[plan]
         if by is not None and by.gives == "spark":
             return FixedOrder.side(self, plan)
         if by == PARTITIONED:
             return super().side(plan)
         below = plan
-        while not isinstance(below, Scan) and ((at := self._by[id(below)]) is None or at.in_task):
+        while not isinstance(below, Scan) and ((at := self._by[below]) is None or at.in_task):
             below = below.input
         if below == Scan(self.source):
             return self._segment(plan, self.plan, None)

@@ -47,7 +47,9 @@ def make_driver(
         tuple(network(programs).feeds),
     )
     log = TraceFile(Path(trace), folder) if trace is not None else None
-    return Driver(folder, programs, runner, sink, frontier, options, identity, (), log, merging=in_thread, population=population)
+    return Driver(
+        folder, programs, runner, sink, frontier, options, identity, (), log, compaction_start=in_thread, population=population
+    )
 
 
 def external_streams(population: QueryCatalog) -> tuple[str, ...]:

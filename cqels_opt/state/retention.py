@@ -47,7 +47,7 @@ class Retention:
                 bounds[stream] = self._counted(stream, files, bounds[stream], min(reported_at.values()), dropped)
         known = [bound for bound in bounds.values() if bound is not None]
         lowest = min(known, default=None) if len(known) == len(bounds) else None
-        # A page of terms without a stream has terms of all streams: earlier versions wrote such pages.
+        # A page of terms without a stream has terms of answers, which come from all streams.
         needed_from = {**bounds, "": lowest}
         live = [
             f

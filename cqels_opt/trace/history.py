@@ -279,7 +279,7 @@ class _Query:
         self._sub_results.extend(_sub_results(record, change) for change in record.sub_results)
         self._notes.extend(f"batch {record.batch}: {note}" for note in record.notices)
         if record.static is not None:
-            now, was = record.static
+            now, was = record.static.version, record.static.was
             self._versions.append(NewVersion(index, record.batch, _time(record), was, now))
         for called in record.calls:
             before = self._calls.get(called.call)

@@ -6,7 +6,10 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from dataclasses import Field, fields
+from functools import cache
+from types import UnionType
+from typing import Any, Final, Self, TypeVar, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 Json = Mapping[str, Any]
@@ -94,3 +97,69 @@ def list_of(read: Callable[[object], T]) -> Callable[[object], tuple[T, ...]]:
         return tuple(read(entry) for entry in value)
 
     return read_all
+
+
+OPTIONAL: Final = {"optional": True}
+"""``metadata`` of a field whose key may be absent; it then has its default."""
+OMITTED: Final = {"optional": True, "omitted": True}
+"""``metadata`` of an optional field whose key is not written if the field has its default."""
+
+
+class JsonRecord:
+    """A dataclass that is written as a JSON object: one key per field, read by the field's type. The key of a field ``now`` is ``is``."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object."""
+        given = ((key, getattr(self, field.name), field) for field, key, _ in self._keys())
+        return {key: _written(v) for key, v, field in given if "omitted" not in field.metadata or v != field.default}
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """The inverse of :meth:`to_json`; raises ValueError with the name of a key that is absent or of another type."""
+        given = an_object(value)
+        return cls(
+            **{
+                field.name: get(given, key, read)
+                for field, key, read in cls._keys()
+                if key in given or "optional" not in field.metadata
+            }
+        )
+
+    @classmethod
+    @cache
+    def _keys(cls) -> list[tuple[Field[Any], str, Callable[[object], Any]]]:
+        """The fields, with their keys and readers."""
+        types, known = get_type_hints(cls), fields(cast("Any", cls))
+        return [(field, "is" if field.name == "now" else field.name, _reader(types[field.name])) for field in known]
+
+
+_READERS: dict[Any, Callable[[object], Any]] = {
+    str: text,
+    bool: flag,
+    int: whole,
+    float: number,
+    tuple[int, int]: time_range,
+    Mapping[str, int]: rows,
+}
+
+
+def _reader(kind: Any) -> Callable[[object], Any]:
+    """The reader of a field's type."""
+    if kind in _READERS:
+        return _READERS[kind]
+    if isinstance(kind, type) and issubclass(kind, JsonRecord):
+        return kind.from_json
+    inner = _reader(get_args(kind)[0])
+    return maybe(inner) if get_origin(kind) is UnionType else list_of(inner)
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, JsonRecord):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return [_written(entry) for entry in value]
+    if isinstance(value, Mapping):
+        return dict(value)
+    return finite(value) if isinstance(value, float) else value

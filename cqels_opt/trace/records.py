@@ -1,73 +1,40 @@
 """The trace record: what happened in one micro-batch of one query, and why (INTERFACE, "The trace"; DESIGN §10).
 
 A record is one JSON object on one line. Its keys are stable: keys may be added but never removed. Reading checks the type of each
-known key and ignores keys of newer versions.
+known key and ignores keys of newer versions. The fields of each class, in their order, are the keys of its JSON object.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 from cqels_opt.errors import DataError, InputError
-from cqels_opt.trace.json_values import (
-    an_object,
-    finite,
-    flag,
-    get,
-    list_of,
-    maybe,
-    no_number,
-    number,
-    rows,
-    text,
-    time_range,
-    whole,
-)
+from cqels_opt.trace.json_values import OMITTED, OPTIONAL, JsonRecord, no_number
 
 
 @dataclass(frozen=True, slots=True)
-class RunnerUp:
+class RunnerUp(JsonRecord):
     """The cheapest plan that was not chosen."""
 
     plan: str
     cost: float | None
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object of INTERFACE."""
-        return {"plan": self.plan, "cost": finite(self.cost)}
-
-    @classmethod
-    def from_json(cls, value: object) -> RunnerUp:
-        """The inverse of :meth:`to_json`; raises ValueError with the name of a key that is absent or of another type."""
-        fields = an_object(value)
-        return cls(get(fields, "plan", text), get(fields, "cost", maybe(number)))
-
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(JsonRecord):
     """A statistic whose change altered the order of plans; None means not observed."""
 
     statistic: str
     was: float | None
     now: float | None
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object of INTERFACE; ``now`` is its ``is``."""
-        return {"statistic": self.statistic, "was": finite(self.was), "is": finite(self.now)}
-
-    @classmethod
-    def from_json(cls, value: object) -> Moved:
-        """The inverse of :meth:`to_json`."""
-        fields = an_object(value)
-        return cls(get(fields, "statistic", text), get(fields, "was", maybe(number)), get(fields, "is", maybe(number)))
-
 
 @dataclass(frozen=True, slots=True)
-class OperatorRecord:
+class OperatorRecord(JsonRecord):
     """A physical operator that ran: the relation that it probed, its variables, and its output rows (None: unknown).
 
     ``by`` names the join method, if not all joins of the plan were replicated probes.
@@ -78,31 +45,7 @@ class OperatorRecord:
     on: tuple[str, ...]
     estimated: float | None
     observed: int | None
-    by: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object of INTERFACE."""
-        return {
-            "op": self.op,
-            "relation": self.relation,
-            "on": list(self.on),
-            "estimated": finite(self.estimated),
-            "observed": self.observed,
-            **({"by": self.by} if self.by is not None else {}),
-        }
-
-    @classmethod
-    def from_json(cls, value: object) -> OperatorRecord:
-        """The inverse of :meth:`to_json`."""
-        fields = an_object(value)
-        return cls(
-            get(fields, "op", text),
-            get(fields, "relation", text),
-            get(fields, "on", list_of(text)),
-            get(fields, "estimated", maybe(number)),
-            get(fields, "observed", maybe(whole)),
-            text(fields["by"]) if "by" in fields else None,
-        )
+    by: str | None = field(default=None, metadata=OMITTED)
 
     @property
     def q_error(self) -> float | None:
@@ -114,7 +57,7 @@ class OperatorRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(JsonRecord):
     """A delta source's plan in one batch: the chosen plan and its cost, the runner-up, and the operators that ran.
 
     ``former`` are earlier plans with their costs in this batch.
@@ -127,35 +70,7 @@ class Delta:
     switched: bool = False
     reason: tuple[Moved, ...] = ()
     operators: tuple[OperatorRecord, ...] = ()
-    former: tuple[RunnerUp, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object of INTERFACE."""
-        return {
-            "source": self.source,
-            "plan": self.plan,
-            "cost": finite(self.cost),
-            "runner_up": self.runner_up.to_json() if self.runner_up else None,
-            "switched": self.switched,
-            "reason": [moved.to_json() for moved in self.reason],
-            "operators": [operator.to_json() for operator in self.operators],
-            **({"former": [plan.to_json() for plan in self.former]} if self.former else {}),
-        }
-
-    @classmethod
-    def from_json(cls, value: object) -> Delta:
-        """The inverse of :meth:`to_json`."""
-        fields = an_object(value)
-        return cls(
-            get(fields, "source", text),
-            get(fields, "plan", text),
-            get(fields, "cost", maybe(number)),
-            get(fields, "runner_up", maybe(RunnerUp.from_json)),
-            get(fields, "switched", flag),
-            get(fields, "reason", list_of(Moved.from_json)),
-            get(fields, "operators", list_of(OperatorRecord.from_json)),
-            get(fields, "former", list_of(RunnerUp.from_json)) if "former" in fields else (),
-        )
+    former: tuple[RunnerUp, ...] = field(default=(), metadata=OMITTED)
 
     @property
     def others(self) -> dict[str, float | None]:
@@ -164,7 +79,7 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
-class SubResults:
+class SubResults(JsonRecord):
     """A block starts to use other materialized static sub-patterns with this batch, or a sub-result could not be computed.
 
     ``was`` and ``now`` name its static relations. ``cost`` is that of a batch under the old design, ``price`` that under the new
@@ -179,35 +94,9 @@ class SubResults:
     saved: float | None = None
     failed: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object of docs/trace.md; ``now`` is its ``is``."""
-        return {
-            "block": self.block,
-            "was": list(self.was),
-            "is": list(self.now),
-            "cost": finite(self.cost),
-            "price": finite(self.price),
-            "saved": finite(self.saved),
-            "failed": self.failed,
-        }
-
-    @classmethod
-    def from_json(cls, value: object) -> SubResults:
-        """The inverse of :meth:`to_json`."""
-        fields = an_object(value)
-        return cls(
-            get(fields, "block", text),
-            get(fields, "was", list_of(text)),
-            get(fields, "is", list_of(text)),
-            get(fields, "cost", maybe(number)),
-            get(fields, "price", maybe(number)),
-            get(fields, "saved", maybe(number)),
-            get(fields, "failed", maybe(text)),
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class Milliseconds:
+class Milliseconds(JsonRecord):
     """The milliseconds of each phase of a batch."""
 
     ingest: float = 0.0
@@ -216,17 +105,7 @@ class Milliseconds:
     execute: float = 0.0
     commit: float = 0.0
 
-    PHASES = ("ingest", "statistics", "optimize", "execute", "commit")
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object of INTERFACE."""
-        return {phase: getattr(self, phase) for phase in self.PHASES}
-
-    @classmethod
-    def from_json(cls, value: object) -> Milliseconds:
-        """The inverse of :meth:`to_json`."""
-        fields = an_object(value)
-        return cls(*(get(fields, phase, number) for phase in cls.PHASES))
+    PHASES: ClassVar = ("ingest", "statistics", "optimize", "execute", "commit")
 
     @property
     def total(self) -> float:
@@ -235,7 +114,7 @@ class Milliseconds:
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
+class Lag(JsonRecord):
     """How far a run is behind its input (None: unknown).
 
     ``time`` is the newest time of the input that has been read, minus the frontier, in milliseconds. ``waiting`` is the number of
@@ -245,19 +124,9 @@ class Lag:
     time: int | None = None
     waiting: int | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object of docs/trace.md."""
-        return {"time": self.time, "waiting": self.waiting}
-
-    @classmethod
-    def from_json(cls, value: object) -> Lag:
-        """The inverse of :meth:`to_json`."""
-        fields = an_object(value)
-        return cls(get(fields, "time", maybe(whole)), get(fields, "waiting", maybe(whole)))
-
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class Called(JsonRecord):
     """The calls of an extension function in a batch.
 
     ``rows`` for which it was called, their ``distinct`` arguments, how many of these were looked up in the cache, the ``hits``,
@@ -282,20 +151,17 @@ class Called:
             self.ms + other.ms,
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object of docs/trace.md."""
-        return asdict(self)
 
-    @classmethod
-    def from_json(cls, value: object) -> Called:
-        """The inverse of :meth:`to_json`."""
-        fields = an_object(value)
-        counted, distinct, looked_up, hits = (get(fields, name, whole) for name in ("rows", "distinct", "looked_up", "hits"))
-        return cls(get(fields, "call", text), counted, distinct, looked_up, hits, get(fields, "ms", number))
+@dataclass(frozen=True, slots=True)
+class StoreVersions(JsonRecord):
+    """The version of the static store that a batch is the first to use, and the previous one."""
+
+    version: int
+    was: int
 
 
 @dataclass(frozen=True, slots=True)
-class TraceRecord:
+class TraceRecord(JsonRecord):
     """One micro-batch of one query.
 
     ``time_range`` is the least and greatest time of its elements (None: no elements), ``frontier`` the time up to which answers
@@ -321,86 +187,22 @@ class TraceRecord:
     ms: Milliseconds = Milliseconds()
     jobs: int = 0
     fallback: str | None = None
-    instances: int = 1
-    sub_results: tuple[SubResults, ...] = ()
-    lag: Lag = Lag()
-    recomputed: int | None = None
-    calls: tuple[Called, ...] = ()
-    static: tuple[int, int] | None = None
-    notices: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object of INTERFACE; optional keys are omitted if they have no value."""
-        record = {
-            "batch": self.batch,
-            "query": self.query,
-            "time_range": list(self.time_range) if self.time_range else None,
-            "frontier": self.frontier,
-            "elements": self.elements,
-            "late": self.late,
-            "rejected": self.rejected,
-            "windows": dict(self.windows),
-            "deltas": [delta.to_json() for delta in self.deltas],
-            "epoch": self.epoch,
-            "ms": self.ms.to_json(),
-            "jobs": self.jobs,
-            "fallback": self.fallback,
-            "lag": self.lag.to_json(),
-        }
-        if self.instances != 1:
-            record["instances"] = self.instances
-        if self.sub_results:
-            record["sub_results"] = [change.to_json() for change in self.sub_results]
-        if self.recomputed is not None:
-            record["recomputed"] = self.recomputed
-        if self.calls:
-            record["calls"] = [call.to_json() for call in self.calls]
-        if self.static is not None:
-            record["static"] = {"version": self.static[0], "was": self.static[1]}
-        if self.notices:
-            record["notices"] = list(self.notices)
-        return record
+    lag: Lag = field(default=Lag(), metadata=OPTIONAL)
+    instances: int = field(default=1, metadata=OMITTED)
+    sub_results: tuple[SubResults, ...] = field(default=(), metadata=OMITTED)
+    recomputed: int | None = field(default=None, metadata=OMITTED)
+    calls: tuple[Called, ...] = field(default=(), metadata=OMITTED)
+    static: StoreVersions | None = field(default=None, metadata=OMITTED)
+    notices: tuple[str, ...] = field(default=(), metadata=OMITTED)
 
     def line(self) -> str:
         """The record as one line, with its newline."""
         return json.dumps(self.to_json(), ensure_ascii=False) + "\n"
 
-    @classmethod
-    def from_json(cls, value: object) -> TraceRecord:
-        """The inverse of :meth:`to_json`; raises ValueError with the name of a key that is absent or of another type."""
-        fields = an_object(value)
-        return cls(
-            batch=get(fields, "batch", whole),
-            query=get(fields, "query", text),
-            time_range=get(fields, "time_range", maybe(time_range)),
-            frontier=get(fields, "frontier", maybe(whole)),
-            elements=get(fields, "elements", whole),
-            late=get(fields, "late", whole),
-            rejected=get(fields, "rejected", whole),
-            windows=get(fields, "windows", rows),
-            deltas=get(fields, "deltas", list_of(Delta.from_json)),
-            epoch=get(fields, "epoch", whole),
-            ms=get(fields, "ms", Milliseconds.from_json),
-            jobs=get(fields, "jobs", whole),
-            fallback=get(fields, "fallback", maybe(text)),
-            instances=get(fields, "instances", whole) if "instances" in fields else 1,
-            sub_results=get(fields, "sub_results", list_of(SubResults.from_json)) if "sub_results" in fields else (),
-            lag=get(fields, "lag", Lag.from_json) if "lag" in fields else Lag(),
-            recomputed=get(fields, "recomputed", whole) if "recomputed" in fields else None,
-            calls=get(fields, "calls", list_of(Called.from_json)) if "calls" in fields else (),
-            static=get(fields, "static", _versions) if "static" in fields else None,
-            notices=get(fields, "notices", list_of(text)) if "notices" in fields else (),
-        )
-
     @property
     def switches(self) -> tuple[Delta, ...]:
         """The delta sources whose plan changed in this batch."""
         return tuple(delta for delta in self.deltas if delta.switched)
-
-
-def _versions(value: object) -> tuple[int, int]:
-    fields = an_object(value)
-    return get(fields, "version", whole), get(fields, "was", whole)
 
 
 def read_trace(path: Path) -> Iterator[TraceRecord]:

@@ -58,7 +58,7 @@ class Attempt:
         gc.collect()  # the locks of a process end with it
         sink = FolderSink(self.folder / "out") if self.folder_sink else FileSink(self.folder / "out.jsonl")
         trace = TraceFile(self.folder / "trace.jsonl", self.folder)
-        return self.query.driver(self.how, self.folder / "state", sink=sink, trace=trace, merging=self.merges.append)
+        return self.query.driver(self.how, self.folder / "state", sink=sink, trace=trace, compaction_start=self.merges.append)
 
     def run(self, disk: FaultyDisk, kinds: list[Kind]) -> None:
         """Runs to the end, through a fault of each of the kinds. What ends a batch is the outcome of its fault."""

@@ -251,19 +251,21 @@ def test_greedy_plans_are_looked_for_as_often_as_plans_cost_enough(monkeypatch: 
     monkeypatch.setattr(GreedySearch, "pairs", counted)
     few, many = (dict.fromkeys(sources, uniform_statistics(graph, [10.0, 10.0, *([rows] * 5)], 0.001)) for rows in (20.0, 7e6))
     optimizer, again = (Optimizer(graph, sources, pair_budget=100) for _ in range(2))
-    choices = optimizer.choose(few, takes=1.0)
+    choices = optimizer.choose(few, sampling_seconds=1.0)
     assert asked == sources  # each has a plan from the beginning
     cost = max(choice.cost for choice in choices.values())
     for _ in range(3):
-        assert {s: c.plan for s, c in optimizer.choose(few, takes=2 * cost).items()} == {s: c.plan for s, c in choices.items()}
+        assert {s: c.plan for s, c in optimizer.choose(few, sampling_seconds=2 * cost).items()} == {
+            s: c.plan for s, c in choices.items()
+        }
     assert asked == sources
     again.resume(json.loads(json.dumps(optimizer.state())))
     for one in (optimizer, again):
-        assert one.choose(few, takes=2 * cost)["r0"].plan == choices["r0"].plan
+        assert one.choose(few, sampling_seconds=2 * cost)["r0"].plan == choices["r0"].plan
         asked.clear()
-        one.choose(many, takes=2 * cost)  # now they cost as much as looking for others takes
+        one.choose(many, sampling_seconds=2 * cost)  # now they cost as much as looking for others takes
         assert asked == sources
-        one.choose(many, takes=0.0)
+        one.choose(many, sampling_seconds=0.0)
         assert asked == sources * 2
 
 

@@ -39,7 +39,7 @@ def test_a_plan_that_disappoints_is_left_before_it_runs() -> None:
     by_pairs = optimizer.choose({"s": STATISTICS})["s"]
     assert str(by_pairs.plan).startswith("s » a[?x] » c[?u]")
     world = World({"s": 100, "as": 1000, "bs": 1500, "acs": 500_000, "bcs": 40, "abcs": 40})
-    choice = optimizer.choose({"s": STATISTICS}, walk=world)["s"]
+    choice = optimizer.choose({"s": STATISTICS}, sampler=world)["s"]
     assert str(choice.plan) == "s » b[?y] » c[?v] » a[?u ?x]"
     assert world.walked[0] == str(by_pairs.plan) and world.walked[-1] == str(choice.plan)
     assert choice.estimated == pytest.approx((100, 1500, 40, 40))
@@ -50,15 +50,15 @@ def test_what_a_walk_says_is_for_its_delta_alone() -> None:
     optimizer = Optimizer(GRAPH, ["s"])
     before = optimizer.choose({"s": STATISTICS})["s"]
     other = World({"s": 100, "as": 1000, "bs": 1500, "acs": 500_000, "bcs": 40, "abcs": 40})
-    optimizer.choose({"s": STATISTICS}, walk=other)
-    after = optimizer.choose({"s": STATISTICS}, walk=World({"s": 100, "as": 1000}))["s"]
+    optimizer.choose({"s": STATISTICS}, sampler=other)
+    after = optimizer.choose({"s": STATISTICS}, sampler=World({"s": 100, "as": 1000}))["s"]
     assert (after.plan, after.estimated) == (before.plan, before.estimated)
 
 
 def test_walks_come_to_an_end() -> None:
     """Every plan disappoints: after a few rounds the cheapest is taken as it is."""
     world = World({"".join(sorted(names)): 10.0 ** (4 + len(names)) for names in ("as", "bs", "acs", "bcs", "abs")})
-    Optimizer(GRAPH, ["s"]).choose({"s": STATISTICS}, walk=world)
+    Optimizer(GRAPH, ["s"]).choose({"s": STATISTICS}, sampler=world)
     assert 1 < len(world.walked) == len(set(world.walked)) <= SAMPLING_ROUNDS
 
 
@@ -83,8 +83,8 @@ def test_what_was_expected_goes_along_with_what_the_walk_found_before() -> None:
 
 def test_plans_that_are_kept_are_not_walked() -> None:
     world = World({})
-    Optimizer(GRAPH, ["s"], mode="first").choose({"s": STATISTICS}, walk=world)
-    Optimizer(GRAPH, ["s"], mode={"s": parse_plan("s » a[?x] » b[?y] » c[?u ?v]")}).choose({"s": STATISTICS}, walk=world)
+    Optimizer(GRAPH, ["s"], mode="first").choose({"s": STATISTICS}, sampler=world)
+    Optimizer(GRAPH, ["s"], mode={"s": parse_plan("s » a[?x] » b[?y] » c[?u ?v]")}).choose({"s": STATISTICS}, sampler=world)
     assert not world.walked
 
 
@@ -93,7 +93,7 @@ def test_plans_that_cost_less_than_a_walk_are_not_walked(share: float, walks: bo
     world = World({"s": 100, "as": 1000})
     optimizer = Optimizer(GRAPH, ["s"])
     cost = optimizer.choose({"s": STATISTICS})["s"].cost
-    optimizer.choose({"s": STATISTICS}, walk=world, takes=share * cost)
+    optimizer.choose({"s": STATISTICS}, sampler=world, sampling_seconds=share * cost)
     assert bool(world.walked) is walks
 
 
@@ -104,7 +104,7 @@ def test_a_plan_that_was_walked_is_walked_again_when_plans_have_cost_enough_or_r
     def walked(observed: float = 1.0) -> bool:
         """Whether a batch was walked whose operators give so many times the rows that were expected."""
         world = World({"s": 100, "as": 1000})
-        choice = optimizer.choose({"s": STATISTICS}, walk=world, takes=cost / 4)["s"]
+        choice = optimizer.choose({"s": STATISTICS}, sampler=world, sampling_seconds=cost / 4)["s"]
         optimizer.observe("s", [observed * rows for rows in choice.estimated])
         return bool(world.walked)
 

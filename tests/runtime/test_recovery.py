@@ -174,11 +174,11 @@ def test_merges_beside_the_batches_change_no_answer(seed: int, tmp_path: Path) -
     how = Cut("3", "adaptive", rng.choice([1, 3]))
     waiting: list[Callable[[], None]] = []
     sink, state = LocalSink(), tmp_path / "state"
-    driver = query.driver(how, state, sink=sink, merging=waiting.append)
+    driver = query.driver(how, state, sink=sink, compaction_start=waiting.append)
     for number, rows in enumerate(query.chunks(how)):
         driver.batch(number, rows)
         if rng.random() < 0.2:
-            driver = query.driver(how, state, sink=sink, merging=waiting.append)
+            driver = query.driver(how, state, sink=sink, compaction_start=waiting.append)
             del waiting[: rng.randint(0, 1)]
         while waiting and rng.random() < 0.6:
             waiting.pop(0)()

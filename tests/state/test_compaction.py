@@ -58,7 +58,7 @@ def test_merges_that_come_late(delay: int, tmp_path: Path) -> None:
     query = registered(tmp_path)
     whole, _ = run(query, tmp_path / "whole")
     waiting: list[tuple[int, Callable[[], None]]] = []
-    driver = query.driver(HOW, tmp_path / "late", sink=LocalSink(), merging=lambda work: waiting.append((number, work)))
+    driver = query.driver(HOW, tmp_path / "late", sink=LocalSink(), compaction_start=lambda work: waiting.append((number, work)))
     for number, rows in enumerate(query.chunks(HOW)):
         while waiting and waiting[0][0] + delay <= number:
             waiting.pop(0)[1]()

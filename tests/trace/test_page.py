@@ -20,7 +20,7 @@ from cqels_opt.plans import Join, Plan, Probe, Scan, Split, operators, parse_pla
 from cqels_opt.trace import picture as picture_module
 from cqels_opt.trace.page import live_page, trace_page
 from cqels_opt.trace.picture import Picture
-from cqels_opt.trace.records import Delta, Moved, OperatorRecord, read_trace
+from cqels_opt.trace.records import Delta, Moved, OperatorRecord, StoreVersions, read_trace
 from cqels_opt.trace.trees import plan_trees
 
 FIXTURE = Path(__file__).parent / "q2.jsonl"
@@ -70,7 +70,7 @@ def test_the_data_are_in_the_page() -> None:
 def test_versions_of_the_static_data_are_in_the_page() -> None:
     """With their first batches, so that they can be drawn with the plans."""
     records = flapping(6)
-    records[2], records[4] = replace(records[2], static=(5, 3)), replace(records[4], static=(6, 5))
+    records[2], records[4] = replace(records[2], static=StoreVersions(5, 3)), replace(records[4], static=StoreVersions(6, 5))
     (query,) = data_of(trace_page(records, "t"))["queries"]
     assert query["versions"] == [
         {"record": 2, "batch": 2, "time": 2, "was": 3, "now": 5},
