@@ -1,7 +1,7 @@
 """Measures the share of checksums in a batch, without Spark: ``python -m cqels_opt.bench.checksums [ELEMENTS [BATCHES]]``.
 
-It times each function of :mod:`cqels_opt.storage.checksum` that hashes, verifies, or checks whether a file has been verified, and
-prints their share of the CPU time of all batches, with answers and trace in files.
+It times the functions of :mod:`cqels_opt.storage` that hash or verify, and prints their share of the CPU time of all batches, with answers
+and trace in files.
 """
 
 from __future__ import annotations
@@ -9,16 +9,28 @@ from __future__ import annotations
 import sys
 from functools import wraps
 from time import process_time
-from typing import Any
+from typing import Any, Final
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import load, prepare
 from cqels_opt.bench.soak import BATCH, QUERY, STREAM, write
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.sinks import FileSink
-from cqels_opt.storage import checksum
+from cqels_opt.storage import checksum, sealed_files
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.replay import BatchSize
+
+
+TIMED: Final[tuple[tuple[Any, str], ...]] = (
+    (checksum, "digest"),
+    (checksum, "identity"),
+    (checksum, "digest_of_blocks"),
+    (checksum.Hasher, "update"),
+    (checksum.Blocks, "verify"),
+    (checksum.Blocks, "verify_span"),
+    (sealed_files, "_checked_header"),
+)
+"""The functions that hash, verify, or check whether a file has been verified."""
 
 
 class Stopwatch:
@@ -48,9 +60,8 @@ class Stopwatch:
 def main(elements: int = 1000, batches: int = 60) -> None:
     """Runs the batches and prints the share."""
     watch = Stopwatch()
-    for name in ("digest", "identity", "_of_blocks", "_checked_header", "_header"):
-        watch.over(checksum, name)
-    watch.over(checksum.Hasher, "update")
+    for owner, name in TIMED:
+        watch.over(owner, name)
     with scratch_folder("checksums") as folder:
         world = write(folder / "world", -(-elements * batches // BATCH))
         store = load(folder / "store", [StaticSource(world.static)])
