@@ -7,9 +7,11 @@ and trace in files.
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, ExitStack
 from functools import wraps
 from time import process_time
 from typing import Any, Final
+from unittest.mock import patch
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import load, prepare
@@ -19,7 +21,6 @@ from cqels_opt.spark.sinks import FileSink
 from cqels_opt.storage import checksum, sealed_files
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.replay import BatchSize
-
 
 TIMED: Final[tuple[tuple[Any, str], ...]] = (
     (checksum, "digest"),
@@ -39,8 +40,8 @@ class Stopwatch:
     def __init__(self) -> None:
         self.seconds, self._depth = 0.0, 0
 
-    def over(self, owner: Any, name: str) -> None:
-        """Times a function."""
+    def over(self, owner: Any, name: str) -> AbstractContextManager[Any]:
+        """Times a function while the context is open."""
         function = getattr(owner, name)
 
         @wraps(function)
@@ -54,15 +55,16 @@ class Stopwatch:
                 if not self._depth:
                     self.seconds += process_time() - began
 
-        setattr(owner, name, timed)
+        return patch.object(owner, name, timed)
 
 
 def main(elements: int = 1000, batches: int = 60) -> None:
     """Runs the batches and prints the share."""
     watch = Stopwatch()
-    for owner, name in TIMED:
-        watch.over(owner, name)
-    with scratch_folder("checksums") as folder:
+    with ExitStack() as stack:
+        for owner, name in TIMED:
+            stack.enter_context(watch.over(owner, name))
+        folder = stack.enter_context(scratch_folder("checksums"))
         world = write(folder / "world", -(-elements * batches // BATCH))
         store = load(folder / "store", [StaticSource(world.static)])
         query = prepare("q", QUERY, store, {STREAM: world.stream}, folder / "query", BatchSize(count=elements))
