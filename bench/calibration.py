@@ -24,7 +24,7 @@ from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.compiled_query import Block
+from cqels_opt.operators.blocks import Block
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.observed import Observed
 from cqels_opt.planner import predicate_costs

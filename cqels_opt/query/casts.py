@@ -61,16 +61,6 @@ def to_decimal(item: Item) -> Item:
     return numeric.nearest_decimal(found) if isinstance(found, float) else Decimal(found)
 
 
-def to_double(item: Item) -> Item:
-    """xsd:double."""
-    return numeric.double(_source(item, terms.XSD_DOUBLE))
-
-
-def to_float(item: Item) -> Item:
-    """xsd:float."""
-    return numeric.single(numeric.double(_source(item, terms.XSD_FLOAT)))
-
-
 def to_derived(datatype: str) -> Callable[[Item], Item]:
     """The cast to a type derived from xsd:integer; an error if the value is out of its range."""
 
@@ -115,8 +105,8 @@ CASTS: dict[str, Callable[[Item], Item]] = {
     f"<{terms.XSD_BOOLEAN}>": to_boolean,
     f"<{terms.XSD_INTEGER}>": to_integer,
     f"<{terms.XSD_DECIMAL}>": to_decimal,
-    f"<{terms.XSD_DOUBLE}>": to_double,
-    f"<{terms.XSD_FLOAT}>": to_float,
+    f"<{terms.XSD_DOUBLE}>": lambda item: numeric.double(_source(item, terms.XSD_DOUBLE)),
+    f"<{terms.XSD_FLOAT}>": lambda item: numeric.single(numeric.double(_source(item, terms.XSD_FLOAT))),
     f"<{terms.XSD_DATETIME}>": to_temporal("dateTime"),
     f"<{terms.XSD}date>": to_temporal("date"),
     f"<{terms.XSD}time>": to_temporal("time"),

@@ -55,20 +55,16 @@ def str_(item: Item) -> Item:
     raise ExpressionError("a blank node or a triple term has no string")
 
 
-def lang(item: Item) -> Item:
-    """LANG: the language tag of a literal, or ``""``."""
-    written = term(item)
-    if not written.startswith('"'):
-        raise ExpressionError("not a literal")
-    return string(terms.tag_parts(terms.literal_parts(written)[2] or "")[0])
+def _tag_part(place: int) -> Callable[[Item], Item]:
+    """LANG and LANGDIR (SPARQL 1.2): the language tag of a literal, or its base direction; ``""`` where it has none."""
 
+    def run(item: Item) -> Item:
+        written = term(item)
+        if not written.startswith('"'):
+            raise ExpressionError("not a literal")
+        return string(terms.tag_parts(terms.literal_parts(written)[2] or "")[place])
 
-def langdir(item: Item) -> Item:
-    """LANGDIR (SPARQL 1.2): the base direction of a literal, or ``""``."""
-    written = term(item)
-    if not written.startswith('"'):
-        raise ExpressionError("not a literal")
-    return string(terms.tag_parts(terms.literal_parts(written)[2] or "")[1])
+    return run
 
 
 def has_lang(item: Item) -> Item:
@@ -253,8 +249,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Item]]] = {
     "TRIPLE": triple,
     **{name: _part(place) for place, name in enumerate(("SUBJECT", "PREDICATE", "OBJECT"))},
     "STR": str_,
-    "LANG": lang,
-    "LANGDIR": langdir,
+    "LANG": _tag_part(0),
+    "LANGDIR": _tag_part(1),
     "HASLANG": has_lang,
     "HASLANGDIR": has_langdir,
     "STRLANGDIR": strlangdir,
@@ -267,9 +263,9 @@ FUNCTIONS: Final[dict[str, Callable[..., Item]]] = {
     "SUBSTR": strings.substr,
     "UCASE": strings.ucase,
     "LCASE": strings.lcase,
-    "STRSTARTS": strings.strstarts,
-    "STRENDS": strings.strends,
-    "CONTAINS": strings.contains,
+    "STRSTARTS": strings.testing(str.startswith),
+    "STRENDS": strings.testing(str.endswith),
+    "CONTAINS": strings.testing(str.__contains__),
     "STRBEFORE": strings.strbefore,
     "STRAFTER": strings.strafter,
     "ENCODE_FOR_URI": strings.encode_for_uri,

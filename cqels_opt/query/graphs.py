@@ -93,17 +93,6 @@ def minus(left: a.Algebra, right: a.Algebra, graph: a.Variable) -> a.Algebra:
     return a.Minus(left, right, () if shared & certain(left) & certain(right) else (graph,))
 
 
-def group_per_graph(
-    body: a.Algebra,
-    source: a.Source,
-    graph: a.Variable,
-    made: tuple[tuple[a.Variable, a.Aggregate], ...],
-    fresh: Callable[[], a.Variable],
-) -> a.Algebra:
-    """Aggregation without GROUP BY within ``GRAPH ?g``: one group per graph, also for a graph without matches."""
-    return group_per_key(a.Bgp((), source), (graph,), body, made, fresh)
-
-
 def group_per_key(
     each: a.Algebra,
     keys: tuple[a.Variable, ...],

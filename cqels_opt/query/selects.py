@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cqels_opt.query import algebra as a
 from cqels_opt.query.formulas import read_expression, used
-from cqels_opt.query.graphs import group_per_graph, join, unit
+from cqels_opt.query.graphs import group_per_key, join, unit
 from cqels_opt.query.groups import filtered, read_group, read_values
 from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, tokens
 from cqels_opt.query.visible import nameable, visible
@@ -56,7 +56,8 @@ def read_select(reading: Reading, tree: Branch, source: a.Source) -> a.Algebra:
         in_scope = set(keys)
         made = tuple((variable, aggregate) for aggregate, variable in aggregates.found.items())
         if graph and group_clause is None:
-            body = group_per_graph(body, source, graph[0], made, lambda: reading.fresh("agg"))
+            # one group per graph, also for a graph without matches
+            body = group_per_key(a.Bgp((), source), graph, body, made, lambda: reading.fresh("agg"))
         else:
             body = a.Group(body, (*keys, *graph), made, implicit=group_clause is None)
     _check_names(reading, items, in_scope)

@@ -51,7 +51,7 @@ def parts_of(node: a.Algebra) -> Parts:
 
 
 def one_group(node: a.Algebra) -> tuple[a.Group, a.Variable] | None:
-    """The group of all, and its graph, that ``query.graphs.group_per_graph`` has read within GRAPH ?g as one of each graph."""
+    """The group of all, and its graph, that ``query.graphs.group_per_key`` has read within GRAPH ?g as one of each graph."""
     named: list[tuple[a.Variable, a.Variable]] = []
     while isinstance(node, a.Extend) and isinstance(node.expression, a.Call) and node.expression.function == "IF":
         inner = node.expression.arguments[1]
