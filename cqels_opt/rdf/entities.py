@@ -28,7 +28,7 @@ class BoundedEntities:
 
     def __init__(self, file: BinaryIO) -> None:
         self.line = 0
-        self._file = file
+        self._file, self._rest = file, b""
         self._open = b""  # an unfinished declaration, continued in the next line
         self._sizes: dict[str, int] = {}
 
@@ -39,6 +39,13 @@ class BoundedEntities:
         if self._open or _BEGIN in line:
             self._check(self._open + line)
         return line
+
+    def read(self, size: int = -1) -> bytes:
+        """The next line, or its next ``size`` bytes."""
+        self._rest = self._rest or self.readline()
+        size = len(self._rest) if size < 0 else size
+        given, self._rest = self._rest[:size], self._rest[size:]
+        return given
 
     def _check(self, text: bytes) -> None:
         self._open = b""
