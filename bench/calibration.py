@@ -21,7 +21,7 @@ from cqels_opt.bench.local import frontier_of, load, prepare
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import DRIFT, STREAM, social
-from cqels_opt.operators.compiled_query import Block
+from cqels_opt.operators.blocks import Block
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.observed import Observed
 from cqels_opt.planner import predicate_costs

@@ -21,7 +21,7 @@ import pyarrow as pa
 from local_runs import Cut, Outcome, Registered, force_plans
 from pyspark import cloudpickle
 
-from cqels_opt.operators.compiled_query import Block
+from cqels_opt.operators.blocks import Block
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.plans import DeltaRule, Join, Plan, Scan, Split, operators
 from cqels_opt.plans.join_methods import LOOP, PARTITIONED, REPLICATED, JoinMethod

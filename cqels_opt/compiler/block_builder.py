@@ -30,6 +30,7 @@ from cqels_opt.lod.open_store import open_store
 from cqels_opt.operators import compiled_query as p
 from cqels_opt.operators.algebra.operator import evaluate
 from cqels_opt.operators.algebra.scope import Scope
+from cqels_opt.operators.blocks import Block, BlockFilter, PatternOccurrence, Static
 from cqels_opt.operators.evaluation_step import NOWHEN
 from cqels_opt.operators.rows import is_nameable
 from cqels_opt.query import algebra as a
@@ -73,7 +74,7 @@ class BlockBuilder:
         self.statics = StaticRelations(self.store, self.terms, folder, shared, upkeep)
         self.aside: dict[Shape, None] = {}  # see :attr:`CompiledProgram.aside`
         self._folder, self._budget, self._lazy, self._upkeep = folder, budget, lazy, upkeep
-        self._blocks: list[p.Block] = []
+        self._blocks: list[Block] = []
         self._bases: list[
             tuple[list[StaticPart], set[str]]
         ] = []  # per block: what its designs are made of, and the variables read
@@ -89,7 +90,7 @@ class BlockBuilder:
         graph = a.graph_in(source)
         self.aside |= dict.fromkeys(self._shape(pattern, window, graph)[0] for window in windows_of(source))
 
-    def blocks(self) -> tuple[p.Block, ...]:
+    def blocks(self) -> tuple[Block, ...]:
         """The blocks, once all logical blocks are finished. Saves the terms that the program adds to those of the store."""
         found = tuple(self._with_bases(block, *bases) for block, bases in zip(self._blocks, self._bases))
         self.terms.save(self._folder / PAGE, self.store)
@@ -158,7 +159,7 @@ class BlockBuilder:
         name = f"b{number}"
         moving = [(pattern, source) for pattern, source in block.patterns if isinstance(source, a.InWindow | a.Merged)]
         filters = tuple(
-            p.BlockFilter(f"{name}.filter{i}", condition, frozenset(read_by(condition)))
+            BlockFilter(f"{name}.filter{i}", condition, frozenset(read_by(condition)))
             for i, condition in enumerate(block.filters)
         )
         dynamic = {v for pattern, _ in moving for v in pattern_variables(pattern, a.DefaultGraph())}
@@ -168,7 +169,7 @@ class BlockBuilder:
             bases = numbered(bases, needed)
             parts = choose_parts(bases, needed, self._budget, self._upkeep)
         self._bases.append((bases, needed))
-        self._blocks.append(p.Block(name, (), (), (), ()))  # takes the number before names are given
+        self._blocks.append(Block(name, (), (), (), ()))  # takes the number before names are given
         counts = Counter(windows_of(source) for _, source in moving)
         occurrences = tuple(self._occurrence(pattern, source, counts[windows_of(source)] > 1) for pattern, source in moving)
         units = [self.statics.of_unit(unit, needed) for unit in block.units]
@@ -187,10 +188,10 @@ class BlockBuilder:
         statics = (*inner, *outer)
         output = tuple(sorted(block.variables & outside))
         written = (*(o.name for o in occurrences), *(s.name for s in statics))
-        self._blocks[number] = p.Block(name, occurrences, statics, filters, output, written)
+        self._blocks[number] = Block(name, occurrences, statics, filters, output, written)
         return p.BlockNode(name)
 
-    def _with_bases(self, block: p.Block, bases: list[StaticPart], needed: set[str]) -> p.Block:
+    def _with_bases(self, block: Block, bases: list[StaticPart], needed: set[str]) -> Block:
         """The block with the relations that other designs are made of. They get names last, so that those of the first design stay."""
         joinable = any(set(x.relation.variables) & set(y.relation.variables) for x, y in combinations(bases, 2))
         if not self.store.counted or not joinable:
@@ -201,16 +202,16 @@ class BlockBuilder:
         read = frozenset(needed & {v for x in found for v in x.variables})
         return replace(block, parts=found, needed=read, budget=self._budget)
 
-    def _occurrence(self, pattern: a.TriplePattern, source: a.InWindow | a.Merged, several: bool) -> p.PatternOccurrence:
+    def _occurrence(self, pattern: a.TriplePattern, source: a.InWindow | a.Merged, several: bool) -> PatternOccurrence:
         windows = windows_of(source)
         name = self._unique("+".join(windows), several)
         time = source.time.name if isinstance(source, a.InWindow) and source.time is not None else ""
         counted = any(kind_of(self.windows[window]).counts_elements for window in windows)
         as_set = self.distinct and not time and not counted
 
-        def within(window: str) -> p.PatternOccurrence:
+        def within(window: str) -> PatternOccurrence:
             shape, variables = self._shape(pattern, window, a.graph_in(source))
-            return p.PatternOccurrence(name, self.windows[window], self.report.origin(window), shape, variables, as_set)
+            return PatternOccurrence(name, self.windows[window], self.report.origin(window), shape, variables, as_set)
 
         first, *others = map(within, windows)
         if not isinstance(source, a.Merged):
@@ -222,10 +223,10 @@ class BlockBuilder:
     def _shape(self, pattern: a.TriplePattern, window: str, graph: a.Node | None) -> tuple[Shape, tuple[str, ...]]:
         return shape_of(pattern, graph, self.windows[window].stream, self.terms.id)
 
-    def _static(self, part: StaticPart, name: str, numbered: bool = False) -> p.Static:
+    def _static(self, part: StaticPart, name: str, numbered: bool = False) -> Static:
         at = self.statics.saved(part)
         variables = tuple(part.relation.variables)
-        return p.Static(self._unique(name, numbered), variables, at, part.relation.rows, part.patterns, of=part.of)
+        return Static(self._unique(name, numbered), variables, at, part.relation.rows, part.patterns, of=part.of)
 
     def _unique(self, name: str, numbered: bool = False) -> str:
         self._names[name] += 1

@@ -29,6 +29,8 @@ from cqels_opt.compiler.view_maintenance import ViewMaintenance
 from cqels_opt.errors import QueryError
 from cqels_opt.operators import compiled_query as p
 from cqels_opt.operators import query_forms
+from cqels_opt.operators.algebra.triple import TRIPLE
+from cqels_opt.operators.blocks import Block
 from cqels_opt.operators.transitive_closure import PathsTooManyError
 from cqels_opt.query import algebra as a
 from cqels_opt.query.extensions import given_functions
@@ -80,7 +82,9 @@ class Compiler:
     def _compiled(self, identity: str, operator: str, instances: p.Instances | None) -> p.CompiledProgram:
         self._body = apply_passes(replace(self.query, operator=operator))
         tree = self.builder.finished(self._plan_of_body(), query_forms.read_above(self.query))
-        tree = query_forms.above(self.query, tree, lambda term: self.builder.terms.id(term), self._graph_of_triples)
+        tree = query_forms.above(
+            self.query, tree, self.builder.terms.id, lambda pattern: self.builder.finished(self.plan(pattern), set(TRIPLE))
+        )
         blocks = self.builder.blocks()
         self._check_size(blocks)
         return p.CompiledProgram(
@@ -99,11 +103,7 @@ class Compiler:
             tuple(self.builder.aside),
         )
 
-    def _graph_of_triples(self, pattern: a.Algebra) -> p.Tree:
-        """All triples that a pattern of them matches."""
-        return self.builder.finished(self.plan(pattern), set(p.TRIPLE))
-
-    def _check_size(self, blocks: Sequence[p.Block]) -> None:
+    def _check_size(self, blocks: Sequence[Block]) -> None:
         for block in blocks:
             streams, relations = len(block.occurrences), len(block.occurrences) + len(block.statics)
             if streams * relations > MOST_JOINS:

@@ -105,35 +105,15 @@ def _minus(node: a.Minus, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
     return LogicalOperator(p.MinusNode(HOLE, HOLE, _names(node.apart)), [inputs(node.left), inputs(node.right)])
 
 
-def _filter(node: a.Filter, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
-    return LogicalOperator(p.FilterNode(HOLE, node.condition), [inputs(node.input)])
-
-
-def _extend(node: a.Extend, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
-    return LogicalOperator(p.ExtendNode(HOLE, node.variable.name, node.expression), [inputs(node.input)])
-
-
-def _project(node: a.Project, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
-    return LogicalOperator(p.ProjectNode(HOLE, _names(node.variables)), [inputs(node.input)])
-
-
-def _distinct(node: a.Distinct, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
-    return LogicalOperator(p.DistinctNode(HOLE, _names(visible(node.input))), [inputs(node.input)])
+def _unary(operator: Callable[[Any], p.Tree]) -> Translation:
+    """The translation to an operator with one input; ``operator`` makes it from a node of the algebra."""
+    return lambda node, inputs, builder: LogicalOperator(operator(node), [inputs(node.input)])
 
 
 def _group(node: a.Group, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
     aggregates = tuple((variable.name, spec) for variable, spec in node.aggregates)
     whole = written_in(node.input) if counts_whole_rows(node) else ()
     return LogicalOperator(p.GroupNode(HOLE, _names(node.keys), aggregates, node.implicit, whole), [inputs(node.input)])
-
-
-def _order(node: a.OrderBy, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
-    return LogicalOperator(p.OrderNode(HOLE, node.keys, 0, None, written_in(node.input)), [inputs(node.input)])
-
-
-def _slice(node: a.Slice, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
-    ties, each = written_in(node.input), _names(node.each)
-    return LogicalOperator(p.OrderNode(HOLE, (), node.offset, node.limit, ties, each), [inputs(node.input)])
 
 
 def _service(node: a.Service, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
@@ -154,13 +134,13 @@ TRANSLATIONS: Final[Mapping[type[a.Algebra], Translation]] = {
     a.Union: _union,
     a.LeftJoin: _left_join,
     a.Minus: _minus,
-    a.Filter: _filter,
-    a.Extend: _extend,
-    a.Project: _project,
-    a.Distinct: _distinct,
+    a.Filter: _unary(lambda node: p.FilterNode(HOLE, node.condition)),
+    a.Extend: _unary(lambda node: p.ExtendNode(HOLE, node.variable.name, node.expression)),
+    a.Project: _unary(lambda node: p.ProjectNode(HOLE, _names(node.variables))),
+    a.Distinct: _unary(lambda node: p.DistinctNode(HOLE, _names(visible(node.input)))),
     a.Group: _group,
-    a.OrderBy: _order,
-    a.Slice: _slice,
+    a.OrderBy: _unary(lambda node: p.OrderNode(HOLE, node.keys, 0, None, written_in(node.input))),
+    a.Slice: _unary(lambda node: p.OrderNode(HOLE, (), node.offset, node.limit, written_in(node.input), _names(node.each))),
     a.Service: _service,
 }
 """The translation of each class of the algebra."""

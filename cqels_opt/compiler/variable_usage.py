@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import reduce
 
 from cqels_opt.query import algebra as a
 from cqels_opt.query.scope import uses_now
@@ -63,12 +64,7 @@ def exists_in(expression: a.Expression) -> a.Exists | None:
 
 def conjunction(conditions: Sequence[a.Expression]) -> a.Expression | None:
     """The conjunction of conditions; None where there are none."""
-    if not conditions:
-        return None
-    whole = conditions[0]
-    for condition in conditions[1:]:
-        whole = a.Call("&&", (whole, condition))
-    return whole
+    return reduce(lambda left, right: a.Call("&&", (left, right)), conditions) if conditions else None
 
 
 def substituted(expression: a.Expression, values: Mapping[str, a.Expression]) -> a.Expression:

@@ -55,19 +55,14 @@ def group_intervals(group: Ints, rows: Rows, groups: int, low: int, high: int, w
 
 def running(segments: GroupIntervals, group: Ints, rows: Rows, *amounts: Ints) -> list[Ints]:
     """Σ amount over the members of each segment. (What lies at or behind a group's last edge belongs to no segment.)"""
-    enters, leaves = segments.at(group, rows.start), segments.at(group, rows.end)
-    found = []
-    for amount in amounts:
-        changes = np.concatenate([amount, -amount])
-        found.append(summed(changes, lambda some: _running(np.concatenate([enters, leaves]), some, len(segments.group))))
-    return found
+    places = np.concatenate([segments.at(group, rows.start), segments.at(group, rows.end)])
 
+    def added_up(changes: Ints) -> Ints:
+        change = np.zeros(len(segments.group) + 1, np.int64)
+        np.add.at(change, places, changes)
+        return np.cumsum(change)[:-1]
 
-def _running(places: Ints, changes: Ints, length: int) -> Ints:
-    change = np.zeros(length + 1, np.int64)
-    np.add.at(change, places, changes)
-    found: Ints = np.cumsum(change)[:-1]
-    return found
+    return [summed(np.concatenate([amount, -amount]), added_up) for amount in amounts]
 
 
 def _expand(segments: GroupIntervals, group: Ints, rows: Rows) -> tuple[Ints, Ints]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from cqels_opt.operators.compiled_query import Block, BlockFilter, Static
+from cqels_opt.operators.blocks import Block, BlockFilter, Static
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.interval_join import Indexed, as_rows

@@ -1,6 +1,6 @@
 """A compiled query as its executors receive it: blocks of joins, the operators above them, and when answers are emitted.
 
-Everything here is frozen data that pickles small. The compiler imports blocks and operators from here.
+Everything here is frozen data that pickles small. The compiler imports operators from here.
 """
 
 from __future__ import annotations
@@ -8,26 +8,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from cqels_opt.operators.algebra.block import BlockNode
-from cqels_opt.operators.algebra.closure import ClosureNode
-from cqels_opt.operators.algebra.describe import DescribeNode
-from cqels_opt.operators.algebra.distinct import DistinctNode
-from cqels_opt.operators.algebra.exists import ExistsNode
-from cqels_opt.operators.algebra.extend import ExtendNode
-from cqels_opt.operators.algebra.filter import FilterNode
-from cqels_opt.operators.algebra.group import GroupNode
-from cqels_opt.operators.algebra.join import JoinNode
-from cqels_opt.operators.algebra.left_join import LeftJoinNode
-from cqels_opt.operators.algebra.minus import MinusNode
-from cqels_opt.operators.algebra.operator import Operator
-from cqels_opt.operators.algebra.order import OrderNode
-from cqels_opt.operators.algebra.project import ProjectNode
-from cqels_opt.operators.algebra.static import StaticNode
-from cqels_opt.operators.algebra.timestamp import StampNode
-from cqels_opt.operators.algebra.triple import TRIPLE, FreshBlank, Place, QuotedPlace, TripleNode
-from cqels_opt.operators.algebra.union import UnionNode
-from cqels_opt.operators.algebra.values import ValuesNode
-from cqels_opt.operators.blocks import Block, BlockFilter, PatternOccurrence, Static
+from cqels_opt.operators.algebra.block import BlockNode as BlockNode
+from cqels_opt.operators.algebra.closure import ClosureNode as ClosureNode
+from cqels_opt.operators.algebra.describe import DescribeNode as DescribeNode
+from cqels_opt.operators.algebra.distinct import DistinctNode as DistinctNode
+from cqels_opt.operators.algebra.exists import ExistsNode as ExistsNode
+from cqels_opt.operators.algebra.extend import ExtendNode as ExtendNode
+from cqels_opt.operators.algebra.filter import FilterNode as FilterNode
+from cqels_opt.operators.algebra.group import GroupNode as GroupNode
+from cqels_opt.operators.algebra.join import JoinNode as JoinNode
+from cqels_opt.operators.algebra.left_join import LeftJoinNode as LeftJoinNode
+from cqels_opt.operators.algebra.minus import MinusNode as MinusNode
+from cqels_opt.operators.algebra.operator import Operator as Operator
+from cqels_opt.operators.algebra.order import OrderNode as OrderNode
+from cqels_opt.operators.algebra.project import ProjectNode as ProjectNode
+from cqels_opt.operators.algebra.static import StaticNode as StaticNode
+from cqels_opt.operators.algebra.timestamp import StampNode as StampNode
+from cqels_opt.operators.algebra.union import UnionNode as UnionNode
+from cqels_opt.operators.algebra.values import ValuesNode as ValuesNode
+from cqels_opt.operators.blocks import Block, PatternOccurrence
 from cqels_opt.query.algebra import Window
 from cqels_opt.query.extensions import Extension
 from cqels_opt.query.templates import INSTANCE
@@ -35,39 +34,6 @@ from cqels_opt.query.uncertainty.families import Family
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.windows.binding_slots import Shape
 from cqels_opt.windows.instants import Report
-
-__all__ = [
-    "TRIPLE",
-    "Block",
-    "BlockFilter",
-    "BlockNode",
-    "ClosureNode",
-    "CompiledProgram",
-    "DescribeNode",
-    "DistinctNode",
-    "ExistsNode",
-    "ExtendNode",
-    "FilterNode",
-    "FreshBlank",
-    "GroupNode",
-    "Instances",
-    "JoinNode",
-    "LeftJoinNode",
-    "MinusNode",
-    "Operator",
-    "OrderNode",
-    "PatternOccurrence",
-    "Place",
-    "ProjectNode",
-    "QuotedPlace",
-    "StampNode",
-    "Static",
-    "StaticNode",
-    "Tree",
-    "TripleNode",
-    "UnionNode",
-    "ValuesNode",
-]
 
 Tree: TypeAlias = Operator
 """An operator with everything below it."""

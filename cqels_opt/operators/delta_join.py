@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cqels_opt.operators.block_relations import BlockRelations
-from cqels_opt.operators.compiled_query import Block, BlockFilter
+from cqels_opt.operators.blocks import Block, BlockFilter
 from cqels_opt.operators.eager_aggregation import coalesced
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.expressions import truth

@@ -59,8 +59,7 @@ class EvaluationStep:
     @property
     def floor(self) -> int:
         """Later steps do not need rows that end at or before this instant."""
-        last = int(self.instants[-1])
-        return last if last != NOWHEN else int(NOWHEN)
+        return int(self.instants[-1])
 
     def select(self, kind: str, stream: str = "", shape: str = "") -> list[SlotFile]:
         """The files of a kind."""

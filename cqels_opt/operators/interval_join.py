@@ -179,7 +179,8 @@ def _equal_pairs(left: Rows, right: Rows, on: Sequence[str]) -> tuple[Ints, Ints
     left = Rows({**{v: left.columns[v] for v in on}, "#l": np.arange(len(left))}, left.start, left.end, left.n)
     right = Rows({**{v: right.columns[v] for v in on}, "#r": np.arange(len(right))}, right.start, right.end, right.n)
     found = gathered(f.only(("#l", "#r")) for f in Indexed.of_rows(right).probe(left, on))
-    return (found.columns["#l"], found.columns["#r"]) if len(found) else (np.empty(0, np.int64), np.empty(0, np.int64))
+    l_place, r_place = found.values(("#l", "#r"))
+    return l_place, r_place
 
 
 def combine(left: Rows, right: Rows, a: Ints, b: Ints) -> Rows:

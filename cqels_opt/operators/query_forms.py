@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Final, TypeAlias
 
 from cqels_opt.operators import compiled_query as p
+from cqels_opt.operators.algebra.triple import TRIPLE, FreshBlank, Place, QuotedPlace, TripleNode
 from cqels_opt.query import algebra as a
 from cqels_opt.rdf.terms import XSD_INTEGER, literal
 
@@ -29,7 +30,7 @@ def answer_variables(query: a.Query) -> tuple[str, ...]:
     """The columns of a query's answers; those that are not the query's variables begin with a full stop."""
     if query.form is None:
         return tuple(v.name for v in query.variables)
-    return (TRUTH,) if isinstance(query.form, a.Ask) else p.TRIPLE
+    return (TRUTH,) if isinstance(query.form, a.Ask) else TRIPLE
 
 
 def body(query: a.Query) -> a.Algebra:
@@ -64,27 +65,27 @@ def above(query: a.Query, tree: p.Tree, code: Callable[[str], int], graph: Calla
 
 
 # ------------------------------------------------------------------ CONSTRUCT
-_Places: TypeAlias = tuple[p.Place, p.Place, p.Place]
+_Places: TypeAlias = tuple[Place, Place, Place]
 
 
 def _constructed(query: a.Query, template: tuple[a.TriplePattern, ...], tree: p.Tree, code: Callable[[str], int]) -> p.Tree:
     solution = tuple(sorted(v.name for v in query.variables))
     seed = hashlib.sha256(query.text.encode()).hexdigest()
 
-    def place(node: a.Node) -> p.Place:
+    def place(node: a.Node) -> Place:
         if isinstance(node, a.TripleTerm):
-            return p.QuotedPlace(place(node.s), place(node.p), place(node.o))
+            return QuotedPlace(place(node.s), place(node.p), place(node.o))
         if not isinstance(node, a.Variable):
             return code(node)
-        return p.FreshBlank(seed + node.name, solution) if _blank(node) else node
+        return FreshBlank(seed + node.name, solution) if _blank(node) else node
 
     triples: list[_Places] = [(place(t.s), place(t.p), place(t.o)) for t in dict.fromkeys(template)]
     # DISTINCT below a triple gives each of its instances once, so that only the instances that change are made again.
-    parts = [p.TripleNode(p.DistinctNode(tree, _read(places)), places) for places in triples]
+    parts = [TripleNode(p.DistinctNode(tree, _read(places)), places) for places in triples]
     if not parts:
-        return p.ValuesNode(p.TRIPLE, ())
+        return p.ValuesNode(TRIPLE, ())
     whole = parts[0] if len(parts) == 1 else p.UnionNode(tuple(parts))
-    return p.DistinctNode(whole, p.TRIPLE) if any(_may_agree(x, y) for x, y in combinations(triples, 2)) else whole
+    return p.DistinctNode(whole, TRIPLE) if any(_may_agree(x, y) for x, y in combinations(triples, 2)) else whole
 
 
 def _blank(variable: a.Variable) -> bool:
@@ -92,22 +93,22 @@ def _blank(variable: a.Variable) -> bool:
     return variable.name.startswith("_:")
 
 
-def _read(places: Sequence[p.Place]) -> tuple[str, ...]:
+def _read(places: Sequence[Place]) -> tuple[str, ...]:
     """The variables by whose values the instances of a triple differ."""
     found: set[str] = set()
     for place in places:
         if isinstance(place, a.Variable):
             found.add(place.name)
-        elif isinstance(place, p.FreshBlank):
+        elif isinstance(place, FreshBlank):
             found.update(place.solution)
-        elif isinstance(place, p.QuotedPlace):
+        elif isinstance(place, QuotedPlace):
             found.update(_read((place.s, place.p, place.o)))
     return tuple(sorted(found))
 
 
 def _may_agree(one: _Places, other: _Places) -> bool:
     """Whether two triples of a template may have an instance in common."""
-    made = (a.Variable, p.QuotedPlace)
+    made = (a.Variable, QuotedPlace)
     return all(isinstance(x, made) or isinstance(y, made) or x == y for x, y in zip(one, other))
 
 
@@ -116,7 +117,7 @@ def _described(
     query: a.Query, nodes: tuple[a.Name, ...], tree: p.Tree, code: Callable[[str], int], graph: Callable[[a.Algebra], p.Tree]
 ) -> p.Tree:
     """The graph is the union of the windows' contents and the static default graph."""
-    s, predicate, o = map(a.Variable, p.TRIPLE)
+    s, predicate, o = map(a.Variable, TRIPLE)
     triple = (a.TriplePattern(s, predicate, o),)
     sources: list[a.Source] = [a.DefaultGraph(), *(a.InWindow(window.name) for window in query.windows)]
     patterns: list[a.Algebra] = [a.Bgp(triple, source) for source in sources]
@@ -127,4 +128,4 @@ def _described(
     if named:
         inputs.append(p.ValuesNode((NAMED,), named))
     resources = inputs[0] if len(inputs) == 1 else p.UnionNode(tuple(inputs))
-    return p.DistinctNode(p.DescribeNode(resources, whole, (*asked, NAMED) if named else asked), p.TRIPLE)
+    return p.DistinctNode(p.DescribeNode(resources, whole, (*asked, NAMED) if named else asked), TRIPLE)

@@ -15,17 +15,7 @@ import pyarrow.compute as pc
 from cqels_opt.lod.multiplicities import summed, total
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.rdf.terms import (
-    OPENING,
-    XSD_STRING,
-    iri_value,
-    is_blank,
-    is_iri,
-    is_triple,
-    literal_parts,
-    tag_parts,
-    triple_parts,
-)
+from cqels_opt.rdf import terms as rdf_terms
 
 PIECE = 1 << 17  # answers written at a time
 _LINE = pa.large_string()
@@ -51,20 +41,20 @@ class Answers:
 
 def json_term(term: str) -> dict[str, Any]:
     """A term as in SPARQL 1.1 JSON results; base directions and triple terms as in those of 1.2."""
-    if is_triple(term):
-        parts = zip(("subject", "predicate", "object"), triple_parts(term))
+    if rdf_terms.is_triple(term):
+        parts = zip(("subject", "predicate", "object"), rdf_terms.triple_parts(term))
         return {"type": "triple", "value": {name: json_term(part) for name, part in parts}}
-    if is_iri(term):
-        return {"type": "uri", "value": iri_value(term)}
-    if is_blank(term):
+    if rdf_terms.is_iri(term):
+        return {"type": "uri", "value": rdf_terms.iri_value(term)}
+    if rdf_terms.is_blank(term):
         return {"type": "bnode", "value": term[2:]}
-    lexical, datatype, language = literal_parts(term)
+    lexical, datatype, language = rdf_terms.literal_parts(term)
     found: dict[str, Any] = {"type": "literal", "value": lexical}
     if language:
-        found["xml:lang"], direction = tag_parts(language)
+        found["xml:lang"], direction = rdf_terms.tag_parts(language)
         if direction:
             found["its:dir"] = direction
-    elif datatype != XSD_STRING:
+    elif datatype != rdf_terms.XSD_STRING:
         found["datatype"] = datatype
     return found
 
@@ -77,7 +67,7 @@ def json_terms(texts: Sequence[str | None]) -> pa.LargeStringArray:
     """
     array: Any = pa.array(texts, _LINE)
     bound: Any = pc.is_valid(array)
-    raw = pc.fill_null(pc.or_(pc.match_substring_regex(array, r"[\x00-\x1f]"), pc.starts_with(array, OPENING)), False)
+    raw = pc.fill_null(pc.or_(pc.match_substring_regex(array, r"[\x00-\x1f]"), pc.starts_with(array, rdf_terms.OPENING)), False)
     kinds = [(raw, pa.array([json.dumps(json_term(t), ensure_ascii=False) for t in array.filter(raw).to_pylist()], _LINE))]
     left = pc.and_not(bound, raw)
     for begins, ends, shown in _JSON:

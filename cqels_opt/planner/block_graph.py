@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from cqels_opt.operators.compiled_query import Block, PatternOccurrence, Static
+from cqels_opt.operators.blocks import Block, PatternOccurrence, Static
 from cqels_opt.operators.outer_joins import rows_of_each
 from cqels_opt.operators.rows import Ints
 from cqels_opt.planner.predicate_costs import is_uncertain, weight

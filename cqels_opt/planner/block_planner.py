@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from cqels_opt.operators.block_relations import BlockRelations
-from cqels_opt.operators.compiled_query import Block, Static
+from cqels_opt.operators.blocks import Block, Static
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.rows import Ints

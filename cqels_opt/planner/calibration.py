@@ -20,7 +20,7 @@ import scipy  # imports its solver on first use, which most processes never reac
 
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.compiled_query import Block, BlockFilter, PatternOccurrence, Static
+from cqels_opt.operators.blocks import Block, BlockFilter, PatternOccurrence, Static
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
 from cqels_opt.operators.term_table import TermTable

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cqels_opt.lod.store import StaticPattern
-from cqels_opt.operators.compiled_query import Block, PatternOccurrence, Static
+from cqels_opt.operators.blocks import Block, PatternOccurrence, Static
 
 MOST_SELECTIVE_FIRST = ("spo", "s?o", "?po", "sp?", "??o", "s??", "?p?", "???")
 """H1: the positions of constants; ``?`` is a variable."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cqels_opt.operators.compiled_query import PatternOccurrence
+from cqels_opt.operators.blocks import PatternOccurrence
 from cqels_opt.planner.statistics_adapters import ForwardedStatistics
 
 

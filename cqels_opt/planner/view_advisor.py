@@ -14,7 +14,7 @@ from typing import Any
 
 from cqels_opt.compiler.static_subpatterns import ROW_BUDGET
 from cqels_opt.lod.open_store import open_store
-from cqels_opt.operators.compiled_query import Block, Static
+from cqels_opt.operators.blocks import Block, Static
 from cqels_opt.planner import view_candidates
 from cqels_opt.planner.background_jobs import BackgroundJobs, Failed
 from cqels_opt.planner.statistics_adapters import CandidateStatistics

@@ -16,7 +16,7 @@ from cqels_opt.compiler.static_subpatterns import bytes_of, joined, next_joined
 from cqels_opt.lod.materialized_views import RELATION, SubResult, find, find_or_compute
 from cqels_opt.lod.relation import Relation, join_restrict, join_rows, restrict
 from cqels_opt.lod.store import Store
-from cqels_opt.operators.compiled_query import Block, Static
+from cqels_opt.operators.blocks import Block, Static
 from cqels_opt.plans.cost import Constants
 from cqels_opt.plans.relation_set import RelationSet, members
 from cqels_opt.plans.view_selection import Design, design_of

@@ -77,20 +77,6 @@ class Total:
         else:
             self.units += binary_units(amount) * times
 
-    def merge(self, other: Total, sign: Literal[1, -1] = 1) -> None:
-        """Adds another total, or subtracts it (``sign`` -1)."""
-        self.members += sign * other.members
-        self.bound += sign * other.bound
-        self.decimals += sign * other.decimals
-        self.floats += sign * other.floats
-        self.doubles += sign * other.doubles
-        self.invalid += sign * other.invalid
-        self.nan += sign * other.nan
-        self.positive_infinite += sign * other.positive_infinite
-        self.negative_infinite += sign * other.negative_infinite
-        self.exact = EXACT.fma(other.exact, Decimal(sign), self.exact)
-        self.units += sign * other.units
-
     def count(self) -> str:
         """COUNT of the argument: the number of bound members."""
         return term(self.bound)

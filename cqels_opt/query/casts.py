@@ -11,31 +11,10 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 
-from cqels_opt.query.numeric import (
-    ExpressionError,
-    Number,
-    decimal_text,
-    double,
-    integer_text,
-    nearest_decimal,
-    plain_text,
-    single,
-)
+from cqels_opt.query import numeric
 from cqels_opt.query.temporal import Temporal, convert
 from cqels_opt.query.values import INTEGER_TYPES, Item, Text, Value, in_range, read, string, value
-from cqels_opt.rdf.terms import (
-    XSD,
-    XSD_BOOLEAN,
-    XSD_DATETIME,
-    XSD_DECIMAL,
-    XSD_DOUBLE,
-    XSD_FLOAT,
-    XSD_INTEGER,
-    XSD_STRING,
-    is_iri,
-    literal,
-    literal_parts,
-)
+from cqels_opt.rdf import terms
 
 _WHITE = " \t\r\n"
 
@@ -48,48 +27,38 @@ def to_string(item: Item) -> Item:
     if isinstance(found, bool):
         return string("true" if found else "false")
     if isinstance(found, int):
-        return string(integer_text(found))
+        return string(numeric.integer_text(found))
     if isinstance(found, Decimal):
-        return string(decimal_text(found))
+        return string(numeric.decimal_text(found))
     if isinstance(found, float):
-        return string(plain_text(found))
+        return string(numeric.plain_text(found))
     if isinstance(found, Temporal):
         return string(str(found))
     if found.datatype:
-        return string(literal_parts(found.term)[0])
-    if is_iri(found.term):
+        return string(terms.literal_parts(found.term)[0])
+    if terms.is_iri(found.term):
         return string(found.term[1:-1])
-    raise ExpressionError("a blank node has no string")
+    raise numeric.ExpressionError("a blank node has no string")
 
 
 def to_boolean(item: Item) -> Item:
     """xsd:boolean."""
-    found = _source(item, XSD_BOOLEAN)
+    found = _source(item, terms.XSD_BOOLEAN)
     return found == found and found != 0
 
 
 def to_integer(item: Item) -> Item:
     """xsd:integer: truncates fractions."""
-    found = _source(item, XSD_INTEGER)
+    found = _source(item, terms.XSD_INTEGER)
     if isinstance(found, float) and not math.isfinite(found):
-        raise ExpressionError("no integer is infinite or NaN")
+        raise numeric.ExpressionError("no integer is infinite or NaN")
     return int(found)
 
 
 def to_decimal(item: Item) -> Item:
     """xsd:decimal."""
-    found = _source(item, XSD_DECIMAL)
-    return nearest_decimal(found) if isinstance(found, float) else Decimal(found)
-
-
-def to_double(item: Item) -> Item:
-    """xsd:double."""
-    return double(_source(item, XSD_DOUBLE))
-
-
-def to_float(item: Item) -> Item:
-    """xsd:float."""
-    return single(double(_source(item, XSD_FLOAT)))
+    found = _source(item, terms.XSD_DECIMAL)
+    return numeric.nearest_decimal(found) if isinstance(found, float) else Decimal(found)
 
 
 def to_derived(datatype: str) -> Callable[[Item], Item]:
@@ -99,8 +68,8 @@ def to_derived(datatype: str) -> Callable[[Item], Item]:
         whole = to_integer(item)
         assert isinstance(whole, int)
         if not in_range(whole, datatype):
-            raise ExpressionError(f"{whole} is out of range")
-        return literal(integer_text(whole), datatype)
+            raise numeric.ExpressionError(f"{whole} is out of range")
+        return terms.literal(numeric.integer_text(whole), datatype)
 
     return run
 
@@ -111,35 +80,35 @@ def to_temporal(kind: str) -> Callable[[Item], Item]:
     def run(item: Item) -> Item:
         found: Value | None = value(item)
         if isinstance(found, Text) and not found.language:
-            found = read(found.lexical.strip(_WHITE), XSD + kind)
+            found = read(found.lexical.strip(_WHITE), terms.XSD + kind)
         converted = convert(found, kind) if isinstance(found, Temporal) else None
         if converted is None:
-            raise ExpressionError(f"no xsd:{kind}")
-        return literal(str(converted), XSD + kind)
+            raise numeric.ExpressionError(f"no xsd:{kind}")
+        return terms.literal(str(converted), terms.XSD + kind)
 
     return run
 
 
-def _source(item: Item, datatype: str) -> Number:
+def _source(item: Item, datatype: str) -> numeric.Number:
     """The number or boolean to cast from; a simple string is parsed as the target type."""
     found: Value | None = value(item)
     if isinstance(found, Text) and not found.language:
         found = read(found.lexical.strip(_WHITE), datatype)
     if not isinstance(found, (int, float, Decimal)):
-        raise ExpressionError("cannot be cast")
+        raise numeric.ExpressionError("cannot be cast")
     return found
 
 
 CASTS: dict[str, Callable[[Item], Item]] = {
     **{f"<{derived}>": to_derived(derived) for derived in INTEGER_TYPES},
-    f"<{XSD_STRING}>": to_string,
-    f"<{XSD_BOOLEAN}>": to_boolean,
-    f"<{XSD_INTEGER}>": to_integer,
-    f"<{XSD_DECIMAL}>": to_decimal,
-    f"<{XSD_DOUBLE}>": to_double,
-    f"<{XSD_FLOAT}>": to_float,
-    f"<{XSD_DATETIME}>": to_temporal("dateTime"),
-    f"<{XSD}date>": to_temporal("date"),
-    f"<{XSD}time>": to_temporal("time"),
+    f"<{terms.XSD_STRING}>": to_string,
+    f"<{terms.XSD_BOOLEAN}>": to_boolean,
+    f"<{terms.XSD_INTEGER}>": to_integer,
+    f"<{terms.XSD_DECIMAL}>": to_decimal,
+    f"<{terms.XSD_DOUBLE}>": lambda item: numeric.double(_source(item, terms.XSD_DOUBLE)),
+    f"<{terms.XSD_FLOAT}>": lambda item: numeric.single(numeric.double(_source(item, terms.XSD_FLOAT))),
+    f"<{terms.XSD_DATETIME}>": to_temporal("dateTime"),
+    f"<{terms.XSD}date>": to_temporal("date"),
+    f"<{terms.XSD}time>": to_temporal("time"),
 }
 """The casts, by the function name in :class:`~cqels_opt.query.algebra.Call`."""

@@ -4,43 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cqels_opt.query.algebra import (
-    Algebra,
-    Ask,
-    Bgp,
-    Construct,
-    Describe,
-    Distinct,
-    Form,
-    InWindow,
-    Join,
-    Merged,
-    Name,
-    NamedGraph,
-    Project,
-    Slice,
-    TriplePattern,
-)
+from cqels_opt.query import algebra as a
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.reading import Branch, Reading, branches, only, tokens
 from cqels_opt.query.selects import read_select
 from cqels_opt.query.triples import read_triples
 
 
-def read_form(reading: Reading, tree: Branch) -> tuple[Algebra, Form | None]:
+def read_form(reading: Reading, tree: Branch) -> tuple[a.Algebra, a.Form | None]:
     """The solutions of a query and its form; the form is None for SELECT."""
     body = read_select(reading, tree, reading.default)
     match tree.data:
         case "construct_query":
-            return body, Construct(_template(reading, tree, body))
+            return body, a.Construct(_template(reading, tree, body))
         case "ask_query":
-            return body, Ask()
+            return body, a.Ask()
         case "describe_query":
-            return body, Describe(_described(reading, tree, body))
+            return body, a.Describe(_described(reading, tree, body))
     return body, None
 
 
-def _template(reading: Reading, tree: Branch, body: Algebra) -> tuple[TriplePattern, ...]:
+def _template(reading: Reading, tree: Branch, body: a.Algebra) -> tuple[a.TriplePattern, ...]:
     written = only(tree, "construct_template")
     paths = (written if written is not None else tree).find_pred(lambda part: part.data.startswith("path_"))
     if (path := next(iter(paths), None)) is not None:
@@ -52,36 +36,36 @@ def _template(reading: Reading, tree: Branch, body: Algebra) -> tuple[TriplePatt
     block = only(written, "triples_block")
     found = read_triples(reading, block, reading.number("run"), reading.default) if block is not None else []
     reading.labels = outside
-    return tuple(pattern for pattern in found if isinstance(pattern, TriplePattern))
+    return tuple(pattern for pattern in found if isinstance(pattern, a.TriplePattern))
 
 
-def _solutions(body: Algebra) -> Algebra:
+def _solutions(body: a.Algebra) -> a.Algebra:
     """The pattern below the solution modifiers of a query."""
-    while isinstance(body, Slice | Distinct | Project):
+    while isinstance(body, a.Slice | a.Distinct | a.Project):
         body = body.input
     return body
 
 
-def _patterns(reading: Reading, tree: Branch, body: Algebra) -> Iterator[TriplePattern]:
+def _patterns(reading: Reading, tree: Branch, body: a.Algebra) -> Iterator[a.TriplePattern]:
     """The triple patterns of ``CONSTRUCT WHERE``, which may be inside windows; any other pattern cannot be a template."""
     match body:
-        case Join(left, right):
+        case a.Join(left, right):
             yield from _patterns(reading, tree, left)
             yield from _patterns(reading, tree, right)
-        case Bgp(patterns, source) if isinstance(source, InWindow | Merged) or source == reading.default:
+        case a.Bgp(patterns, source) if isinstance(source, a.InWindow | a.Merged) or source == reading.default:
             yield from patterns
-        case Bgp(_, NamedGraph()):
+        case a.Bgp(_, a.NamedGraph()):
             reading.fail(tree, "CONSTRUCT WHERE cannot hold GRAPH: write the triples that it makes as CONSTRUCT { … } WHERE")
         case _:
             reading.fail(tree, "CONSTRUCT WHERE holds triples alone: write those that it makes as CONSTRUCT { … } WHERE")
 
 
-def _described(reading: Reading, tree: Branch, body: Algebra) -> tuple[Name, ...]:
+def _described(reading: Reading, tree: Branch, body: a.Algebra) -> tuple[a.Name, ...]:
     if any(token.type == "STAR" for token in tokens(tree)):
-        while isinstance(body, Slice):
+        while isinstance(body, a.Slice):
             body = body.input
-        return body.variables if isinstance(body, Project) else ()
-    nodes: list[Name] = []
+        return body.variables if isinstance(body, a.Project) else ()
+    nodes: list[a.Name] = []
     for child in branches(tree):
         if child.data == "variable":
             nodes.append(reading.variable(child))

@@ -9,79 +9,54 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, cast
 
+from cqels_opt.query import algebra as a
 from cqels_opt.query.aggregates import aggregate as aggregated
-from cqels_opt.query.algebra import (
-    Aggregate,
-    Algebra,
-    Bgp,
-    Call,
-    Closure,
-    Constant,
-    DefaultGraph,
-    Distinct,
-    Expression,
-    Extend,
-    Filter,
-    Group,
-    Join,
-    LeftJoin,
-    Minus,
-    OrderBy,
-    Project,
-    Service,
-    Slice,
-    Source,
-    Union,
-    Values,
-    Variable,
-    graph_in,
-)
 from cqels_opt.query.visible import visible
 
 
-def unit(source: Source) -> Bgp:
+def unit(source: a.Source) -> a.Bgp:
     """The pattern of ``{ }``: one row; in a named graph, one row if the graph exists."""
-    return Bgp((), source if graph_in(source) is not None else DefaultGraph())
+    return a.Bgp((), source if a.graph_in(source) is not None else a.DefaultGraph())
 
 
-def join(left: Algebra, right: Algebra) -> Algebra:
+def join(left: a.Algebra, right: a.Algebra) -> a.Algebra:
     """A join without redundant units."""
-    if isinstance(left, Bgp) and not left.patterns and _anchored(right, left.source):
+    if isinstance(left, a.Bgp) and not left.patterns and _anchored(right, left.source):
         return right
-    if isinstance(right, Bgp) and not right.patterns and _anchored(left, right.source):
+    if isinstance(right, a.Bgp) and not right.patterns and _anchored(left, right.source):
         return left
-    return Join(left, right)
+    return a.Join(left, right)
 
 
-def _anchored(pattern: Algebra, source: Source) -> bool:
+def _anchored(pattern: a.Algebra, source: a.Source) -> bool:
     """Whether each row of the pattern is a match in this source, so that a join with the source's unit changes nothing."""
-    if graph_in(source) is None:
+    if a.graph_in(source) is None:
         return True
     match pattern:
-        case Bgp(_, own):
+        case a.Bgp(_, own):
             return own == source
-        case Closure() as closure:
+        case a.Closure() as closure:
             return closure.source == source
-        case Join(left, right):
+        case a.Join(left, right):
             return _anchored(left, source) or _anchored(right, source)
-        case Union(left, right):
+        case a.Union(left, right):
             return _anchored(left, source) and _anchored(right, source)
-        case LeftJoin(left, _) | Minus(left, _):
+        case a.LeftJoin(left, _) | a.Minus(left, _):
             return _anchored(left, source)
-        case Filter(inner, _) | Extend(inner, _, _):
+        case a.Filter(inner, _) | a.Extend(inner, _, _):
             return _anchored(inner, source)
         case _:
             return False
 
 
-def over_graphs(pattern: Algebra, source: Source, inner: Variable, name: Variable) -> Algebra:
+def over_graphs(pattern: a.Algebra, source: a.Source, inner: a.Variable, name: a.Variable) -> a.Algebra:
     """The pattern of ``GRAPH ?name``, from a group that was read with the graph variable ``inner``."""
     if not _mentions(pattern, name) or _only_joins(pattern):
-        return cast(Algebra, _renamed(pattern, inner, name))
-    return Join(pattern, Extend(Bgp((), source), name, inner))
+        return cast(a.Algebra, _renamed(pattern, inner, name))
+    return a.Join(pattern, a.Extend(a.Bgp((), source), name, inner))
 
 
-def _mentions(node: Any, variable: Variable) -> bool:
+def _mentions(node: Any, variable: a.Variable) -> bool:
     if isinstance(node, tuple):
         return any(_mentions(part, variable) for part in node)
     if node == variable:
@@ -89,7 +64,7 @@ def _mentions(node: Any, variable: Variable) -> bool:
     return is_dataclass(node) and any(_mentions(getattr(node, field.name), variable) for field in fields(node))
 
 
-def _renamed(node: Any, old: Variable, new: Variable) -> Any:
+def _renamed(node: Any, old: a.Variable, new: a.Variable) -> Any:
     if node == old:
         return new
     if isinstance(node, tuple):
@@ -99,73 +74,62 @@ def _renamed(node: Any, old: Variable, new: Variable) -> Any:
     return node
 
 
-def _only_joins(pattern: Algebra) -> bool:
+def _only_joins(pattern: a.Algebra) -> bool:
     """Whether binding a variable before or after evaluation is equivalent: only triple patterns, joins and unions."""
     match pattern:
-        case Bgp():
+        case a.Bgp():
             return True
-        case Join(left, right) | Union(left, right):
+        case a.Join(left, right) | a.Union(left, right):
             return _only_joins(left) and _only_joins(right)
         case _:
             return False
 
 
-def minus(left: Algebra, right: Algebra, graph: Variable) -> Algebra:
+def minus(left: a.Algebra, right: a.Algebra, graph: a.Variable) -> a.Algebra:
     """MINUS within ``GRAPH ?g``: the graph variable does not count as shared."""
     shared = (set(visible(left)) & set(visible(right))) - {graph}
     if not shared:
         return left
-    return Minus(left, right, () if shared & certain(left) & certain(right) else (graph,))
-
-
-def group_per_graph(
-    body: Algebra,
-    source: Source,
-    graph: Variable,
-    made: tuple[tuple[Variable, Aggregate], ...],
-    fresh: Callable[[], Variable],
-) -> Algebra:
-    """Aggregation without GROUP BY within ``GRAPH ?g``: one group per graph, also for a graph without matches."""
-    return group_per_key(Bgp((), source), (graph,), body, made, fresh)
+    return a.Minus(left, right, () if shared & certain(left) & certain(right) else (graph,))
 
 
 def group_per_key(
-    each: Algebra,
-    keys: tuple[Variable, ...],
-    body: Algebra,
-    made: tuple[tuple[Variable, Aggregate], ...],
-    fresh: Callable[[], Variable],
-) -> Algebra:
+    each: a.Algebra,
+    keys: tuple[a.Variable, ...],
+    body: a.Algebra,
+    made: tuple[tuple[a.Variable, a.Aggregate], ...],
+    fresh: Callable[[], a.Variable],
+) -> a.Algebra:
     """Aggregates of a body per key: one row for each row of ``each``, which binds the keys, even if the body has none for it."""
     inner = tuple((fresh(), aggregate) for _, aggregate in made)
     rows = fresh()
-    grouped = Group(body, keys, (*inner, (rows, Aggregate("COUNT", None))))
-    found: Algebra = LeftJoin(each, grouped)
+    grouped = a.Group(body, keys, (*inner, (rows, a.Aggregate("COUNT", None))))
+    found: a.Algebra = a.LeftJoin(each, grouped)
     for (outer, aggregate), (variable, _) in zip(made, inner):
         of_none = aggregated(aggregate.function, aggregate.distinct, aggregate.separator)(())
-        nothing: Expression = Call("COALESCE", ()) if of_none is None else Constant(of_none)
-        found = Extend(found, outer, Call("IF", (Call("BOUND", (rows,)), variable, nothing)))
+        nothing: a.Expression = a.Call("COALESCE", ()) if of_none is None else a.Constant(of_none)
+        found = a.Extend(found, outer, a.Call("IF", (a.Call("BOUND", (rows,)), variable, nothing)))
     return found
 
 
-def certain(pattern: Algebra) -> set[Variable]:
+def certain(pattern: a.Algebra) -> set[a.Variable]:
     """Variables that every row binds."""
     match pattern:
-        case Bgp() | Closure():
+        case a.Bgp() | a.Closure():
             return set(visible(pattern))
-        case Join(left, right):
+        case a.Join(left, right):
             return certain(left) | certain(right)
-        case Union(left, right):
+        case a.Union(left, right):
             return certain(left) & certain(right)
-        case LeftJoin(left, _) | Minus(left, _):
+        case a.LeftJoin(left, _) | a.Minus(left, _):
             return certain(left)
-        case Filter(inner, _) | Extend(inner, _, _) | Distinct(inner) | OrderBy(inner, _) | Slice(inner, _, _):
+        case a.Filter(inner, _) | a.Extend(inner, _, _) | a.Distinct(inner) | a.OrderBy(inner, _) | a.Slice(inner, _, _):
             return certain(inner)
-        case Project(inner, variables):
+        case a.Project(inner, variables):
             return certain(inner) & set(variables)
-        case Group(inner, keys, _):
+        case a.Group(inner, keys, _):
             return certain(inner) & set(keys)
-        case Values(variables, rows):
+        case a.Values(variables, rows):
             return {variable for at, variable in enumerate(variables) if all(row[at] is not None for row in rows)}
-        case Service():
+        case a.Service():
             return set()

@@ -86,12 +86,8 @@ class _Constants:
         match node:
             case a.Bgp(patterns, source):
                 return a.Bgp(tuple(a.TriplePattern(self.node(t.s), t.p, self.node(t.o)) for t in patterns), source)
-            case a.Join(left, right):
-                return a.Join(self.algebra(left), self.algebra(right))
-            case a.Union(left, right):
-                return a.Union(self.algebra(left), self.algebra(right))
-            case a.Minus(left, right, apart):
-                return a.Minus(self.algebra(left), self.algebra(right), apart)
+            case a.Join(left, right) | a.Union(left, right) | a.Minus(left, right):
+                return replace(node, left=self.algebra(left), right=self.algebra(right))
             case a.LeftJoin(left, right, condition):
                 one, other = self.algebra(left), self.algebra(right)
                 return a.LeftJoin(one, other, None if condition is None else self.expression(condition))

@@ -9,19 +9,7 @@ from lark import Tree
 from lark.exceptions import UnexpectedInput
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import (
-    Dataset,
-    DefaultGraph,
-    Distinct,
-    GraphsMerged,
-    Merged,
-    Project,
-    Query,
-    Slice,
-    Source,
-    Term,
-    Variable,
-)
+from cqels_opt.query import algebra as a
 from cqels_opt.query.chains import MOST_BRACKETS, TOO_DEEP, brackets
 from cqels_opt.query.dialects import names
 from cqels_opt.query.dialects.registry import find, recognise
@@ -45,7 +33,7 @@ _WINDOW_CLAUSE: Final = re.compile(
 """The window clause of a stream, in any of our dialects."""
 
 
-def parse(text: str, dialect: str = "auto", file: str = "query", any_function: bool = False) -> Query:
+def parse(text: str, dialect: str = "auto", file: str = "query", any_function: bool = False) -> a.Query:
     """Parse a continuous query.
 
     ``dialect`` is one of :func:`cqels_opt.query.dialects.names`, or ``auto`` to recognise it. Messages begin with ``file``.
@@ -62,7 +50,7 @@ def parse(text: str, dialect: str = "auto", file: str = "query", any_function: b
         raise QueryError(TOO_DEEP, text, 1, 1, file) from None
 
 
-def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
+def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> a.Query:
     grammar = load(dialect.grammar)
     try:
         tree = grammar.parse(text)
@@ -94,7 +82,7 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
         _clause(reading, clause)
     dataset = _dataset(reading, query)
     body, form = read_form(reading, query)
-    return Query(
+    return a.Query(
         text=text,
         dialect=dialect.name,
         variables=_columns(body),
@@ -110,14 +98,14 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
     )
 
 
-def _dataset(reading: Reading, query: Branch) -> Dataset | None:
+def _dataset(reading: Reading, query: Branch) -> a.Dataset | None:
     """The dataset of FROM and FROM NAMED for a query that reads no stream; its default graph is the merge of the FROM graphs."""
     inline = any(True for rule in reading.dialect.patterns for _ in query.find_data(rule))
     default = reading.default
-    if not (isinstance(default, GraphsMerged) or reading.from_named) or reading.windows or inline:
+    if not (isinstance(default, a.GraphsMerged) or reading.from_named) or reading.windows or inline:
         return None
-    reading.default = default if isinstance(default, GraphsMerged) else GraphsMerged(())
-    return Dataset(reading.default.names, tuple(dict.fromkeys(reading.from_named)))
+    reading.default = default if isinstance(default, a.GraphsMerged) else a.GraphsMerged(())
+    return a.Dataset(reading.default.names, tuple(dict.fromkeys(reading.from_named)))
 
 
 def _window_words(text: str, dialect: Dialect, at: int) -> str:
@@ -170,23 +158,23 @@ def _clause(reading: Reading, tree: Branch) -> None:
         reading.from_named.append(read_iri(reading, branches(tree)[0]))
 
 
-def _and_graph(default: Source, name: Term) -> Source:
+def _and_graph(default: a.Source, name: a.Term) -> a.Source:
     """The default graph with the triples of one more graph; the first FROM replaces the data that have no graph name."""
     match default:
-        case Merged(windows, static):
-            return Merged(windows, _graphs(static, name))
-        case DefaultGraph() | GraphsMerged():
+        case a.Merged(windows, static):
+            return a.Merged(windows, _graphs(static, name))
+        case a.DefaultGraph() | a.GraphsMerged():
             return _graphs(default, name)
     raise AssertionError(default)
 
 
-def _graphs(static: DefaultGraph | GraphsMerged, name: Term) -> GraphsMerged:
-    before = static.names if isinstance(static, GraphsMerged) else ()
-    return GraphsMerged(tuple(dict.fromkeys((*before, name))))
+def _graphs(static: a.DefaultGraph | a.GraphsMerged, name: a.Term) -> a.GraphsMerged:
+    before = static.names if isinstance(static, a.GraphsMerged) else ()
+    return a.GraphsMerged(tuple(dict.fromkeys((*before, name))))
 
 
-def _columns(body: object) -> tuple[Variable, ...]:
-    while isinstance(body, (Slice, Distinct)):
+def _columns(body: object) -> tuple[a.Variable, ...]:
+    while isinstance(body, (a.Slice, a.Distinct)):
         body = body.input
-    assert isinstance(body, Project)
+    assert isinstance(body, a.Project)
     return body.variables

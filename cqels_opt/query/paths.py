@@ -9,24 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from cqels_opt.query.algebra import (
-    Algebra,
-    Bgp,
-    Call,
-    Closure,
-    Constant,
-    Distinct,
-    Extend,
-    Filter,
-    Node,
-    Project,
-    Source,
-    TriplePattern,
-    TripleTerm,
-    Union,
-    Variable,
-    graph_in,
-)
+from cqels_opt.query import algebra as a
 from cqels_opt.query.chains import chained
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.graphs import join, unit
@@ -35,13 +18,13 @@ from cqels_opt.query.reading import Branch, Reading, branches, tokens
 from cqels_opt.query.visible import visible
 
 
-def read_path(reading: Reading, path: Branch, start: Node, end: Node, source: Source) -> list[TriplePattern | Algebra]:
+def read_path(reading: Reading, path: Branch, start: a.Node, end: a.Node, source: a.Source) -> list[a.TriplePattern | a.Algebra]:
     """The patterns whose join is ``start path end``."""
     match path.data:
         case "variable":
-            return [TriplePattern(start, reading.variable(path), end)]
+            return [a.TriplePattern(start, reading.variable(path), end)]
         case "iri" | "rdf_type":
-            return [TriplePattern(start, _predicate(reading, path), end)]
+            return [a.TriplePattern(start, _predicate(reading, path), end)]
         case "path_inverse":
             return read_path(reading, branches(path)[0], end, start, source)
         case "path_sequence":
@@ -50,19 +33,19 @@ def read_path(reading: Reading, path: Branch, start: Node, end: Node, source: So
             return [*read_path(reading, first, start, middle, source), *read_path(reading, second, middle, end, source)]
         case "path_alternative":
             ways = [together(read_path(reading, part, start, end, source), source) for part in _alternatives(path)]
-            return [chained(ways, Union)]
+            return [chained(ways, a.Union)]
         case "path_negated":
             return [_negated(reading, path, start, end, source)]
         case _:
             return [_repeated(reading, path, start, end, source)]
 
 
-def together(found: Sequence[TriplePattern | Algebra], source: Source) -> Algebra:
+def together(found: Sequence[a.TriplePattern | a.Algebra], source: a.Source) -> a.Algebra:
     """The join of patterns; their triple patterns form one basic graph pattern."""
-    triples = tuple(part for part in found if isinstance(part, TriplePattern))
-    whole: Algebra = Bgp(triples, source) if triples else unit(source)
+    triples = tuple(part for part in found if isinstance(part, a.TriplePattern))
+    whole: a.Algebra = a.Bgp(triples, source) if triples else unit(source)
     for part in found:
-        if not isinstance(part, TriplePattern):
+        if not isinstance(part, a.TriplePattern):
             whole = join(whole, part)
     return whole
 
@@ -76,9 +59,9 @@ def _alternatives(path: Branch) -> list[Branch]:
     return [path, *reversed(found)]
 
 
-def _fresh(reading: Reading) -> Variable:
+def _fresh(reading: Reading) -> a.Variable:
     """A fresh variable that a query cannot name, like a blank node."""
-    return Variable(f"_:.{reading.number('blank')}")
+    return a.Variable(f"_:.{reading.number('blank')}")
 
 
 def _predicate(reading: Reading, tree: Branch) -> str:
@@ -89,7 +72,7 @@ def _predicate(reading: Reading, tree: Branch) -> str:
     return read_iri(reading, inside[0]) if inside else RDF_TYPE
 
 
-def _negated(reading: Reading, path: Branch, start: Node, end: Node, source: Source) -> Algebra:
+def _negated(reading: Reading, path: Branch, start: a.Node, end: a.Node, source: a.Source) -> a.Algebra:
     """``!(…)``: forward over the plain members and backward over the inverse members, if any."""
     plain = [_predicate(reading, part) for part in branches(path) if part.data == "path_one"]
     inverse = [_predicate(reading, part) for part in branches(path) if part.data == "path_one_inverse"]
@@ -98,22 +81,22 @@ def _negated(reading: Reading, path: Branch, start: Node, end: Node, source: Sou
         parts.append(_predicate_not_in(reading, plain, start, end, source))
     if inverse:
         parts.append(_predicate_not_in(reading, inverse, end, start, source))
-    return reduce(Union, parts)
+    return reduce(a.Union, parts)
 
 
-def _predicate_not_in(reading: Reading, predicates: Sequence[str], start: Node, end: Node, source: Source) -> Algebra:
+def _predicate_not_in(reading: Reading, predicates: Sequence[str], start: a.Node, end: a.Node, source: a.Source) -> a.Algebra:
     predicate = _fresh(reading)
-    pattern = Bgp((TriplePattern(start, predicate, end),), source)
+    pattern = a.Bgp((a.TriplePattern(start, predicate, end),), source)
     if not predicates:
         return pattern
-    return Filter(pattern, Call("NOT IN", (predicate, *map(Constant, predicates))))
+    return a.Filter(pattern, a.Call("NOT IN", (predicate, *map(a.Constant, predicates))))
 
 
-def _repeated(reading: Reading, path: Branch, start: Node, end: Node, source: Source) -> Algebra:
-    if isinstance(start, TripleTerm):
+def _repeated(reading: Reading, path: Branch, start: a.Node, end: a.Node, source: a.Source) -> a.Algebra:
+    if isinstance(start, a.TripleTerm):
         whole = _fresh(reading)
         return taken_apart(reading, _repeated(reading, path, whole, end, source), whole, start)
-    if isinstance(end, TripleTerm):
+    if isinstance(end, a.TripleTerm):
         whole = _fresh(reading)
         return taken_apart(reading, _repeated(reading, path, start, whole, source), whole, end)
     sign = tokens(path)[-1].type
@@ -121,30 +104,30 @@ def _repeated(reading: Reading, path: Branch, start: Node, end: Node, source: So
     step = together(read_path(reading, branches(path)[0], here, there, source), source)
     nodes = None
     if sign != "PLUS":
-        plain = isinstance(start, Variable) and isinstance(end, Variable)
+        plain = isinstance(start, a.Variable) and isinstance(end, a.Variable)
         nodes = _nodes(reading, here, source) if plain else unit(source)
-    return Closure(step, nodes, here, there, start, end, sign != "QUESTION", source)
+    return a.Closure(step, nodes, here, there, start, end, sign != "QUESTION", source)
 
 
-def taken_apart(reading: Reading, pattern: Algebra, whole: Variable, term: TripleTerm) -> Algebra:
+def taken_apart(reading: Reading, pattern: a.Algebra, whole: a.Variable, term: a.TripleTerm) -> a.Algebra:
     """The rows in which a variable is a triple term of this form, with the variables of the form bound."""
-    found: Algebra = Filter(pattern, Call("ISTRIPLE", (whole,)))
+    found: a.Algebra = a.Filter(pattern, a.Call("ISTRIPLE", (whole,)))
     for name, part in (("SUBJECT", term.s), ("PREDICATE", term.p), ("OBJECT", term.o)):
-        value = Call(name, (whole,))
-        if isinstance(part, TripleTerm):
+        value = a.Call(name, (whole,))
+        if isinstance(part, a.TripleTerm):
             inner = _fresh(reading)
-            found = taken_apart(reading, Extend(found, inner, value), inner, part)
-        elif isinstance(part, Variable) and part not in visible(found):
-            found = Extend(found, part, value)
+            found = taken_apart(reading, a.Extend(found, inner, value), inner, part)
+        elif isinstance(part, a.Variable) and part not in visible(found):
+            found = a.Extend(found, part, value)
         else:
-            found = Filter(found, Call("SAMETERM", (part if isinstance(part, Variable) else Constant(part), value)))
+            found = a.Filter(found, a.Call("SAMETERM", (part if isinstance(part, a.Variable) else a.Constant(part), value)))
     return found
 
 
-def _nodes(reading: Reading, node: Variable, source: Source) -> Algebra:
+def _nodes(reading: Reading, node: a.Variable, source: a.Source) -> a.Algebra:
     """All subjects and objects of the active graph."""
     predicate, other = _fresh(reading), _fresh(reading)
-    ways = [TriplePattern(node, predicate, other), TriplePattern(other, predicate, node)]
-    found = Union(Bgp((ways[0],), source), Bgp((ways[1],), source))
-    graph = graph_in(source)
-    return Distinct(Project(found, (node, graph) if isinstance(graph, Variable) else (node,)))
+    ways = [a.TriplePattern(node, predicate, other), a.TriplePattern(other, predicate, node)]
+    found = a.Union(a.Bgp((ways[0],), source), a.Bgp((ways[1],), source))
+    graph = a.graph_in(source)
+    return a.Distinct(a.Project(found, (node, graph) if isinstance(graph, a.Variable) else (node,)))

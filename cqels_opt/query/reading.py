@@ -14,18 +14,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 from lark import Token, Tree
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import (
-    Aggregate,
-    Algebra,
-    DefaultGraph,
-    InWindow,
-    Name,
-    NamedGraph,
-    Source,
-    Variable,
-    Window,
-    WindowClause,
-)
+from cqels_opt.query import algebra as a
 from cqels_opt.query.names import Names
 
 if TYPE_CHECKING:
@@ -62,8 +51,8 @@ class Dialect:
     window: str
     profile: Profile
     style: Style
-    patterns: Mapping[str, Callable[[Reading, Branch, Source], Algebra]] = field(default_factory=dict)
-    group_window: Callable[[Reading, Branch, Source], Source] | None = None
+    patterns: Mapping[str, Callable[[Reading, Branch, a.Source], a.Algebra]] = field(default_factory=dict)
+    group_window: Callable[[Reading, Branch, a.Source], a.Source] | None = None
     element_graphs: bool = False
     timestamps: bool = False
 
@@ -72,7 +61,7 @@ class Dialect:
 class Scope:
     """The context of an expression: the source of its EXISTS patterns, its clause, and the collector of its aggregates."""
 
-    source: Source
+    source: a.Source
     clause: str
     aggregates: Aggregates | None = None
 
@@ -81,8 +70,8 @@ class Scope:
 class Aggregates:
     """The aggregates in the expressions of one SELECT, each with its variable."""
 
-    fresh: Callable[[], Variable]
-    found: dict[Aggregate, Variable] = field(default_factory=dict)
+    fresh: Callable[[], a.Variable]
+    found: dict[a.Aggregate, a.Variable] = field(default_factory=dict)
 
 
 class Reading:
@@ -93,20 +82,20 @@ class Reading:
         text: str,
         file: str,
         dialect: Dialect,
-        read_group: Callable[[Reading, Branch, Source], Algebra],
-        read_select: Callable[[Reading, Branch, Source], Algebra],
+        read_group: Callable[[Reading, Branch, a.Source], a.Algebra],
+        read_select: Callable[[Reading, Branch, a.Source], a.Algebra],
     ) -> None:
         self.text, self.file, self.dialect = text, file, dialect
         self.read_group, self.read_select = read_group, read_select
         self.names = Names()
-        self.windows: dict[str, Window] = {}
-        self.window_of: dict[Name, str] = {}
-        self.clauses: list[WindowClause] = []
+        self.windows: dict[str, a.Window] = {}
+        self.window_of: dict[a.Name, str] = {}
+        self.clauses: list[a.WindowClause] = []
         self.operator: str | None = None
         self.output: str | None = None
         self.every = 0
         self.any_function = False
-        self.default: Source = DefaultGraph()
+        self.default: a.Source = a.DefaultGraph()
         self.from_named: list[str] = []
         self.labels: dict[str, int] = {}
         self._numbers = {kind: count() for kind in ("agg", "key", "graph", "blank", "run")}
@@ -129,28 +118,28 @@ class Reading:
         """The next number for fresh names of a kind."""
         return next(self._numbers[kind])
 
-    def fresh(self, kind: Literal["agg", "key", "graph"]) -> Variable:
+    def fresh(self, kind: Literal["agg", "key", "graph"]) -> a.Variable:
         """A fresh variable that no query can write."""
-        return Variable(f".{kind}{self.number(kind)}")
+        return a.Variable(f".{kind}{self.number(kind)}")
 
     # ---------------------------------------------------------------- variables and windows
-    def variable(self, tree: Branch) -> Variable:
+    def variable(self, tree: Branch) -> a.Variable:
         """A variable that can have a value; an error for the name of a window."""
         token = tree.children[0]
         assert isinstance(token, Token)
-        variable = Variable(token[1:])
+        variable = a.Variable(token[1:])
         if variable in self.window_of:
             self.fail(token, f"{token} names a window and has no value: it can only follow GRAPH")
         return variable
 
-    def declare(self, window: Window, known_as: Name | None, at: Branch | Token, start: int, end: int) -> None:
+    def declare(self, window: a.Window, known_as: a.Name | None, at: Branch | Token, start: int, end: int) -> None:
         """Adds a window, named ``known_as`` in the body, whose declaration is the text ``[start, end)``."""
         if window.name in self.windows:
             self.fail(at, f"the window {window.name} is declared twice")
         self.windows[window.name] = window
         if known_as is not None:
             self.window_of[known_as] = window.name
-        self.clauses.append(WindowClause(window.name, start, end))
+        self.clauses.append(a.WindowClause(window.name, start, end))
 
     def free_window_name(self, iri: str) -> str:
         """The local name of a stream, numbered from the second window onwards; ``s1``, ``s2`` … if the IRI has none."""
@@ -159,9 +148,9 @@ class Reading:
         names = ([stem] if found else []) + [f"{stem}{n}" for n in range(2 if found else 1, len(self.windows) + 3)]
         return next(name for name in names if name not in self.windows)
 
-    def graph(self, name: Name) -> Source:
+    def graph(self, name: a.Name) -> a.Source:
         """The source of ``GRAPH name``: the window of that name, else the static named graphs."""
-        return InWindow(self.window_of[name]) if name in self.window_of else NamedGraph(name)
+        return a.InWindow(self.window_of[name]) if name in self.window_of else a.NamedGraph(name)
 
     def source(self, tree: Branch) -> str:
         """The text of a part of the tree, as the user wrote it."""

@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cqels_opt.query.algebra import (
-    Algebra,
-    Distinct,
-    Expression,
-    Extend,
-    Group,
-    OrderBy,
-    Project,
-    Slice,
-    Source,
-    Variable,
-    graph_in,
-)
+from cqels_opt.query import algebra as a
 from cqels_opt.query.formulas import read_expression, used
-from cqels_opt.query.graphs import group_per_graph, join, unit
+from cqels_opt.query.graphs import group_per_key, join, unit
 from cqels_opt.query.groups import filtered, read_group, read_values
 from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, tokens
 from cqels_opt.query.visible import nameable, visible
@@ -29,11 +17,11 @@ class _Item:
     """A column: a variable, and its expression if it is written ``(expression AS ?v)``."""
 
     tree: Branch
-    variable: Variable
-    expression: Expression | None
+    variable: a.Variable
+    expression: a.Expression | None
 
 
-def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
+def read_select(reading: Reading, tree: Branch, source: a.Source) -> a.Algebra:
     """The algebra of a query or ``sub_select``; its outermost Project names the variables of an answer.
 
     For a query that is not a SELECT, these are all variables that its solutions can bind.
@@ -48,7 +36,7 @@ def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
     aggregates = Aggregates(lambda: reading.fresh("agg"))
     scope = Scope(source, "in this place", aggregates)
     group_clause = only(modifiers, "group_clause")
-    keys: list[Variable] = []
+    keys: list[a.Variable] = []
     if group_clause is not None:
         body, keys = _group_keys(reading, group_clause, body, source)
     items = _items(reading, head, scope) if head is not None else []
@@ -59,8 +47,8 @@ def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
     grouped = group_clause is not None or having is not None or bool(aggregates.found)
     in_scope = set(visible(body))
     # Within GRAPH ?g a sub-select is evaluated separately in each graph: the graph is part of its groups and rows.
-    named = graph_in(source)
-    graph = (named,) if isinstance(named, Variable) else ()
+    named = a.graph_in(source)
+    graph = (named,) if isinstance(named, a.Variable) else ()
     if grouped:
         if star and head is not None:
             reading.fail(head, "SELECT * cannot be grouped: name the group keys and the aggregates")
@@ -68,9 +56,10 @@ def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
         in_scope = set(keys)
         made = tuple((variable, aggregate) for aggregate, variable in aggregates.found.items())
         if graph and group_clause is None:
-            body = group_per_graph(body, source, graph[0], made, lambda: reading.fresh("agg"))
+            # one group per graph, also for a graph without matches
+            body = group_per_key(a.Bgp((), source), graph, body, made, lambda: reading.fresh("agg"))
         else:
-            body = Group(body, (*keys, *graph), made, implicit=group_clause is None)
+            body = a.Group(body, (*keys, *graph), made, implicit=group_clause is None)
     _check_names(reading, items, in_scope)
     body = filtered(body, having or [])
     values = only(tree, "values_clause")
@@ -79,12 +68,12 @@ def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
     variables = nameable(visible(body)) if star else tuple(dict.fromkeys(item.variable for item in items))
     for item in items:
         if item.expression is not None:
-            body = Extend(body, item.variable, item.expression)
+            body = a.Extend(body, item.variable, item.expression)
     if order:
-        body = OrderBy(body, tuple(order))
-    body = Project(body, (*variables, *graph))
+        body = a.OrderBy(body, tuple(order))
+    body = a.Project(body, (*variables, *graph))
     if head is not None and only(head, "set_mode") is not None:
-        body = Distinct(body)
+        body = a.Distinct(body)
     return _sliced(reading, body, only(modifiers, "slice_clause"), graph)
 
 
@@ -94,18 +83,18 @@ def _child(tree: Branch, rule: str) -> Branch:
     return found
 
 
-def _group_keys(reading: Reading, clause: Branch, body: Algebra, source: Source) -> tuple[Algebra, list[Variable]]:
-    keys: list[Variable] = []
+def _group_keys(reading: Reading, clause: Branch, body: a.Algebra, source: a.Source) -> tuple[a.Algebra, list[a.Variable]]:
+    keys: list[a.Variable] = []
     for key in branches(clause):
         parts = branches(key)
         expression = read_expression(reading, parts[0], Scope(source, "in GROUP BY"))
-        if len(parts) == 1 and isinstance(expression, Variable):
+        if len(parts) == 1 and isinstance(expression, a.Variable):
             keys.append(expression)
             continue
         variable = reading.variable(parts[1]) if len(parts) > 1 else reading.fresh("key")
         if variable in visible(body):
             reading.fail(parts[-1], f"GROUP BY cannot assign {variable}: it already has a value")
-        body = Extend(body, variable, expression)
+        body = a.Extend(body, variable, expression)
         keys.append(variable)
     return body, list(dict.fromkeys(keys))
 
@@ -123,7 +112,7 @@ def _items(reading: Reading, head: Branch, scope: Scope) -> list[_Item]:
     return items
 
 
-def _check_names(reading: Reading, items: list[_Item], in_scope: set[Variable]) -> None:
+def _check_names(reading: Reading, items: list[_Item], in_scope: set[a.Variable]) -> None:
     for item in items:
         if item.expression is not None and item.variable in in_scope:
             reading.fail(branches(item.tree)[-1], f"AS {item.variable}: {item.variable} already has a value; choose another name")
@@ -141,7 +130,7 @@ def _without_name(reading: Reading, tree: Branch) -> None:
     reading.fail(tree, f"{inside} in SELECT needs a name: write ({written} AS ?{name})")
 
 
-def _check_keys(reading: Reading, items: list[_Item], known: set[Variable]) -> None:
+def _check_keys(reading: Reading, items: list[_Item], known: set[a.Variable]) -> None:
     for item in items:
         for variable in {item.variable} if item.expression is None else used(item.expression):
             if variable not in known:
@@ -151,11 +140,11 @@ def _check_keys(reading: Reading, items: list[_Item], known: set[Variable]) -> N
             known = known | {item.variable}
 
 
-def _expressions(reading: Reading, clause: Branch | None, scope: Scope) -> list[Expression] | None:
+def _expressions(reading: Reading, clause: Branch | None, scope: Scope) -> list[a.Expression] | None:
     return None if clause is None else [read_expression(reading, tree, scope) for tree in branches(clause)]
 
 
-def _order(reading: Reading, clause: Branch | None, scope: Scope) -> list[tuple[Expression, bool]]:
+def _order(reading: Reading, clause: Branch | None, scope: Scope) -> list[tuple[a.Expression, bool]]:
     keys = []
     for key in branches(clause) if clause is not None else []:
         direction, *rest = branches(key)
@@ -164,8 +153,8 @@ def _order(reading: Reading, clause: Branch | None, scope: Scope) -> list[tuple[
     return keys
 
 
-def _sliced(reading: Reading, body: Algebra, clause: Branch | None, each: tuple[Variable, ...]) -> Algebra:
+def _sliced(reading: Reading, body: a.Algebra, clause: Branch | None, each: tuple[a.Variable, ...]) -> a.Algebra:
     if clause is None:
         return body
     numbers = {part.data: reading.whole(tokens(part)[0]) for part in branches(clause)}
-    return Slice(body, numbers.get("offset", 0), numbers.get("limit"), each)
+    return a.Slice(body, numbers.get("offset", 0), numbers.get("limit"), each)

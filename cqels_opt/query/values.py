@@ -25,37 +25,12 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
 
-from cqels_opt.query.numeric import (
-    ExpressionError,
-    Number,
-    Single,
-    decimal_text,
-    double_text,
-    integer_text,
-    parse_decimal,
-    parse_double,
-    parse_integer,
-    parse_single,
-    promote,
-)
+from cqels_opt.query import numeric
 from cqels_opt.query.temporal import Temporal, parse_temporal
-from cqels_opt.rdf.terms import (
-    XSD,
-    XSD_BOOLEAN,
-    XSD_DATETIME,
-    XSD_DECIMAL,
-    XSD_DOUBLE,
-    XSD_FLOAT,
-    XSD_INTEGER,
-    XSD_STRING,
-    is_triple,
-    literal,
-    literal_parts,
-    triple_parts,
-)
+from cqels_opt.rdf import terms
 
-TRUE: Final = literal("true", XSD_BOOLEAN)
-FALSE: Final = literal("false", XSD_BOOLEAN)
+TRUE: Final = terms.literal("true", terms.XSD_BOOLEAN)
+FALSE: Final = terms.literal("false", terms.XSD_BOOLEAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +49,29 @@ class Opaque:
     datatype: str
 
 
-Item: TypeAlias = "str | Number"  # bool is an int to mypy
+Item: TypeAlias = "str | numeric.Number"  # bool is an int to mypy
 T = TypeVar("T")
-Value: TypeAlias = "Number | Text | Temporal | Opaque"
+Value: TypeAlias = "numeric.Number | Text | Temporal | Opaque"
 
 _BITS: Final = {"long": 64, "int": 32, "short": 16, "byte": 8}
 _RANGES: Final[dict[str, tuple[int | None, int | None]]] = {
-    XSD_INTEGER: (None, None),
-    XSD + "nonPositiveInteger": (None, 0),
-    XSD + "negativeInteger": (None, -1),
-    XSD + "nonNegativeInteger": (0, None),
-    XSD + "positiveInteger": (1, None),
-    **{XSD + name: (-(1 << bits - 1), (1 << bits - 1) - 1) for name, bits in _BITS.items()},
-    **{XSD + "unsigned" + name.title(): (0, (1 << bits) - 1) for name, bits in _BITS.items()},
+    terms.XSD_INTEGER: (None, None),
+    terms.XSD + "nonPositiveInteger": (None, 0),
+    terms.XSD + "negativeInteger": (None, -1),
+    terms.XSD + "nonNegativeInteger": (0, None),
+    terms.XSD + "positiveInteger": (1, None),
+    **{terms.XSD + name: (-(1 << bits - 1), (1 << bits - 1) - 1) for name, bits in _BITS.items()},
+    **{terms.XSD + "unsigned" + name.title(): (0, (1 << bits) - 1) for name, bits in _BITS.items()},
 }
 """xsd:integer and the types derived from it, with their bounds."""
 INTEGER_TYPES: Final = frozenset(_RANGES)
-NUMERIC_TYPES: Final = INTEGER_TYPES | {XSD_DECIMAL, XSD_FLOAT, XSD_DOUBLE}
-_TEMPORAL: Final = {XSD_DATETIME: "dateTime", XSD + "dateTimeStamp": "dateTime", XSD + "date": "date", XSD + "time": "time"}
+NUMERIC_TYPES: Final = INTEGER_TYPES | {terms.XSD_DECIMAL, terms.XSD_FLOAT, terms.XSD_DOUBLE}
+_TEMPORAL: Final = {
+    terms.XSD_DATETIME: "dateTime",
+    terms.XSD + "dateTimeStamp": "dateTime",
+    terms.XSD + "date": "date",
+    terms.XSD + "time": "time",
+}
 _BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -105,25 +85,25 @@ def value(item: Item) -> Value:
 def _parse(text: str) -> Value:
     if not text.startswith('"'):
         return Opaque(text, "")
-    lexical, datatype, language = literal_parts(text)
-    if datatype == XSD_STRING or language is not None:
+    lexical, datatype, language = terms.literal_parts(text)
+    if datatype == terms.XSD_STRING or language is not None:
         return Text(lexical, language or "")
     found = read(lexical, datatype)
     return Opaque(text, datatype) if found is None else found
 
 
-def read(lexical: str, datatype: str) -> Number | Temporal | None:
+def read(lexical: str, datatype: str) -> numeric.Number | Temporal | None:
     """The value of a lexical form of a known datatype other than a string; None if the form is invalid."""
     if datatype in _RANGES:
-        whole = parse_integer(lexical)
+        whole = numeric.parse_integer(lexical)
         return whole if whole is not None and in_range(whole, datatype) else None
-    if datatype == XSD_DECIMAL:
-        return parse_decimal(lexical)
-    if datatype == XSD_DOUBLE:
-        return parse_double(lexical)
-    if datatype == XSD_FLOAT:
-        return parse_single(lexical)
-    if datatype == XSD_BOOLEAN:
+    if datatype == terms.XSD_DECIMAL:
+        return numeric.parse_decimal(lexical)
+    if datatype == terms.XSD_DOUBLE:
+        return numeric.parse_double(lexical)
+    if datatype == terms.XSD_FLOAT:
+        return numeric.parse_single(lexical)
+    if datatype == terms.XSD_BOOLEAN:
         return _BOOLEANS.get(lexical)
     kind = _TEMPORAL.get(datatype)
     found = parse_temporal(kind, lexical) if kind else None
@@ -143,22 +123,22 @@ def term(item: Item) -> str:
     if isinstance(item, bool):
         return TRUE if item else FALSE
     if isinstance(item, int):
-        return f'"{integer_text(item)}"^^<{XSD_INTEGER}>'
+        return f'"{numeric.integer_text(item)}"^^<{terms.XSD_INTEGER}>'
     if isinstance(item, Decimal):
-        return f'"{decimal_text(item)}"^^<{XSD_DECIMAL}>'
-    return f'"{double_text(item)}"^^<{XSD_FLOAT if isinstance(item, Single) else XSD_DOUBLE}>'
+        return f'"{numeric.decimal_text(item)}"^^<{terms.XSD_DECIMAL}>'
+    return f'"{numeric.double_text(item)}"^^<{terms.XSD_FLOAT if isinstance(item, numeric.Single) else terms.XSD_DOUBLE}>'
 
 
-def is_number(x: object) -> TypeGuard[Number]:
+def is_number(x: object) -> TypeGuard[numeric.Number]:
     """Whether a value is a number (a boolean is not)."""
     return isinstance(x, (int, Decimal, float)) and not isinstance(x, bool)
 
 
-def number(item: Item) -> Number:
+def number(item: Item) -> numeric.Number:
     """The number of an item; raises ExpressionError."""
     found = value(item)
     if not is_number(found):
-        raise ExpressionError("not a number")
+        raise numeric.ExpressionError("not a number")
     return found
 
 
@@ -166,7 +146,7 @@ def text(item: Item) -> Text:
     """The string of an item; raises ExpressionError."""
     found = value(item)
     if not isinstance(found, Text):
-        raise ExpressionError("not a string")
+        raise numeric.ExpressionError("not a string")
     return found
 
 
@@ -174,21 +154,21 @@ def simple(item: Item) -> str:
     """The lexical form of a string without language tag; raises ExpressionError."""
     found = text(item)
     if found.language:
-        raise ExpressionError("a string with a language tag")
+        raise numeric.ExpressionError("a string with a language tag")
     return found.lexical
 
 
 def string(lexical: str, language: str = "") -> str:
     """The term of a string."""
-    return literal(lexical, language=language or None)
+    return terms.literal(lexical, language=language or None)
 
 
 def datatype(item: Item) -> str:
     """The datatype IRI of a literal, without angle brackets; raises ExpressionError."""
     written = term(item)
     if not written.startswith('"'):
-        raise ExpressionError("not a literal")
-    return literal_parts(written)[1]
+        raise numeric.ExpressionError("not a literal")
+    return terms.literal_parts(written)[1]
 
 
 # ------------------------------------------------------------------ comparing
@@ -203,18 +183,18 @@ def effective_boolean(item: Item) -> bool:
         return found != 0
     if isinstance(found, Text):
         return found.lexical != ""
-    if isinstance(found, Opaque) and (found.datatype == XSD_BOOLEAN or found.datatype in NUMERIC_TYPES):
+    if isinstance(found, Opaque) and (found.datatype == terms.XSD_BOOLEAN or found.datatype in NUMERIC_TYPES):
         return False
-    raise ExpressionError("no effective boolean value")
+    raise numeric.ExpressionError("no effective boolean value")
 
 
 def equal(a: Item, b: Item) -> bool:
     """``a = b`` (SPARQL 1.1 §17.3 and RDFterm-equal); raises ExpressionError for literals that cannot be compared."""
-    if isinstance(a, str) and isinstance(b, str) and is_triple(a) and is_triple(b):
+    if isinstance(a, str) and isinstance(b, str) and terms.is_triple(a) and terms.is_triple(b):
         return _equal_triples(a, b)
     x, y = value(a), value(b)
     if is_number(x) and is_number(y):
-        p, q = promote(x, y)
+        p, q = numeric.promote(x, y)
         return p == q
     if isinstance(x, Temporal) and isinstance(y, Temporal) and x.kind == y.kind:
         return x.instant == y.instant
@@ -230,12 +210,12 @@ def equal(a: Item, b: Item) -> bool:
         return False
     if isinstance(x, Temporal) and isinstance(y, Temporal):
         return False
-    raise ExpressionError("literals that cannot be compared")
+    raise numeric.ExpressionError("literals that cannot be compared")
 
 
 def _equal_triples(a: str, b: str) -> bool:
     """``=`` of triple terms: whether their components are pairwise equal (SPARQL 1.2); one unequal pair suffices for false."""
-    return decided(False, lambda pair: equal(*pair), zip(triple_parts(a), triple_parts(b)))
+    return decided(False, lambda pair: equal(*pair), zip(terms.triple_parts(a), terms.triple_parts(b)))
 
 
 def decided(by: bool, test: Callable[[T], bool], items: Iterable[T]) -> bool:
@@ -245,7 +225,7 @@ def decided(by: bool, test: Callable[[T], bool], items: Iterable[T]) -> bool:
         try:
             if test(item) == by:
                 return by
-        except ExpressionError as found:
+        except numeric.ExpressionError as found:
             error = found
     if error is not None:
         raise error
@@ -258,7 +238,7 @@ def ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Item, Item], bool
     def run(a: Item, b: Item) -> bool:
         x, y = value(a), value(b)
         if is_number(x) and is_number(y):
-            p, q = promote(x, y)
+            p, q = numeric.promote(x, y)
             return compare(p, q)
         if isinstance(x, Text) and isinstance(y, Text) and not x.language and not y.language:
             return compare(x.lexical, y.lexical)
@@ -266,7 +246,7 @@ def ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Item, Item], bool
             return compare(x.instant, y.instant)
         if isinstance(x, bool) and isinstance(y, bool):
             return compare(x, y)
-        raise ExpressionError("terms that have no order")
+        raise numeric.ExpressionError("terms that have no order")
 
     return run
 
@@ -305,8 +285,8 @@ def _order_key(written: str) -> OrderKey:
         return (_STRING, (found.lexical, found.language), written)
     if written.startswith('"'):
         return (_OTHER, 0, written)
-    if is_triple(written):
-        return (_TRIPLE, tuple(map(_order_key, triple_parts(written))), written)
+    if terms.is_triple(written):
+        return (_TRIPLE, tuple(map(_order_key, terms.triple_parts(written))), written)
     return (_IRI, written[1:-1], written) if written.startswith("<") else (_BLANK, 0, written)
 
 

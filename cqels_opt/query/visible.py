@@ -2,56 +2,37 @@
 
 from __future__ import annotations
 
-from cqels_opt.query.algebra import (
-    Algebra,
-    Bgp,
-    Closure,
-    Distinct,
-    Extend,
-    Filter,
-    Group,
-    Join,
-    LeftJoin,
-    Minus,
-    OrderBy,
-    Project,
-    Service,
-    Slice,
-    Union,
-    Values,
-    Variable,
-    graph_in,
-)
+from cqels_opt.query import algebra as a
 
 
-def visible(pattern: Algebra) -> tuple[Variable, ...]:
+def visible(pattern: a.Algebra) -> tuple[a.Variable, ...]:
     """The variables that a pattern can bind, in order of appearance; includes blank nodes (``_:b``), which no query can name."""
-    found: dict[Variable, None] = {}
-    pending: list[Algebra] = [pattern]
+    found: dict[a.Variable, None] = {}
+    pending: list[a.Algebra] = [pattern]
     while pending:
         match pending.pop():
-            case Bgp(patterns, source):
-                if isinstance(graph := graph_in(source), Variable):
+            case a.Bgp(patterns, source):
+                if isinstance(graph := a.graph_in(source), a.Variable):
                     found[graph] = None
                 found.update((variable, None) for triple in patterns for variable in triple.variables)
-            case Closure() as closure:
+            case a.Closure() as closure:
                 found.update((variable, None) for variable in closure.ends)
-            case Join(left, right) | LeftJoin(left, right) | Union(left, right):
+            case a.Join(left, right) | a.LeftJoin(left, right) | a.Union(left, right):
                 pending += [right, left]
-            case Minus(left, _):
+            case a.Minus(left, _):
                 pending.append(left)
-            case Extend(inner, variable, _):
+            case a.Extend(inner, variable, _):
                 # Its variable follows those of its input; an empty Values carries it.
-                pending += [Values((variable,), ()), inner]
-            case Values(variables, _) | Project(_, variables):
+                pending += [a.Values((variable,), ()), inner]
+            case a.Values(variables, _) | a.Project(_, variables):
                 found.update((variable, None) for variable in variables)
-            case Group(_, keys, aggregates):
+            case a.Group(_, keys, aggregates):
                 found.update((variable, None) for variable in (*keys, *(variable for variable, _ in aggregates)))
-            case Filter(inner, _) | Distinct(inner) | OrderBy(inner, _) | Slice(inner, _, _) | Service(inner, _):
+            case a.Filter(inner, _) | a.Distinct(inner) | a.OrderBy(inner, _) | a.Slice(inner, _, _) | a.Service(inner, _):
                 pending.append(inner)
     return tuple(found)
 
 
-def nameable(variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
+def nameable(variables: tuple[a.Variable, ...]) -> tuple[a.Variable, ...]:
     """The variables that a query can write: no blank nodes, no fresh variables."""
     return tuple(variable for variable in variables if not variable.name.startswith((".", "_:")))

@@ -17,10 +17,15 @@ _KNOWN: dict[str, str | None] = {}  # cache per process: raw term -> canonical t
 _KNOWN_LIMIT: Final = 1_000_000
 
 
+def are_plain(raw: pa.StringArray) -> Any:
+    """Whether each text is a canonical term of the forms that one regular expression recognizes."""
+    matches: Any = pc.match_substring_regex(raw, _PLAIN)
+    return pc.fill_null(pc.and_not(matches, pc.ends_with(raw, _OF_STRING)), False)
+
+
 def canonical_texts(raw: pa.StringArray) -> pa.StringArray:
     """:func:`~cqels_opt.rdf.terms.canonical` of each term; null where a text is not exactly one term in N-Triples syntax."""
-    matches: Any = pc.match_substring_regex(raw, _PLAIN)
-    plain: Any = pc.fill_null(pc.and_not(matches, pc.ends_with(raw, _OF_STRING)), False)
+    plain = are_plain(raw)
     if pc.all(plain).as_py():
         return raw
     others: Any = pc.invert(plain)

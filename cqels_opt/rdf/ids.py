@@ -27,6 +27,7 @@ from pandas.util import hash_array
 
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.rdf.terms import OPENING, XSD_BOOLEAN, XSD_DECIMAL, XSD_INTEGER
+from cqels_opt.rdf.times import mask_of
 
 Ids: TypeAlias = NDArray[np.int64]
 
@@ -55,7 +56,6 @@ _INTEGER_TAIL: Final = f'"^^<{XSD_INTEGER}>'
 _DECIMAL_TAIL: Final = f'"^^<{XSD_DECIMAL}>'
 _BOOLEANS: Final = (f'"false"^^<{XSD_BOOLEAN}>', f'"true"^^<{XSD_BOOLEAN}>')
 TRUE_ID: Final = KIND_BOOLEAN << KIND_SHIFT | 1
-FALSE_ID: Final = KIND_BOOLEAN << KIND_SHIFT
 
 
 class CollisionError(RunError):
@@ -147,13 +147,13 @@ def encode(texts: Sequence[str] | pa.StringArray, scheme: IdScheme) -> Ids:
         return np.empty(0, np.int64)
     ids = _hashes(array, scheme)
     for tail, inline in ((_INTEGER_TAIL, _integers), (_DECIMAL_TAIL, _decimals)):
-        candidates = np.flatnonzero(_numpy(pc.ends_with(array, tail)))
+        candidates = np.flatnonzero(mask_of(pc.ends_with(array, tail)))
         if len(candidates):
             lexical = pc.utf8_slice_codeunits(array.take(candidates), 1, -len(tail))
             kept, values = inline(lexical)
             ids[candidates[kept]] = values
     for value, text in enumerate(_BOOLEANS):
-        ids[_numpy(pc.equal(array, pa.scalar(text)))] = KIND_BOOLEAN << KIND_SHIFT | value
+        ids[mask_of(pc.equal(array, pa.scalar(text)))] = KIND_BOOLEAN << KIND_SHIFT | value
     if scheme.displaced:
         displaced, second = scheme._second
         places: Any = pc.index_in(array, value_set=displaced)
@@ -172,18 +172,13 @@ def _strings(texts: Sequence[str] | pa.StringArray) -> pa.StringArray:
     return texts if isinstance(texts, pa.StringArray) else pa.array(texts, pa.string())
 
 
-def _numpy(mask: pa.BooleanArray) -> NDArray[np.bool_]:
-    result: NDArray[np.bool_] = mask.to_numpy(zero_copy_only=False)
-    return result
-
-
 def _hashes(array: pa.StringArray, scheme: IdScheme) -> Ids:
     objects = array.to_numpy(zero_copy_only=False)
     hashed = hash_array(objects, hash_key=scheme.hash_key, categorize=False) & np.uint64((1 << HASH_BITS) - 1)
     kinds = np.full(len(array), KIND_LITERAL, np.uint64)
-    kinds[_numpy(pc.starts_with(array, "<"))] = KIND_IRI
-    kinds[_numpy(pc.starts_with(array, OPENING))] = KIND_QUOTED
-    kinds[_numpy(pc.starts_with(array, "_:"))] = KIND_BLANK
+    kinds[mask_of(pc.starts_with(array, "<"))] = KIND_IRI
+    kinds[mask_of(pc.starts_with(array, OPENING))] = KIND_QUOTED
+    kinds[mask_of(pc.starts_with(array, "_:"))] = KIND_BLANK
     return (kinds << np.uint64(KIND_SHIFT) | hashed).astype(np.int64)
 
 
@@ -192,7 +187,7 @@ def _lengths(lexical: pa.StringArray) -> Ids:
 
 
 def _integers(lexical: pa.StringArray) -> tuple[NDArray[np.bool_], Ids]:
-    kept = _numpy(pc.match_substring_regex(lexical, r"^(0|-?[1-9][0-9]{0,17})$"))
+    kept = mask_of(pc.match_substring_regex(lexical, r"^(0|-?[1-9][0-9]{0,17})$"))
     values: Ids = lexical.filter(pa.array(kept)).cast(pa.int64()).to_numpy(zero_copy_only=False)
     fits = (values >= -_INTEGER_ZERO) & (values < _INTEGER_ZERO)
     kept[kept] = fits
@@ -206,12 +201,12 @@ def integer_ids(values: Ids) -> Ids:
 
 def _decimals(lexical: pa.StringArray) -> tuple[NDArray[np.bool_], Ids]:
     pattern = rf"^-?(0|[1-9][0-9]{{0,16}})\.[0-9]{{1,{_MAX_SCALE}}}$"
-    kept = _numpy(pc.match_substring_regex(lexical, pattern)) & (_lengths(lexical) <= 19)
+    kept = mask_of(pc.match_substring_regex(lexical, pattern)) & (_lengths(lexical) <= 19)
     texts = lexical.filter(pa.array(kept))
     scales = _lengths(texts) - 1 - pc.find_substring(texts, ".").to_numpy(zero_copy_only=False).astype(np.int64)
     mantissas: Ids = pc.replace_substring(texts, ".", "").cast(pa.int64()).to_numpy(zero_copy_only=False)
     # the mantissa of -0.0 loses the sign
-    negative_zero = (mantissas == 0) & _numpy(pc.starts_with(texts, "-"))
+    negative_zero = (mantissas == 0) & mask_of(pc.starts_with(texts, "-"))
     fits = (mantissas >= -_DECIMAL_ZERO) & (mantissas < _DECIMAL_ZERO) & ~negative_zero
     kept[kept] = fits
     return kept, KIND_DECIMAL << KIND_SHIFT | scales[fits] << 56 | (mantissas[fits] + _DECIMAL_ZERO)
@@ -304,7 +299,7 @@ def check_collisions(ids: Ids, texts: Sequence[str] | pa.StringArray, order: Ids
         return
     array = _strings(texts)
     left, right = array.take(order[same]), array.take(order[same + 1])
-    clash = np.flatnonzero(_numpy(pc.not_equal(left, right)))
+    clash = np.flatnonzero(mask_of(pc.not_equal(left, right)))
     if not len(clash):
         return
     losers: list[str] = []

@@ -17,19 +17,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
 from cqels_opt.errors import InputError
-from cqels_opt.rdf.terms import (
-    RDF_TYPE,
-    XSD,
-    XSD_BOOLEAN,
-    XSD_DOUBLE,
-    XSD_INTEGER,
-    XSD_STRING,
-    TermError,
-    TermKind,
-    canonical,
-    iri,
-    literal,
-)
+from cqels_opt.rdf import terms
 
 Record: TypeAlias = Mapping[str, Any]
 Triple: TypeAlias = "tuple[str, str, str, str | None]"  # s, p, o and graph
@@ -162,14 +150,14 @@ def _lexical(column: str, value: Any) -> str:
 def _natural(value: Any) -> str:
     """The natural datatype of a value (R2RML §10.2)."""
     if isinstance(value, bool):
-        return XSD_BOOLEAN
-    return XSD_INTEGER if isinstance(value, int) else XSD_DOUBLE if isinstance(value, Number) else XSD_STRING
+        return terms.XSD_BOOLEAN
+    return terms.XSD_INTEGER if isinstance(value, int) else terms.XSD_DOUBLE if isinstance(value, Number) else terms.XSD_STRING
 
 
 def _literal_of(column: str, datatype: str | None, language: str | None) -> Make:
     def make(values: Sequence[Any]) -> str:
         text = _lexical(column, values[0])
-        return _checked(literal(text, datatype or _natural(values[0]), language), column)
+        return _checked(terms.literal(text, datatype or _natural(values[0]), language), column)
 
     return make
 
@@ -187,12 +175,12 @@ def _iri_of(column: str) -> Make:
 def _checked(term: str, column: str) -> str:
     """The canonical text of a term; rejects surrogates and characters that no IRI can have."""
     try:
-        return canonical(term)
-    except TermError as error:
+        return terms.canonical(term)
+    except terms.TermError as error:
         raise ValueError(f"column {column}: {error}") from error
 
 
-def _from_template(parts: Sequence[str], columns: Sequence[str], kind: TermKind, as_literal: Callable[[str], str]) -> Make:
+def _from_template(parts: Sequence[str], columns: Sequence[str], kind: terms.TermKind, as_literal: Callable[[str], str]) -> Make:
     """``parts`` are the texts before, between and after the columns. Values are made safe for an IRI or a blank-node label."""
 
     def make(values: Sequence[Any]) -> str:
@@ -222,7 +210,7 @@ class _Reader:
     """Reads the tables of a mapping file; each error names the file and the position in it."""
 
     name: str
-    prefixes: dict[str, str] = field(default_factory=lambda: {"xsd": XSD})
+    prefixes: dict[str, str] = field(default_factory=lambda: {"xsd": terms.XSD})
 
     def wrong(self, place: str, what: str) -> InputError:
         return InputError(f"{self.name}: {place}: {what}" if place else f"{self.name}: {what}")
@@ -247,9 +235,9 @@ class _Reader:
         whole = self.expanded(text[1:-1] if text.startswith("<") and text.endswith(">") else text)
         try:
             if not _ABSOLUTE.match(whole):
-                raise TermError("")
-            return iri(whole)
-        except TermError:
+                raise terms.TermError("")
+            return terms.iri(whole)
+        except terms.TermError:
             raise self.wrong(place, f"{text!r} is no IRI: write it out, or declare its prefix under [prefixes]") from None
 
     def template(self, place: str, text: str) -> tuple[list[str], list[str]]:
@@ -268,7 +256,7 @@ class _Reader:
         parts[-1] += text[at:]
         return parts, columns
 
-    def term(self, place: str, given: Any, otherwise: TermKind, may: Sequence[TermKind]) -> TermMap:
+    def term(self, place: str, given: Any, otherwise: terms.TermKind, may: Sequence[terms.TermKind]) -> TermMap:
         """The term map of a table; text without a table is a template of an IRI."""
         table = {"template": given} if isinstance(given, str) else given
         if not isinstance(table, dict):
@@ -278,7 +266,7 @@ class _Reader:
         if len(kinds) != 1:
             raise self.wrong(place, f"a term has one of column, template, iri and value, not {' and '.join(kinds) or 'none'}")
         (source,) = kinds
-        default: TermKind = "iri" if source in ("iri", "template") else "literal" if source == "value" else otherwise
+        default: terms.TermKind = "iri" if source in ("iri", "template") else "literal" if source == "value" else otherwise
         kind: Any = self.text(place, table, "type") or ("literal" if {"datatype", "language"} & table.keys() else default)
         if kind not in may:
             raise self.wrong(place, f"type {kind!r} cannot stand here; it must be {' or '.join(may)}")
@@ -297,7 +285,7 @@ class _Reader:
             return TermMap((), lambda _: term)
         if source == "column":
             if kind == "blank":
-                return TermMap((text,), _from_template(["", ""], [text], kind, literal))
+                return TermMap((text,), _from_template(["", ""], [text], kind, terms.literal))
             return TermMap((text,), _iri_of(text) if kind == "iri" else _literal_of(text, typed, language))
         parts, columns = self.template(place, text if kind != "iri" else self.expanded(text))
         if kind == "iri" and not _ABSOLUTE.match(parts[0]):
@@ -305,7 +293,9 @@ class _Reader:
                 place,
                 f"the template {text!r} begins with no scheme or declared prefix; a column of IRIs is {{ column, type = 'iri' }}",
             )
-        return TermMap(tuple(columns), _from_template(parts, columns, kind, lambda t: literal(t, typed or XSD_STRING, language)))
+        return TermMap(
+            tuple(columns), _from_template(parts, columns, kind, lambda t: terms.literal(t, typed or terms.XSD_STRING, language))
+        )
 
     def constant(self, place: str, make: Make, value: Any) -> TermMap:
         try:
@@ -320,11 +310,11 @@ class _Reader:
         self.only(place, table, ("subject", "graph", "class", "properties"))
         if "subject" not in table:
             raise self.wrong(place, "it has no subject")
-        nodes: tuple[TermKind, ...] = ("iri", "blank")
+        nodes: tuple[terms.TermKind, ...] = ("iri", "blank")
         properties: list[tuple[str, TermMap]] = []
         classes = table.get("class", [])
         for name in [classes] if isinstance(classes, str) else classes:
-            properties.append((f"<{RDF_TYPE}>", self.term(f"{place} class", {"iri": name}, "iri", ("iri",))))
+            properties.append((f"<{terms.RDF_TYPE}>", self.term(f"{place} class", {"iri": name}, "iri", ("iri",))))
         given = table.get("properties", {})
         if not isinstance(given, dict):
             raise self.wrong(place, "properties are a table: [triples.properties]")

@@ -9,30 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from cqels_opt.rdf.canonical import are_plain
 from cqels_opt.rdf.quads import NO_GRAPH, Quad, Quads
-from cqels_opt.rdf.terms import (
-    BLANK_PATTERN,
-    IRI_PATTERN,
-    LITERAL_PATTERN,
-    PLAIN_IRI_PATTERN,
-    XSD_STRING,
-    TermError,
-    canonical,
-    relabelled,
-    term_end,
-)
+from cqels_opt.rdf.terms import BLANK_PATTERN, IRI_PATTERN, LITERAL_PATTERN, TermError, canonical, relabelled, term_end
+from cqels_opt.rdf.times import mask_of
 
-_PLAIN_TERM: Final = (
-    rf'^(?:{PLAIN_IRI_PATTERN}|_:[A-Za-z0-9_]+|"[^"\\\n\r\t]*"(?:\^\^{PLAIN_IRI_PATTERN}|@[a-z]+(?:-[a-z0-9]+)*)?)$'
-)
-_TYPED_STRING: Final = f"^^<{XSD_STRING}>"
 _NODE = rf"(?:{IRI_PATTERN}|{BLANK_PATTERN})"
 _LINE = re.compile(
     rf"[ \t]*(?:({_NODE})[ \t]*({IRI_PATTERN})[ \t]*({_NODE}|{LITERAL_PATTERN})[ \t]*({_NODE})?[ \t]*\.)?"
@@ -130,18 +118,13 @@ def _is_utf8(block: bytes) -> bool:
 
 def _kept(terms: pa.StringArray, codes: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Which quads have only plain terms, each of a kind that is allowed in its position."""
-    plain = _mask(pc.match_substring_regex(terms, _PLAIN_TERM)) & ~_mask(pc.ends_with(terms, _TYPED_STRING))
-    iri = plain & _mask(pc.starts_with(terms, "<"))
+    plain = mask_of(are_plain(terms))
+    iri = plain & mask_of(pc.starts_with(terms, "<"))
     # the last entry is the unnamed default graph
-    node = np.append(plain & ~_mask(pc.starts_with(terms, '"')), True)
+    node = np.append(plain & ~mask_of(pc.starts_with(terms, '"')), True)
     s, p, o, g = codes
     kept: NDArray[np.bool_] = node[s] & iri[p] & plain[o] & node[g]
     return kept
-
-
-def _mask(mask: Any) -> NDArray[np.bool_]:
-    result: NDArray[np.bool_] = mask.to_numpy(zero_copy_only=False)
-    return result
 
 
 def _scoped_terms(terms: pa.StringArray, scope: int) -> pa.StringArray:

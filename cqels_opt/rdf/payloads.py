@@ -6,7 +6,6 @@ used.
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
@@ -26,6 +25,7 @@ from cqels_opt.rdf.canonical import canonical_texts
 from cqels_opt.rdf.documents import LineByLine
 from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.rdf.mapping import Number, RecordMapping, read_mapping, value_at
+from cqels_opt.rdf.tabular import csv_rows
 from cqels_opt.rdf.terms import MAX_DEPTH
 from cqels_opt.rdf.times import EXPECTED, GREATEST, parse_times
 
@@ -115,7 +115,9 @@ def decode(payload: Payload, values: Sequence[bytes | None], times: Sequence[int
     refused: dict[int, str] = {}
     for number, value in enumerate(values):
         try:
-            rows = read(_bytes(value), scopes[number])
+            if not value:
+                raise ValueError("is empty")
+            rows = read(value, scopes[number])
             _check_characters(rows)
         except (KeyboardInterrupt, SystemExit):
             raise
@@ -139,12 +141,6 @@ def decode(payload: Payload, values: Sequence[bytes | None], times: Sequence[int
     s, p, o, g = terms if good.all() else [column.filter(kept) for column in terms]
     reasons = [Refused(number, refused[number]) for number in sorted(refused)]
     return Decoded(s, p, o, g, t[good], message[good], element[good], reasons)
-
-
-def _bytes(value: bytes | None) -> bytes:
-    if not value:
-        raise ValueError("is empty")
-    return value
 
 
 def _check_characters(rows: Sequence[Row]) -> None:
@@ -299,12 +295,7 @@ def _scoped(term: str, scope: str) -> str:
 
 
 def _csv_records(mapping: RecordMapping, value: bytes) -> list[Mapping[str, Any]]:
-    try:
-        lines = list(csv.reader(value.decode().splitlines(keepends=True), delimiter=mapping.delimiter, strict=True))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"is not UTF-8: {error.reason}") from error
-    except csv.Error as error:
-        raise ValueError(f"is not CSV: {error}") from error
+    lines = csv_rows(value, delimiter=mapping.delimiter, strict=True)
     for line in lines:
         if len(line) != len(mapping.columns):
             raise ValueError(f"has {len(line)} columns, not {len(mapping.columns)} as the mapping says")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, TypeAlias, cast
@@ -29,24 +29,15 @@ from cqels_opt.rdf.terms import TermError, canonical, iri, is_iri, is_triple
 Format: TypeAlias = Literal["nt", "nq", "ttl", "trig", "rdf", "parquet"]
 Compression: TypeAlias = Literal["gz", "zst"]
 
-FORMATS: Final[dict[str, Format]] = {
-    ".nt": "nt",
-    ".ntriples": "nt",
-    ".nq": "nq",
-    ".nquads": "nq",
-    ".ttl": "ttl",
-    ".turtle": "ttl",
-    ".ttls": "ttl",
-    ".ttlstar": "ttl",
-    ".n3": "ttl",
-    ".trig": "trig",
-    ".trigs": "trig",
-    ".trigstar": "trig",
-    ".rdf": "rdf",
-    ".xml": "rdf",
-    ".owl": "rdf",
-    ".parquet": "parquet",
+_SUFFIXES: Final[dict[Format, str]] = {
+    "nt": ".nt .ntriples",
+    "nq": ".nq .nquads",
+    "ttl": ".ttl .turtle .ttls .ttlstar .n3",
+    "trig": ".trig .trigs .trigstar",
+    "rdf": ".rdf .xml .owl",
+    "parquet": ".parquet",
 }
+FORMATS: Final = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
 COMPRESSIONS: Final[dict[str, Compression]] = {".gz": "gz", ".zst": "zst"}
 #: The assumed ratio of uncompressed to compressed size.
 EXPANSION: Final = 8
@@ -139,10 +130,7 @@ def pieces(source: StaticSource, scope: int, size: int) -> list[Piece]:
         length = path.stat().st_size
         if kind in ("nt", "nq") and compression is None and length > size:
             cuts = [*range(0, length, size), length]
-            result += [
-                Piece(str(path.absolute()), str(path), kind, None, source.graph, scope, start, end)
-                for start, end in pairwise(cuts)
-            ]
+            result += [replace(whole, start=start, end=end) for start, end in pairwise(cuts)]
         else:
             result.append(whole)
     return result

@@ -19,7 +19,7 @@ from cqels_opt.errors import DataError
 from cqels_opt.rdf.graphs import GENERATED_AT, read_graphs
 from cqels_opt.rdf.lines import check_file, format_of
 from cqels_opt.rdf.tabular import Reject, Rows, read_csv, read_ndjson, read_parquet
-from cqels_opt.rdf.times import EXPECTED, GREATEST, parse_times
+from cqels_opt.rdf.times import EXPECTED, GREATEST, mask_of, parse_times
 
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("s", pa.string(), nullable=False),
@@ -92,12 +92,12 @@ def _checked(rows: Rows, refuse: Callable[[Iterable[Reject]], None], element: ND
     for name, column, begins in (("s", rows.s, "<_"), ("p", rows.p, "<"), ("o", rows.o, '<_"')):
         keep(_begins(column, begins), lambda i, n=name, c=column: _bad_term(n, c[i].as_py()))  # type: ignore[misc]
         if name == "p" or (name == "s" and element is None):  # in RDF-star documents a quoted triple can be a subject
-            keep(~_mask(pc.starts_with(column, "<<")), lambda i, n=name, c=column: _bad_term(n, c[i].as_py()))  # type: ignore[misc]
+            keep(~mask_of(pc.starts_with(column, "<<")), lambda i, n=name, c=column: _bad_term(n, c[i].as_py()))  # type: ignore[misc]
     graph = (
         pc.if_else(pc.equal(rows.g, pa.scalar("")), pa.scalar(None, pa.string()), rows.g) if rows.g.null_count < count else rows.g
     )
     keep(
-        _begins(graph, "<_") & ~_mask(pc.starts_with(graph, "<<")) | _mask(graph.is_null()),
+        _begins(graph, "<_") & ~mask_of(pc.starts_with(graph, "<<")) | mask_of(graph.is_null()),
         lambda i: _bad_term("g", graph[i].as_py()),
     )
     if pa.types.is_string(rows.t.type):
@@ -105,7 +105,8 @@ def _checked(rows: Rows, refuse: Callable[[Iterable[Reject]], None], element: ND
     else:
         times = rows.t.fill_null(GREATEST + 1).to_numpy()
         valid = np.abs(times) <= GREATEST
-    keep(valid, lambda i: _bad_time(rows.t[i].as_py()))
+    given = rows.t
+    keep(valid, lambda i: f"t is not a time: {given[i].as_py()!r}; expected {EXPECTED}" if given[i].is_valid else "t is missing")
     refuse(rejects)
     columns = [rows.s, rows.p, rows.o, graph, pa.array(times, pa.int64()), pa.array(rows.line, pa.int64())]
     if element is not None:
@@ -114,18 +115,13 @@ def _checked(rows: Rows, refuse: Callable[[Iterable[Reject]], None], element: ND
     return batch if good.all() else batch.filter(pa.array(good))
 
 
-def _mask(array: Any) -> NDArray[np.bool_]:
-    mask: NDArray[np.bool_] = array.fill_null(False).to_numpy(zero_copy_only=False)
-    return mask
-
-
 def _begins(column: Any, characters: str) -> NDArray[np.bool_]:
     """Whether each text begins like a term that is allowed here: ``<`` an IRI, ``_`` a blank node, ``"`` a literal."""
     found = np.zeros(len(column), np.bool_)
     if column.null_count == len(column):
         return found
     for character in characters:
-        found |= _mask(pc.starts_with(column, "_:" if character == "_" else character))
+        found |= mask_of(pc.starts_with(column, "_:" if character == "_" else character))
         if found.all():
             break
     return found
@@ -140,10 +136,6 @@ def _bad_term(name: str, text: str | None) -> str:
         return f"{name} is a triple term, {text[:80]}, which cannot stand there: give a node that rdf:reifies it"
     note = ' (in CSV the quotes of a literal are doubled, and quoted: """text""")' if name == "o" else ""
     return f"{name} is not an N-Triples term: {text[:80]!r}; write <iri>" + (', _:label or "text"' + note if name != "p" else "")
-
-
-def _bad_time(value: str | int | None) -> str:
-    return "t is missing" if value is None else f"t is not a time: {value!r}; expected {EXPECTED}"
 
 
 def _elements(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

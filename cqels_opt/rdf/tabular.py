@@ -194,16 +194,21 @@ def _json_record(text: bytes) -> Record:
     return {name: record.get(name) for name in COLUMNS}
 
 
+def csv_rows(text: bytes, **options: Any) -> list[list[str]]:
+    """The rows of a CSV text; ``ValueError`` gives the reason if it is none."""
+    try:
+        return list(csv.reader(text.decode().splitlines(keepends=True), **options))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not UTF-8: {error.reason}") from error
+    except csv.Error as error:
+        raise ValueError(f"is not CSV: {error}") from error
+
+
 def _csv_record(header: list[str]) -> Callable[[bytes], Record]:
     csv.field_size_limit(1 << 30)
 
     def parse(text: bytes) -> Record:
-        try:
-            rows = list(csv.reader(text.decode().splitlines(keepends=True)))
-        except UnicodeDecodeError as error:
-            raise ValueError(f"is not UTF-8: {error.reason}") from error
-        except csv.Error as error:
-            raise ValueError(f"is not CSV: {error}") from error
+        rows = csv_rows(text)
         if len(rows) != 1 or text.count(b'"') % 2:
             raise ValueError("is not one row: a double quote is not closed")
         if len(rows[0]) != len(header):

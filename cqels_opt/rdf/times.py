@@ -29,7 +29,7 @@ def parse_times(texts: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """
     array = pa.array(texts, pa.string()) if isinstance(texts, list) else texts
     times = np.zeros(len(array), np.int64)
-    integer = _mask(pc.match_substring_regex(array, _INTEGER))
+    integer = mask_of(pc.match_substring_regex(array, _INTEGER))
     if integer.any():
         digits = pc.replace_substring(pc.utf8_trim_whitespace(array.filter(pa.array(integer))), "+", "")
         times[integer] = pc.cast(digits, pa.int64()).to_numpy(zero_copy_only=False)
@@ -49,14 +49,15 @@ def parse_times(texts: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return times, valid
 
 
-def _mask(array: Any) -> NDArray[np.bool_]:
+def mask_of(array: Any) -> NDArray[np.bool_]:
+    """An Arrow array of booleans as a mask; null is false."""
     mask: NDArray[np.bool_] = pc.fill_null(array, False).to_numpy(zero_copy_only=False)
     return np.array(mask, np.bool_)
 
 
 def _iso(array: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     fields = pc.extract_regex(array, _ISO)
-    found = _mask(pc.is_valid(fields))
+    found = mask_of(pc.is_valid(fields))
 
     def number(name: str, otherwise: int = 0) -> NDArray[np.int64]:
         text = pc.utf8_ltrim(pc.struct_field(fields, name), "+")  # Arrow does not parse a leading plus
@@ -67,7 +68,7 @@ def _iso(array: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     hour, minute, second = number("hour"), number("minute"), number("second")
     fraction = pc.utf8_slice_codeunits(pc.fill_null(pc.struct_field(fields, "fraction"), ""), 0, 3)
     millisecond = pc.cast(pc.utf8_rpad(fraction, 3, "0"), pa.int64()).to_numpy(zero_copy_only=False)
-    east = np.where(_mask(pc.equal(pc.struct_field(fields, "sign"), pa.scalar("-"))), -1, 1)
+    east = np.where(mask_of(pc.equal(pc.struct_field(fields, "sign"), pa.scalar("-"))), -1, 1)
     zone_hour, zone_minute = number("zh"), number("zm")
 
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from cqels_opt.errors import InputError
-from cqels_opt.operators.compiled_query import TRIPLE, CompiledProgram
+from cqels_opt.operators.algebra.triple import TRIPLE
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.stream_output import Answers
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.runtime.term_encoding import FED, ROW_SCHEMA

@@ -16,7 +16,8 @@ import numpy as np
 
 from cqels_opt.operators.algebra.operator import inputs_first
 from cqels_opt.operators.algebra.static import StaticNode
-from cqels_opt.operators.compiled_query import CompiledProgram, Instances, PatternOccurrence, Static
+from cqels_opt.operators.blocks import PatternOccurrence, Static
+from cqels_opt.operators.compiled_query import CompiledProgram, Instances
 from cqels_opt.operators.rows import Rows
 from cqels_opt.state import worker_cache
 from cqels_opt.state.materialized_answers import MaterializedAnswers

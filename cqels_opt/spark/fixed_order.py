@@ -13,7 +13,7 @@ from typing import TypeAlias
 from pyspark.sql import functions as f
 
 from cqels_opt.lod.multiplicities import product_in_sql
-from cqels_opt.operators.compiled_query import BlockFilter
+from cqels_opt.operators.blocks import BlockFilter
 from cqels_opt.plans import Join, Plan, Probe, Scan, Split
 from cqels_opt.plans.join_methods import BROADCAST, SHUFFLE_HASH, SORT_MERGE, JoinMethod
 from cqels_opt.plans.plan import relations as names

@@ -17,7 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cqels_opt.errors import InputError, RunError
-from cqels_opt.operators.compiled_query import TRIPLE, CompiledProgram
+from cqels_opt.operators.algebra.triple import TRIPLE
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.answer_messages import AnswerFile, answer_messages
 from cqels_opt.runtime.evaluate import FinishReport, Format
 from cqels_opt.spark.kafka_topic import ANSWERS, KafkaTopic

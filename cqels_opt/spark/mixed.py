@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from cqels_opt.operators.compiled_query import Block
+from cqels_opt.operators.blocks import Block
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.rows import RANK, Rows
 from cqels_opt.plans import Join, Plan, Scan, Split

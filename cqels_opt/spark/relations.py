@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.lod.multiplicities import checked
-from cqels_opt.operators.compiled_query import Block, BlockFilter, PatternOccurrence
+from cqels_opt.operators.blocks import Block, BlockFilter, PatternOccurrence
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.rows import RANK, Ints, Rows

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.functions import pandas_udf
 
 from cqels_opt.lod.multiplicities import product_in_sql
-from cqels_opt.operators.compiled_query import Block, BlockFilter
+from cqels_opt.operators.blocks import Block, BlockFilter
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.rows import Rows
 from cqels_opt.runtime.evaluate import EvaluateTask

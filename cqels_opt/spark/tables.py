@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.lod.store import StaticPattern
 from cqels_opt.operators.block_relations import scan_static
-from cqels_opt.operators.compiled_query import Static
+from cqels_opt.operators.blocks import Static
 from cqels_opt.operators.rows import Ints
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.spark.paths import in_sql, to_read, to_write

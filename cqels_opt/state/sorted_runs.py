@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.compiled_query import PatternOccurrence
+from cqels_opt.operators.blocks import PatternOccurrence
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import Ints, Rows, group_ids
 from cqels_opt.rdf.ids import integer_ids

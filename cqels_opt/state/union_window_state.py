@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.compiled_query import PatternOccurrence
+from cqels_opt.operators.blocks import PatternOccurrence
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.interval_join import Indexed, as_rows, covered, disjoint
 from cqels_opt.operators.rows import Ints, Rows, concat, empty

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from cachetools import LRUCache
 
-from cqels_opt.operators.compiled_query import PatternOccurrence
+from cqels_opt.operators.blocks import PatternOccurrence
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import RANK, Rows, concat

@@ -181,14 +181,10 @@ KINDS: Final[Mapping[str, type[WindowKind]]] = {
 
 def kind_of(window: Window) -> WindowKind:
     """A window as its kind reads it. Raises InputError where neither this package nor an installed one has the kind."""
-    return (KINDS.get(window.kind) or _added(window.kind))(window)
-
-
-def _added(name: str) -> type[WindowKind]:
-    found = plugins.load("windows", name)
+    found = KINDS.get(window.kind) or plugins.load("windows", window.kind)
     if not (isinstance(found, type) and issubclass(found, WindowKind)):
-        raise InputError(f"the entry point {name!r} of cqels_opt.windows is {found!r}, not a subclass of WindowKind")
-    return found
+        raise InputError(f"the entry point {window.kind!r} of cqels_opt.windows is {found!r}, not a subclass of WindowKind")
+    return found(window)
 
 
 def with_window_bounds(window: Window, bounds: Literal["open-closed", "closed-open"]) -> Window:

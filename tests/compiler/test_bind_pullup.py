@@ -15,7 +15,8 @@ from random_cases import EX, FIXED, GRAPHS, MOVING, NAMED, VARIABLES, Case, Grou
 
 from cqels_opt.errors import QueryError, RunError
 from cqels_opt.operators.algebra import expression_rows
-from cqels_opt.operators.compiled_query import ExtendNode, Tree
+from cqels_opt.operators.algebra.extend import ExtendNode
+from cqels_opt.operators.compiled_query import Tree
 from cqels_opt.operators.rows import Rows
 from cqels_opt.query.algebra import Expression
 from cqels_opt.verify import Element

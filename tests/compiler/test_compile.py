@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from local_runs import Registered, Settings, Triple, World, register
 
-from cqels_opt.operators.compiled_query import Block, CompiledProgram, ExistsNode, Tree
+from cqels_opt.operators.algebra.exists import ExistsNode
+from cqels_opt.operators.blocks import Block
+from cqels_opt.operators.compiled_query import CompiledProgram, Tree
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.state.worker_cache import relation

@@ -9,7 +9,11 @@ from local_runs import Cut, Registered, register
 from random_cases import EX, FIXED, MOVING, Maker, Nested, make
 from random_cases import Group as Braces
 
-from cqels_opt.operators.compiled_query import BlockNode, CompiledProgram, LeftJoinNode, MinusNode, ProjectNode, Tree
+from cqels_opt.operators.algebra.block import BlockNode
+from cqels_opt.operators.algebra.left_join import LeftJoinNode
+from cqels_opt.operators.algebra.minus import MinusNode
+from cqels_opt.operators.algebra.project import ProjectNode
+from cqels_opt.operators.compiled_query import CompiledProgram, Tree
 from cqels_opt.query.parser import parse
 
 HEAD = (

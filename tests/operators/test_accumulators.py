@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from cqels_opt.operators.accumulators import Accumulated, members
 from cqels_opt.operators.aggregate import grouped
+from cqels_opt.operators.algebra.block import BlockNode
+from cqels_opt.operators.algebra.group import GroupNode
 from cqels_opt.operators.algebra.scope import Scope
-from cqels_opt.operators.compiled_query import BlockNode, GroupNode
 from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 from cqels_opt.operators.term_table import TermTable

@@ -14,7 +14,7 @@ from random_cases import EX, FIXED, MOVING, NAMED, Maker, Nested, make, seeds_wi
 from random_cases import Group as Braces
 
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.compiled_query import Static
+from cqels_opt.operators.blocks import Static
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.outer_joins import with_unit
 from cqels_opt.operators.rows import Rows

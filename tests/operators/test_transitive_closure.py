@@ -15,9 +15,9 @@ from local_runs import Cut, World, register
 
 from cqels_opt.compiler import block_builder
 from cqels_opt.operators import compiled_query as p
+from cqels_opt.operators.algebra.closure import ClosureNode
 from cqels_opt.operators.algebra.operator import Leaf
 from cqels_opt.operators.algebra.scope import Names, Schema, Scope
-from cqels_opt.operators.compiled_query import ClosureNode
 from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 from cqels_opt.operators.term_table import TermTable

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from local_runs import Cut, Registered, Settings, World, register
 
-from cqels_opt.operators.compiled_query import BlockFilter
+from cqels_opt.operators.blocks import BlockFilter
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.rows import Rows
 from cqels_opt.planner.planner_options import PlannerOptions

@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 from cqels_opt import register_function
 from cqels_opt.bench.tunnel_data import PREFIXES, Tunnel, queries, stream_iri
 from cqels_opt.operators import udf_cache
-from cqels_opt.operators.compiled_query import ExtendNode
+from cqels_opt.operators.algebra.extend import ExtendNode
 from cqels_opt.planner.block_graph import graph_of
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query import extensions

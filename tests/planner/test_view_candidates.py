@@ -13,7 +13,7 @@ from local_runs import Cut, Registered, Settings, force_designs, force_plans, re
 from random_cases import make
 
 from cqels_opt.lod.open_store import open_store
-from cqels_opt.operators.compiled_query import Block
+from cqels_opt.operators.blocks import Block
 from cqels_opt.planner import view_candidates
 from cqels_opt.plans import DeltaRule
 from cqels_opt.plans.view_selection import neighbours

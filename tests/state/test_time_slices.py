@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cqels_opt.operators.compiled_query import Block, CompiledProgram, PatternOccurrence, Static
+from cqels_opt.operators.blocks import Block, PatternOccurrence, Static
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.rows import Rows, concat, empty
 from cqels_opt.operators.term_table import Page, write_page

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,13 +22,11 @@ _XSD_BOOLEAN = "<http://www.w3.org/2001/XMLSchema#boolean>"
 
 @dataclass(frozen=True, slots=True)
 class ExistsNode(TwoSided):
-    """The input with one more column, ``flag``: the id of true where the pattern has a compatible row, else of false.
+    """The left side with one more column, ``flag``: the id of true where the right side, the pattern, has a compatible row, else of false.
 
     With ``reads`` the pattern is evaluated for each row of the input, of which it reads these variables.
     """
 
-    input: Operator
-    pattern: Operator
     condition: Expression | None
     flag: str
     reads: tuple[str, ...] | None = None
@@ -37,19 +34,9 @@ class ExistsNode(TwoSided):
     title = "EXISTS"
 
     @property
-    def inputs(self) -> tuple[Operator, ...]:
-        """The input and the pattern."""
-        return (self.input, self.pattern)
-
-    def with_inputs(self, inputs: Sequence[Operator]) -> Self:
-        """The test over another input and pattern."""
-        inner, pattern = inputs
-        return replace(self, input=inner, pattern=pattern)
-
-    @property
     def correlated(self) -> tuple[Operator, ...]:
         """The pattern, where it is evaluated for each row."""
-        return () if self.reads is None else (self.pattern,)
+        return () if self.reads is None else (self.right,)
 
     @property
     def conditions(self) -> tuple[Expression, ...]:
@@ -71,29 +58,29 @@ class ExistsNode(TwoSided):
     def flagged(self, rows: Rows, scope: Scope) -> Rows:
         """Given rows with the flag."""
         if self.reads is not None:
-            return self._split(rows, *matches_for_each(rows, self.pattern, self.reads, scope), scope)
-        others = evaluate(self.pattern, scope, keys_for(self.pattern, rows, self.touched_by(scope.schema), scope))
+            return self._split(rows, *matches_for_each(rows, self.right, self.reads, scope), scope)
+        others = evaluate(self.right, scope, keys_for(self.right, rows, self.touched_by(scope.schema), scope))
         return self.apply(rows, others, scope)
 
     def evaluate(self, scope: Scope, keys: KeyFilter) -> Rows:
         """The input's rows with the flag."""
         if self.reads is None:
             return TwoSided.evaluate(self, scope, keys)
-        return self.flagged(evaluate(self.input, scope, self.shares(keys, scope.schema)[0]), scope)
+        return self.flagged(evaluate(self.left, scope, self.shares(keys, scope.schema)[0]), scope)
 
     def changing(self, scope: Scope, share: KeyFilter) -> Rows:
         """The changing rows; all rows where the pattern is evaluated for each row and has changes."""
         if self.reads is None:
             return TwoSided.changing(self, scope, share)
-        if self.depends_on_instant or self.pattern.has_changes(scope):
-            rows = share.within(evaluate(self.input, scope, share))
+        if self.depends_on_instant or self.right.has_changes(scope):
+            rows = share.within(evaluate(self.left, scope, share))
         else:
-            rows = changing(self.input, scope, share)
+            rows = changing(self.left, scope, share)
         return scope.unsteady(self.flagged(rows, scope))
 
     def for_each(self, outer: OuterRows, scope: Scope) -> Rows:
         """The rows within each outer row, with the flag; the pattern sees the outer values."""
-        return outer.seen_by(self.input.for_each(outer, scope), lambda rows: self.flagged(rows, scope))
+        return outer.seen_by(self.left.for_each(outer, scope), lambda rows: self.flagged(rows, scope))
 
     def _split(self, left: Rows, owner: Ints, joined: Rows, scope: Scope) -> Rows:
         """Rows cut into the parts that have a partner, flagged true, and those that have none."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from cqels_opt.operators.algebra.operator import Operator
 from cqels_opt.operators.algebra.outer_rows import OuterRows
 from cqels_opt.operators.algebra.scope import Names, Schema, Scope
 from cqels_opt.operators.algebra.two_sided import TwoSided
@@ -17,20 +16,7 @@ from cqels_opt.operators.rows import Rows
 class JoinNode(TwoSided):
     """Compatible rows of both sides."""
 
-    left: Operator
-    right: Operator
-
     title = "JOIN"
-
-    @property
-    def inputs(self) -> tuple[Operator, ...]:
-        """Both sides."""
-        return (self.left, self.right)
-
-    def with_inputs(self, inputs: Sequence[Operator]) -> JoinNode:
-        """The join of other sides."""
-        left, right = inputs
-        return JoinNode(left, right)
 
     def output(self, schema: Schema) -> Names:
         """The variables of both sides."""

@@ -22,8 +22,6 @@ from cqels_opt.query.algebra import Expression
 class LeftJoinNode(TwoSided):
     """OPTIONAL. ``tests`` are the EXISTS and timestamp() of its condition, which reads their flags; their inputs are the joined rows."""
 
-    left: Operator
-    right: Operator
     condition: Expression | None
     tests: tuple[ExistsNode, ...] = ()
 
@@ -37,13 +35,13 @@ class LeftJoinNode(TwoSided):
     def with_inputs(self, inputs: Sequence[Operator]) -> LeftJoinNode:
         """The OPTIONAL with other sides and patterns of tests."""
         left, right, *patterns = inputs
-        tests = tuple(replace(test, pattern=pattern) for test, pattern in zip(self.tests, patterns))
+        tests = tuple(replace(test, right=pattern) for test, pattern in zip(self.tests, patterns))
         return replace(self, left=left, right=right, tests=tests)
 
     @property
     def correlated(self) -> tuple[Operator, ...]:
         """The patterns of the tests."""
-        return tuple(test.pattern for test in self.tests)
+        return tuple(test.right for test in self.tests)
 
     @property
     def conditions(self) -> tuple[Expression, ...]:

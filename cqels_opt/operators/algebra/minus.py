@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 
-from cqels_opt.operators.algebra.operator import Operator
 from cqels_opt.operators.algebra.outer_rows import OuterRows
 from cqels_opt.operators.algebra.scope import Scope
 from cqels_opt.operators.algebra.two_sided import TwoSided, common_intervals
@@ -17,21 +16,9 @@ from cqels_opt.operators.rows import Rows
 class MinusNode(TwoSided):
     """MINUS. Variables ``apart`` must agree as others do, but do not count as shared."""
 
-    left: Operator
-    right: Operator
     apart: tuple[str, ...] = ()
 
     title = "MINUS"
-
-    @property
-    def inputs(self) -> tuple[Operator, ...]:
-        """Both sides."""
-        return (self.left, self.right)
-
-    def with_inputs(self, inputs: Sequence[Operator]) -> MinusNode:
-        """The MINUS of other sides."""
-        left, right = inputs
-        return replace(self, left=left, right=right)
 
     def apply(self, left: Rows, right: Rows, scope: Scope) -> Rows:
         """The left rows while no right row that shares a variable is compatible."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -17,13 +19,25 @@ from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 OWNER = "#owner"
 
 
+@dataclass(frozen=True, slots=True)
 class TwoSided(Operator):
     """An operator whose first two inputs are its left and right side; left rows do not concern each other.
 
     Rows of both sides concern each other only where they agree on the variables that both bind on every row.
     """
 
-    __slots__ = ()
+    left: Operator
+    right: Operator
+
+    @property
+    def inputs(self) -> tuple[Operator, ...]:
+        """Both sides."""
+        return (self.left, self.right)
+
+    def with_inputs(self, inputs: Sequence[Operator]) -> Self:
+        """The operator over other sides."""
+        left, right = inputs
+        return replace(self, left=left, right=right)
 
     @property
     def correlated(self) -> tuple[Operator, ...]:

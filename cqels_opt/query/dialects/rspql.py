@@ -68,19 +68,13 @@ def _declare(reading: Reading, tree: Branch, name: Branch, stream: Branch, windo
     reading.declare(declared, iri, name, *span(tree))
 
 
-def _window_on(reading: Reading, tree: Branch) -> None:
-    name, stream, window = branches(tree)
-    _declare(reading, tree, name, stream, window)
+_PARTS: Final = {"window_on": (0, 1, 2), "window_before": (0, 2, 1), "window_as": (2, 0, 1)}
+"""The places of name, stream and window in the clauses that declare windows."""
 
 
-def _window_before(reading: Reading, tree: Branch) -> None:
-    name, window, stream = branches(tree)
-    _declare(reading, tree, name, stream, window)
-
-
-def _window_as(reading: Reading, tree: Branch) -> None:
-    stream, window, name = branches(tree)
-    _declare(reading, tree, name, stream, window)
+def _window_clause(reading: Reading, tree: Branch) -> None:
+    parts = branches(tree)
+    _declare(reading, tree, *(parts[place] for place in _PARTS[tree.data]))
 
 
 def _window_block(reading: Reading, tree: Branch, source: Source) -> Algebra:
@@ -133,10 +127,6 @@ def _header(writing: Writing) -> str:
     return f"REGISTER {(query.operator or 'stream').upper()} {name}{f' COMPUTED EVERY {duration(every)}' * bool(every)} AS"
 
 
-def _in_header(writing: Writing) -> str:
-    return ""
-
-
 DIALECT = Dialect(
     name="rspql",
     grammar=DURATIONS + HEADER + CALLED + _GRAMMAR,
@@ -144,15 +134,10 @@ DIALECT = Dialect(
         r"\bNAMED WINDOW\b|\bREGISTER [RID]STREAM\b|\bWINDOW ?(<>|[?$]\w+|[\w.-]*:[\w.-]*) ?\{|\] ?AS (<>|[\w.-]*:)",
         re.IGNORECASE,
     ),
-    clauses={
-        "registration": _registration,
-        "window_on": _window_on,
-        "window_before": _window_before,
-        "window_as": _window_as,
-    },
+    clauses={"registration": _registration, **dict.fromkeys(_PARTS, _window_clause)},
     patterns={"window_block": _window_block},
     window="FROM NAMED WINDOW <w> ON <stream> [RANGE 10s STEP 5s]",
     profile=Profile("wc", "rstream", "set"),
-    style=Style(_written, _opened, header=_header, operator=_in_header),
+    style=Style(_written, _opened, header=_header, operator=lambda writing: ""),
     element_graphs=True,
 )

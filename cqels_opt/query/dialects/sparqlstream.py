@@ -51,11 +51,6 @@ def _output(reading: Reading, tree: Branch) -> None:
     reading.operator = OPERATORS[tokens(tree)[0].upper()]
 
 
-def _named_once(writing: Writing) -> None:
-    """Windows are named by their streams, so at most one window over a stream can be named."""
-    distinct_streams(writing, writing.whole.alone)
-
-
 def _written(writing: Writing, window: Window) -> str:
     match window:
         case Window(_, _, "open-closed", width, slide):
@@ -80,5 +75,11 @@ DIALECT = Dialect(
     clauses={"from_stream": _from_stream, "from_named_stream": _from_stream, "select_head": _output},
     window="FROM STREAM <stream> [NOW - 10s SLIDE 5s]",
     profile=Profile("wc,nc", "rstream", "set"),
-    style=Style(_written, graph_by_stream, all_merged, operator=_operator, check=_named_once),
+    style=Style(
+        _written,
+        graph_by_stream,
+        all_merged,
+        operator=_operator,
+        check=lambda writing: distinct_streams(writing, writing.whole.alone),
+    ),
 )

@@ -69,10 +69,6 @@ def _group_window(reading: Reading, tree: Branch, source: Source) -> Source:
     return replace(source, windows=tuple(names)) if isinstance(source, Merged) else InWindow(names[0])
 
 
-def _streams_named_once(writing: Writing) -> None:
-    distinct_streams(writing, writing.whole.of_streams)
-
-
 def _default(writing: Writing) -> Source:
     query, elsewhere = writing.query, writing.whole.of_streams | writing.whole.of_groups
     merged = tuple(window.name for window in query.windows if window.name not in elsewhere)
@@ -115,6 +111,8 @@ DIALECT = Dialect(
     clauses={"from_stream": _from_stream, "from_named_stream": _from_stream},
     window="FROM STREAM <stream> WINDOW RANGE 10s SLIDE 5s",
     profile=Profile("cc", "istream", "bag"),
-    style=Style(_written, _opened, _default, check=_streams_named_once, ending=_ending),
+    style=Style(
+        _written, _opened, _default, check=lambda writing: distinct_streams(writing, writing.whole.of_streams), ending=_ending
+    ),
     group_window=_group_window,
 )

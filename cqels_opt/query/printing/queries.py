@@ -23,7 +23,7 @@ def to_text(query: Query, dialect: str) -> str:
     writing = Writing(whole, dialect, DefaultGraph(), style.opened, style.ending, inside, whole.names)
     style.check(writing)
     writing.default = _default(writing, style)
-    lines = [f"BASE {_bracketed(query.base)}"] if query.base else []
+    lines = [f"BASE <{query.base.strip('<>')}>"] if query.base else []
     lines += filter(None, [style.header(writing)])
     static = writing.default.default if isinstance(writing.default, Merged) else writing.default
     dataset = query.dataset or Dataset(static.names if isinstance(static, GraphsMerged) else (), ())
@@ -52,7 +52,3 @@ def _head(writing: Writing, style: Style) -> str | None:
         case Describe(nodes):
             return f"DESCRIBE{operator} {' '.join(map(writing.node, nodes)) or '*'}"
     return None
-
-
-def _bracketed(iri: str) -> str:
-    return iri if iri.startswith("<") else f"<{iri}>"

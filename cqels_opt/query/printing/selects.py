@@ -4,24 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from cqels_opt.query.algebra import (
-    Algebra,
-    Bgp,
-    Call,
-    Distinct,
-    Expression,
-    Extend,
-    Filter,
-    Group,
-    Join,
-    LeftJoin,
-    OrderBy,
-    Project,
-    Slice,
-    Values,
-    Variable,
-    graph_in,
-)
+from cqels_opt.query import algebra as a
 from cqels_opt.query.printing.formulas import constraint, expression
 from cqels_opt.query.printing.writing import Writing
 
@@ -30,78 +13,78 @@ from cqels_opt.query.printing.writing import Writing
 class Parts:
     """A query's algebra taken apart. ``made`` are the expressions of SELECT over groups; without groups they are BINDs of the body."""
 
-    body: Algebra
-    variables: tuple[Variable, ...] = ()
+    body: a.Algebra
+    variables: tuple[a.Variable, ...] = ()
     distinct: bool = False
-    slice: Slice | None = None
-    order: tuple[tuple[Expression, bool], ...] = ()
-    made: dict[Variable, Expression] = field(default_factory=dict)
-    group: Group | None = None
-    having: Expression | None = None
-    values: Values | None = None
+    slice: a.Slice | None = None
+    order: tuple[tuple[a.Expression, bool], ...] = ()
+    made: dict[a.Variable, a.Expression] = field(default_factory=dict)
+    group: a.Group | None = None
+    having: a.Expression | None = None
+    values: a.Values | None = None
 
 
-def parts_of(node: Algebra) -> Parts:
+def parts_of(node: a.Algebra) -> Parts:
     """The parts of a node that is a whole query or sub-select."""
     found = Parts(node)
-    if isinstance(found.body, Slice):
+    if isinstance(found.body, a.Slice):
         found.slice, found.body = found.body, found.body.input
-    if isinstance(found.body, Distinct):
+    if isinstance(found.body, a.Distinct):
         found.distinct, found.body = True, found.body.input
-    assert isinstance(found.body, Project)
+    assert isinstance(found.body, a.Project)
     found.variables, found.body = found.body.variables, found.body.input
-    if isinstance(found.body, OrderBy):
+    if isinstance(found.body, a.OrderBy):
         found.order, found.body = found.body.keys, found.body.input
-    below, made = found.body, dict[Variable, Expression]()
-    while isinstance(below, Extend) and one_group(below) is None:
+    below, made = found.body, dict[a.Variable, a.Expression]()
+    while isinstance(below, a.Extend) and one_group(below) is None:
         made[below.variable] = below.expression
         below = below.input
-    values = below.right if isinstance(below, Join) and isinstance(below.right, Values) else None
-    grouped = below.left if isinstance(below, Join) and values is not None else below
-    having = grouped.condition if isinstance(grouped, Filter) else None
-    grouped = grouped.input if isinstance(grouped, Filter) else grouped
+    values = below.right if isinstance(below, a.Join) and isinstance(below.right, a.Values) else None
+    grouped = below.left if isinstance(below, a.Join) and values is not None else below
+    having = grouped.condition if isinstance(grouped, a.Filter) else None
+    grouped = grouped.input if isinstance(grouped, a.Filter) else grouped
     one = one_group(grouped)
     group = one[0] if one is not None else grouped
-    if isinstance(group, Group):
+    if isinstance(group, a.Group):
         return replace(found, body=group.input, made=made, group=group, having=having, values=values)
     return found
 
 
-def one_group(node: Algebra) -> tuple[Group, Variable] | None:
-    """The group of all, and its graph, that ``query.graphs.group_per_graph`` has read within GRAPH ?g as one of each graph."""
-    named: list[tuple[Variable, Variable]] = []
-    while isinstance(node, Extend) and isinstance(node.expression, Call) and node.expression.function == "IF":
+def one_group(node: a.Algebra) -> tuple[a.Group, a.Variable] | None:
+    """The group of all, and its graph, that ``query.graphs.group_per_key`` has read within GRAPH ?g as one of each graph."""
+    named: list[tuple[a.Variable, a.Variable]] = []
+    while isinstance(node, a.Extend) and isinstance(node.expression, a.Call) and node.expression.function == "IF":
         inner = node.expression.arguments[1]
-        if not isinstance(inner, Variable):
+        if not isinstance(inner, a.Variable):
             return None
         named.append((node.variable, inner))
         node = node.input
     match node:
-        case LeftJoin(Bgp((), source), Group(body, (graph,), made)) if named and graph == graph_in(source):
+        case a.LeftJoin(a.Bgp((), source), a.Group(body, (graph,), made)) if named and graph == a.graph_in(source):
             of = dict(made)
             if any(inner not in of for _, inner in named):  # the outermost is one that the query itself has written
                 return None
-            return Group(body, (), tuple((name, of[inner]) for name, inner in reversed(named)), implicit=True), graph
+            return a.Group(body, (), tuple((name, of[inner]) for name, inner in reversed(named)), implicit=True), graph
     return None
 
 
-def graph_of(node: Algebra) -> Variable | None:
+def graph_of(node: a.Algebra) -> a.Variable | None:
     """The variable of the GRAPH in each of whose graphs a sub-select is evaluated by itself; None if there is no such variable."""
-    while not isinstance(node, Project):
-        if isinstance(node, Slice) and node.each:
+    while not isinstance(node, a.Project):
+        if isinstance(node, a.Slice) and node.each:
             return node.each[0]
-        if not isinstance(node, Slice | Distinct):
+        if not isinstance(node, a.Slice | a.Distinct):
             return None
         node = node.input
     below = node.input
-    while isinstance(below, OrderBy | Extend | Filter) or (isinstance(below, Join) and isinstance(below.right, Values)):
+    while isinstance(below, a.OrderBy | a.Extend | a.Filter) or (isinstance(below, a.Join) and isinstance(below.right, a.Values)):
         if (one := one_group(below)) is not None:
             return one[1]
-        below = below.left if isinstance(below, Join) else below.input
+        below = below.left if isinstance(below, a.Join) else below.input
     return None
 
 
-def select(writing: Writing, node: Algebra, head: str | None = None, clauses: str = "", operator: str = "") -> str:
+def select(writing: Writing, node: a.Algebra, head: str | None = None, clauses: str = "", operator: str = "") -> str:
     """The text of a query or sub-select. ``head`` stands instead of ``SELECT …``, ``clauses`` before WHERE, ``operator`` behind SELECT."""
     parts = parts_of(node)
     named = [variable for variable in parts.variables if variable != writing.graph]  # which the graph adds by itself
@@ -126,16 +109,16 @@ def select(writing: Writing, node: Algebra, head: str | None = None, clauses: st
     return " ".join(filter(None, text))
 
 
-def _item(writing: Writing, variable: Variable, made: dict[Variable, Expression]) -> str:
+def _item(writing: Writing, variable: a.Variable, made: dict[a.Variable, a.Expression]) -> str:
     if variable not in made:
         return writing.node(variable)
     return f"({expression(writing, made[variable])} AS {writing.node(variable)})"
 
 
-def _key(writing: Writing, key: Expression, descending: bool) -> str:
+def _key(writing: Writing, key: a.Expression, descending: bool) -> str:
     text = expression(writing, key)
     return (
         text
-        if isinstance(key, Variable) and not descending and text.startswith("?")
+        if isinstance(key, a.Variable) and not descending and text.startswith("?")
         else f"{'DESC' if descending else 'ASC'}({text})"
     )

@@ -11,18 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from cqels_opt import plugins
-from cqels_opt.query.algebra import (
-    Construct,
-    DefaultGraph,
-    Describe,
-    GraphsMerged,
-    InWindow,
-    Merged,
-    NamedGraph,
-    Query,
-    Source,
-    Window,
-)
+from cqels_opt.query import algebra as a
 from cqels_opt.query.printing.writing import Writing, found_in
 
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
@@ -48,54 +37,54 @@ def duration(milliseconds: int) -> str:
     return f"{milliseconds // size}{unit}"
 
 
-def cannot(writing: Writing, window: Window) -> NoReturn:
+def cannot(writing: Writing, window: a.Window) -> NoReturn:
     """Raise: the dialect has no clause for this kind of window."""
     more = f" by {window.every}" if window.every else ""
     kind = _KINDS[window.kind] if window.kind in _KINDS else call_of(window)
     writing.fail(f"it has no words for the window {window.name}, {kind}{more}")
 
 
-def call_of(window: Window) -> str:
+def call_of(window: a.Window) -> str:
     """``kind(arguments)`` of a window whose kind another package adds."""
     values = [(field, getattr(window, field)) for field in plugins.load("windows", window.kind).parameters]
     return f"{window.kind}({', '.join(duration(value) if field in LENGTHS else str(value) for field, value in values)})"
 
 
 # ------------------------------------------------------------------ where a pattern is matched
-def static_graph(writing: Writing, source: Source) -> str:
+def static_graph(writing: Writing, source: a.Source) -> str:
     """GRAPH with the name of a static graph. A dialect that can name other sources handles them first."""
     no_element_graphs(writing, source)
     match source:
-        case NamedGraph(name) | GraphsMerged((name,)):
+        case a.NamedGraph(name) | a.GraphsMerged((name,)):
             return f"GRAPH {writing.node(name)}"
-        case Merged():
+        case a.Merged():
             writing.fail("it does not match patterns in windows and static data merged")
-        case InWindow(window):
+        case a.InWindow(window):
             writing.fail(f"it has no name for the window {window}, in which a pattern is matched alone")
         case _:
             writing.fail("it matches no pattern in the static default graph alone")
 
 
-def no_element_graphs(writing: Writing, source: Source) -> None:
+def no_element_graphs(writing: Writing, source: a.Source) -> None:
     """Raise where GRAPH names the graphs of a window's elements, which only some dialects can."""
-    if isinstance(source, InWindow) and source.graph is not None:
+    if isinstance(source, a.InWindow) and source.graph is not None:
         writing.fail("it does not name the graphs of a window's elements")
 
 
-def apart(writing: Writing) -> Source:
+def apart(writing: Writing) -> a.Source:
     """Patterns outside GRAPH are matched in the static default graph; each window is matched by its name."""
-    return DefaultGraph()
+    return a.DefaultGraph()
 
 
-def all_merged(writing: Writing) -> Source:
+def all_merged(writing: Writing) -> a.Source:
     """Patterns outside GRAPH are matched in all windows and the static default graph as one graph."""
     query = writing.query
-    return Merged(tuple(window.name for window in query.windows), from_graphs(query))
+    return a.Merged(tuple(window.name for window in query.windows), from_graphs(query))
 
 
-def from_graphs(query: Query) -> DefaultGraph | GraphsMerged:
+def from_graphs(query: a.Query) -> a.DefaultGraph | a.GraphsMerged:
     """The static default graph that windows are merged with: the graphs that FROM names, if it names some."""
-    return next((source.default for source in found_in(query.body, Merged)), DefaultGraph())
+    return next((source.default for source in found_in(query.body, a.Merged)), a.DefaultGraph())
 
 
 # ------------------------------------------------------------------ headers
@@ -108,7 +97,7 @@ def no_operator(writing: Writing) -> str:
 
 def no_header(writing: Writing) -> str:
     """No header; raise where the query names the stream of its answers."""
-    if writing.query.output is not None and isinstance(writing.query.form, Construct | Describe):
+    if writing.query.output is not None and isinstance(writing.query.form, a.Construct | a.Describe):
         writing.fail(f"it has no name for a stream of answers, {writing.query.output}")
     return ""
 
@@ -118,7 +107,7 @@ def registered(kind: str) -> Callable[[Writing], str]:
 
     def header(writing: Writing) -> str:
         name = writing.query.output
-        stream = kind == "STREAM" and isinstance(writing.query.form, Construct | Describe)
+        stream = kind == "STREAM" and isinstance(writing.query.form, a.Construct | a.Describe)
         return "" if name is None else f"REGISTER {'STREAM' if stream else 'QUERY'} {name} AS"
 
     return header
@@ -133,10 +122,10 @@ def distinct_streams(writing: Writing, named: frozenset[str]) -> None:
             writing.fail(f"it names windows by their streams, and two of the windows over {stream} are named")
 
 
-def graph_by_stream(writing: Writing, source: Source) -> str:
+def graph_by_stream(writing: Writing, source: a.Source) -> str:
     """GRAPH with the name of a window's stream, or of a static graph."""
     no_element_graphs(writing, source)
-    if isinstance(source, InWindow):
+    if isinstance(source, a.InWindow):
         return f"GRAPH {writing.whole.windows[source.window].stream}"
     return static_graph(writing, source)
 
@@ -150,10 +139,10 @@ class Style:
     ``operator`` behind SELECT, CONSTRUCT, ASK or DESCRIBE. ``check`` runs first: it raises, or names the windows.
     """
 
-    window: Callable[[Writing, Window], str]
-    opened: Callable[[Writing, Source], str] = static_graph
-    default: Callable[[Writing], Source] = apart
+    window: Callable[[Writing, a.Window], str]
+    opened: Callable[[Writing, a.Source], str] = static_graph
+    default: Callable[[Writing], a.Source] = apart
     header: Callable[[Writing], str] = no_header
     operator: Callable[[Writing], str] = no_operator
     check: Callable[[Writing], None] = lambda writing: None
-    ending: Callable[[Writing, Source], str] | None = None
+    ending: Callable[[Writing, a.Source], str] | None = None

@@ -11,23 +11,7 @@ from itertools import chain, count
 from typing import Any, NoReturn, TypeVar
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import (
-    Aggregate,
-    Algebra,
-    Bgp,
-    Call,
-    Closure,
-    InWindow,
-    NamedGraph,
-    Node,
-    Query,
-    Source,
-    TriplePattern,
-    TripleTerm,
-    Variable,
-    Window,
-    graph_in,
-)
+from cqels_opt.query import algebra as a
 from cqels_opt.query.names import RDF_TYPE
 from cqels_opt.rdf.terms import XSD
 
@@ -39,9 +23,9 @@ _TRUTH = re.compile(rf'"(true|false)"\^\^<{re.escape(XSD)}boolean>')
 class Whole:
     """Properties of the whole query that printing its parts needs repeatedly. Each is computed once."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: a.Query) -> None:
         self.query = query
-        self._sources: dict[int, tuple[object, tuple[Source, ...]]] = {}
+        self._sources: dict[int, tuple[object, tuple[a.Source, ...]]] = {}
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -59,7 +43,7 @@ class Whole:
         return found
 
     @cached_property
-    def windows(self) -> dict[str, Window]:
+    def windows(self) -> dict[str, a.Window]:
         """The windows by name."""
         return {window.name: window for window in self.query.windows}
 
@@ -71,15 +55,15 @@ class Whole:
     @cached_property
     def alone(self) -> frozenset[str]:
         """The windows in which some pattern is matched alone."""
-        return frozenset(source.window for source in found_in(self.query.body, InWindow))
+        return frozenset(source.window for source in found_in(self.query.body, a.InWindow))
 
     @cached_property
-    def in_graphs(self) -> dict[Variable, tuple[Source, ...]]:
+    def in_graphs(self) -> dict[a.Variable, tuple[a.Source, ...]]:
         """The sources that range over graphs, by the variable of the graph."""
-        found: dict[Variable, dict[Source, None]] = {}
-        over_graphs: list[Source] = [*found_in(self.query.body, NamedGraph), *found_in(self.query.body, InWindow)]
+        found: dict[a.Variable, dict[a.Source, None]] = {}
+        over_graphs: list[a.Source] = [*found_in(self.query.body, a.NamedGraph), *found_in(self.query.body, a.InWindow)]
         for source in over_graphs:
-            if isinstance(graph := graph_in(source), Variable):
+            if isinstance(graph := a.graph_in(source), a.Variable):
                 found.setdefault(graph, {})[source] = None
         return {graph: tuple(sources) for graph, sources in found.items()}
 
@@ -94,7 +78,7 @@ class Whole:
         named = {name for name, clause in self.clauses.items() if re.match(r"FROM\s+NAMED", clause, re.IGNORECASE)}
         return (self.alone | named) - self.of_groups
 
-    def only_source(self, node: Algebra) -> Source | None:
+    def only_source(self, node: a.Algebra) -> a.Source | None:
         """The source in which all patterns of a part are matched; None if there are several. Not recursive, because chains may be long."""
         waiting: list[Any] = [node]
         while waiting:
@@ -102,11 +86,11 @@ class Whole:
             if id(part) in self._sources:
                 waiting.pop()
                 continue
-            inner = [] if isinstance(part, Bgp) else _parts(part)
+            inner = [] if isinstance(part, a.Bgp) else _parts(part)
             if ahead := [below for below in inner if id(below) not in self._sources]:
                 waiting += ahead
                 continue
-            own = (part.source,) if isinstance(part, Closure) or (isinstance(part, Bgp) and part != Bgp(())) else ()
+            own = (part.source,) if isinstance(part, a.Closure) or (isinstance(part, a.Bgp) and part != a.Bgp(())) else ()
             found = dict.fromkeys(chain(own, *(self._sources[id(below)][1] for below in inner)))
             self._sources[id(part)] = part, tuple(found)[:2]  # holding the part keeps its id from being reused
             waiting.pop()
@@ -122,16 +106,16 @@ class Writing:
 
     whole: Whole
     dialect: str
-    default: Source
-    opened: Callable[[Writing, Source], str]
-    ending: Callable[[Writing, Source], str] | None
-    pattern: Callable[[Writing, Algebra], str]
+    default: a.Source
+    opened: Callable[[Writing, a.Source], str]
+    ending: Callable[[Writing, a.Source], str] | None
+    pattern: Callable[[Writing, a.Algebra], str]
     names: dict[str, str]
-    aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
+    aggregates: Mapping[str, a.Aggregate] = field(default_factory=dict)
     windows: dict[str, str] = field(default_factory=dict)
 
     @property
-    def query(self) -> Query:
+    def query(self) -> a.Query:
         """The query that is printed."""
         return self.whole.query
 
@@ -140,16 +124,16 @@ class Writing:
         raise QueryError(f"{self.dialect} cannot say this query: {message}", self.query.text, 1, 1, self.query.file)
 
     @property
-    def graph(self) -> Variable | None:
+    def graph(self) -> a.Variable | None:
         """The variable of the GRAPH around the current group."""
-        found = graph_in(self.default)
-        return found if isinstance(found, Variable) else None
+        found = a.graph_in(self.default)
+        return found if isinstance(found, a.Variable) else None
 
-    def node(self, node: Node) -> str:
+    def node(self, node: a.Node) -> str:
         """A variable, a blank node or a term."""
-        if isinstance(node, TripleTerm):
+        if isinstance(node, a.TripleTerm):
             return f"<<( {self.node(node.s)} {predicate(self, node.p)} {self.node(node.o)} )>>"
-        if not isinstance(node, Variable):
+        if not isinstance(node, a.Variable):
             return term(node)
         return self.names.get(node.name) or (node.name if node.name.startswith("_:") else f"?{node.name}")
 
@@ -160,17 +144,17 @@ def term(text: str) -> str:
     return short[1] if short else text
 
 
-def predicate(writing: Writing, node: Node) -> str:
+def predicate(writing: Writing, node: a.Node) -> str:
     """The text of a predicate."""
     return "a" if node == RDF_TYPE else writing.node(node)
 
 
 def _shared(body: Any) -> set[str]:
     """Blank nodes that paths leave in places where SPARQL allows no label: several basic graph patterns, predicates, expressions."""
-    places: list[set[str]] = [_variables(bgp.patterns) for bgp in found_in(body, Bgp)]
-    places += [_variables((closure.start, closure.end)) for closure in found_in(body, Closure)]
-    alone = [_variables(call.arguments) for call in found_in(body, Call)]
-    alone += [_variables(triple.p) for triple in found_in(body, TriplePattern)]
+    places: list[set[str]] = [_variables(bgp.patterns) for bgp in found_in(body, a.Bgp)]
+    places += [_variables((closure.start, closure.end)) for closure in found_in(body, a.Closure)]
+    alone = [_variables(call.arguments) for call in found_in(body, a.Call)]
+    alone += [_variables(triple.p) for triple in found_in(body, a.TriplePattern)]
     counts = Counter(name for names in places for name in names)
     found = {name for name, count in counts.items() if count > 1}.union(*alone)
     return {name for name in found if name.startswith("_:")}
@@ -186,7 +170,7 @@ def _free(name: str, blank: bool, taken: set[str]) -> bool:
 
 
 def _variables(node: Any) -> set[str]:
-    return {found.name for found in found_in(node, Variable)}
+    return {found.name for found in found_in(node, a.Variable)}
 
 
 def found_in(node: Any, kind: type[T]) -> list[T]:

@@ -7,9 +7,11 @@ The first argument is a literal of type ``rspu:distribution``, the others are su
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
-from cqels_opt.query.columns import Column, Numbers
+from cqels_opt.query.columns import Column, Floats, Numbers
 from cqels_opt.query.extensions import register_builtins
 from cqels_opt.query.uncertainty import arithmetic
 
@@ -18,16 +20,8 @@ FUNCTIONS: Final = frozenset(f"<{RSPU}{name}>" for name in ("add", "subtract", "
 """The paper's uncertainty functions; its heuristic H4 applies to filters that call one of them."""
 
 
-def _greater_than(first: Column, second: Column) -> Column:
-    return Numbers(arithmetic.greater_than(first, second))
-
-
-def _less_than(first: Column, second: Column) -> Column:
-    return Numbers(arithmetic.less_than(first, second))
-
-
-def _between(first: Column, low: Column, high: Column) -> Column:
-    return Numbers(arithmetic.between(first, low, high))
+def _probability(function: Callable[..., Floats], *arguments: Column) -> Column:
+    return Numbers(function(*arguments))
 
 
 def install() -> None:
@@ -36,8 +30,8 @@ def install() -> None:
         (
             (f"{RSPU}add", 2, arithmetic.add, 4e-6),
             (f"{RSPU}subtract", 2, arithmetic.subtract, 4e-6),
-            (f"{RSPU}greaterThan", 2, _greater_than, 4e-6),
-            (f"{RSPU}lessThan", 2, _less_than, 4e-6),
-            (f"{RSPU}between", 3, _between, 6e-6),
+            (f"{RSPU}greaterThan", 2, partial(_probability, arithmetic.greater_than), 4e-6),
+            (f"{RSPU}lessThan", 2, partial(_probability, arithmetic.less_than), 4e-6),
+            (f"{RSPU}between", 3, partial(_probability, arithmetic.between), 6e-6),
         )
     )
