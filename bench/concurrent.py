@@ -163,15 +163,15 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
         began = time.perf_counter()
         again = [member_of(member.record) for member in members]  # registration includes parsing
         if contender == "apart":
-            population, compiled = None, [programs.of(alone(member)) for member in again]
+            catalog, compiled = None, [programs.of(alone(member)) for member in again]
             pages = [programs.page(alone(member), folder / "state") for member in again]
         else:
-            population, pages = QueryCatalog(again, folder / "state", programs), []
-            compiled = population.programs()
+            catalog, pages = QueryCatalog(again, folder / "state", programs), []
+            compiled = catalog.programs()
         registered = time.perf_counter() - began
         options = DriverOptions(plan=mode, named=True)
         frontier, held = frontier_of(compiled[0].streams, found.replay), [page for page in pages if page is not None]
-        driver = Driver(folder / "state", compiled, runner, sink, frontier, options, pages=held, population=population)
+        driver = Driver(folder / "state", compiled, runner, sink, frontier, options, pages=held, catalog=catalog)
         took, jobs = [], 0
         for number in range(len(found.replay.chunks)):
             path = found.replay.path(number)

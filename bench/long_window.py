@@ -217,7 +217,7 @@ def _state(driver: Driver, folder: Path) -> dict[str, Any]:
         "rows": sum(f.rows for f in files if f.kind in ("segment", "slot")),
         "files": {kind: sum(f.kind == kind for f in files) for kind in kinds},
         "disk": {kind: sum((folder / f.path).stat().st_size for f in files if f.kind == kind) / 1e6 for kind in kinds},
-        "knowledge": (folder / driver.state.knowledge).stat().st_size / 1e6,
+        "optimizer": (folder / driver.state.optimizer).stat().st_size / 1e6,
         "record": (folder / "commits" / f"{driver.state.batch:012d}.json").stat().st_size / 1e3,
     }
 

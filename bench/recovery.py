@@ -121,7 +121,7 @@ def _killed(plan: Plan) -> dict[str, Any]:
     session, first = marks[0]["seconds"], marks[1]["seconds"]
     state = sum(
         f.stat().st_size
-        for part in ("slots", "results", "knowledge", "commits")
+        for part in ("slots", "results", "optimizer", "commits")
         for f in (plan.folder / "state" / part).glob("*")
     )
     return {

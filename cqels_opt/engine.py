@@ -275,13 +275,13 @@ class Engine:
     ) -> StreamRun:
         given = {iri.strip("<>"): frame for iri, frame in streams.items()}
         folder = state_folder(checkpoint, "checkpoint").absolute()
-        population = population_of(queries, folder)
-        needed = external_streams(population)
+        catalog = population_of(queries, folder)
+        needed = external_streams(catalog)
         check_streams(needed, given)
         runner = MixedRunner(self.spark)
-        to = self._sink(sink, population.programs, with_query)
+        to = self._sink(sink, catalog.programs, with_query)
         driver = make_driver(
-            population,
+            catalog,
             folder,
             runner,
             to,
@@ -368,10 +368,10 @@ class Engine:
         kept = state_folder(state, "state").absolute() if state is not None else None
         claim = Claim(kept)
         folder = kept or self.folder / "adaptive" / registered.id
-        population = population_of([registered], folder)
+        catalog = population_of([registered], folder)
         read = Incoming.of(registered.program.streams, stream, payload, order)
         runner = MixedRunner(self.spark)
-        to = self._sink(sink, population.programs, with_query=False)
+        to = self._sink(sink, catalog.programs, with_query=False)
         mode = replace(plan_mode(plan), machine=machine_of(self.spark))
         options = DriverOptions(
             skip_bad=on_error == "skip",
@@ -383,7 +383,7 @@ class Engine:
             rejects=rejects_of(trace, folder),
         )
         frontier = Frontier(registered.program.streams, lateness, eager, max_ahead=max_ahead)
-        driver = make_driver(population, folder, runner, to, frontier, options, trace)
+        driver = make_driver(catalog, folder, runner, to, frontier, options, trace)
         return Adaptive(registered, StreamRun(driver, runner), read, claim, limits)
 
 

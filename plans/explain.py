@@ -39,7 +39,7 @@ def deltas(
     described = [_delta(choice, (observed or {}).get(source)) for source, choice in choices.items()]
     for source, description in zip(choices, described):
         if validity is not None:
-            description["hinges"] = [
+            description["validity_ranges"] = [
                 {"statistic": h.statistic, "is": h.now, "below": h.below, "above": h.above} for h in validity[source]
             ]
         if alternatives is not None:
@@ -99,9 +99,9 @@ def _delta_lines(delta: Description, model: CostModel) -> Iterator[str]:
             yield f"    because {reason['statistic']} was {rows(reason['was'])} and is {rows(reason['is'])}"
     if delta["assumed"]:
         yield f"  assumed: {', '.join(delta['assumed'])}"
-    for hinge in delta.get("hinges", ()):
-        ends = [f"{side} {rows(hinge[side])}" for side in ("below", "above") if hinge[side] is not None]
-        yield f"  hinges on {hinge['statistic']}, which is {rows(hinge['is'])}: another plan {' or '.join(ends)}"
+    for valid in delta.get("validity_ranges", ()):
+        ends = [f"{side} {rows(valid[side])}" for side in ("below", "above") if valid[side] is not None]
+        yield f"  validity range: {valid['statistic']} is {rows(valid['is'])}; another plan {' or '.join(ends)}"
     if "alternatives" in delta:
         yield "  retained plans, cheapest first:"
         yield from (f"    {cost(other['cost'], model):>10}  {other['plan']}" for other in delta["alternatives"])

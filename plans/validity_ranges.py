@@ -64,10 +64,10 @@ def validity_ranges(memo: Memo, source: str, plan: Plan, tie: float) -> tuple[Va
         ]
         farthest = sorted(place.farthest for place in places)[:LIMIT]
         near = [place for place in places if place.nearest <= farthest[-1]]
-        hinging = [ValidityRange(str(p.key), p.now, search.end(p.column, p.below), search.end(p.column, p.above)) for p in near]
+        ranges = [ValidityRange(str(p.key), p.now, search.end(p.column, p.below), search.end(p.column, p.above)) for p in near]
     finally:
         search.close()
-    return tuple(sorted(hinging, key=lambda hinge: (hinge.distance, hinge.statistic))[:LIMIT])
+    return tuple(sorted(ranges, key=lambda valid: (valid.distance, valid.statistic))[:LIMIT])
 
 
 Between: TypeAlias = "tuple[float, float] | None"

@@ -82,13 +82,13 @@ class Run:
         there = QueryCatalog([self.some.member(name) for name in self.started], self.folder / "state", self.programs)
         options = replace(made.options, named=True)
         runner = LocalRunner(self.how.split)
-        return Driver(self.folder / "state", there.programs(), runner, self.sink, made.frontier, options, population=there)
+        return Driver(self.folder / "state", there.programs(), runner, self.sink, made.frontier, options, catalog=there)
 
     @property
     def queries(self) -> QueryCatalog:
         """Those of now."""
-        assert self.driver.population is not None
-        return self.driver.population
+        assert self.driver.catalog is not None
+        return self.driver.catalog
 
     def change(self, come: Sequence[str] = (), go: Sequence[str] = ()) -> None:
         """Queries come and go with the next batch."""

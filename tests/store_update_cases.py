@@ -57,7 +57,7 @@ class Living:
         made = self.source.driver(self.how, folder=self.folder / "unused" / str(self.source.runs))
         there = QueryCatalog([self.member], self.folder / "state", Programs(version_of(self.store), self.folder / "queries"))
         runner = LocalRunner(self.how.split)
-        return Driver(self.folder / "state", there.programs(), runner, self.sink, made.frontier, made.options, population=there)
+        return Driver(self.folder / "state", there.programs(), runner, self.sink, made.frontier, made.options, catalog=there)
 
     def update(self, gone: Sequence[Quad], come: Sequence[Quad]) -> None:
         """The next batch finds other static data; they count from the first instant that is not final yet."""
@@ -109,8 +109,8 @@ class Living:
     @property
     def version(self) -> int:
         """The number of the version that the run works with."""
-        assert self.driver.population is not None
-        return self.driver.population.living.current.number
+        assert self.driver.catalog is not None
+        return self.driver.catalog.living.current.number
 
     def judged(self) -> Verdict:
         """What the independent evaluation says of the answers."""

@@ -81,13 +81,13 @@ class FinishedRun:
 def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Watcher | None = None) -> FinishedRun:
     """:func:`run` in an existing session, with its state in ``folder`` (absolute)."""
     began = time.monotonic()
-    population = population_of(_registered(spark, options, folder), folder)
+    catalog = population_of(_registered(spark, options, folder), folder)
     freeze_modules()
     given: dict[str, object] = {iri.strip("<>"): place for iri, place in (*options.streams, *options.topics)}
-    needed = external_streams(population)
+    needed = external_streams(catalog)
     check_streams(needed, given)
     bare = [s.strip("<>") for s in needed]
-    one = len(population.started.members) == 1
+    one = len(catalog.started.members) == 1
     for iri in given:
         if iri not in bare:
             warn(f"the query does not read stream <{iri}>" if one else f"no query reads stream <{iri}> from outside")
@@ -96,13 +96,13 @@ def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Wa
         raise InputError("the query reads no stream, and is answered once: leave --follow out")
     live = options.follow or any(path.is_dir() for _, path in used)
     if options.topics:
-        handle, stopped = _follow_topics(spark, population, options, folder, watch)
+        handle, stopped = _follow_topics(spark, catalog, options, folder, watch)
         return _done(handle, options, stopped, 0, began)
     if live and not all(path.is_dir() for _, path in used):
         raise InputError(
             "a run follows folders or replays files, not both at once: give folders for all streams, or files for all"
         )
-    handle, stopped, unread = (_follow if live else _replay)(spark, population, options, used, folder, watch)
+    handle, stopped, unread = (_follow if live else _replay)(spark, catalog, options, used, folder, watch)
     return _done(handle, options, stopped, unread, began)
 
 
@@ -113,7 +113,7 @@ def _done(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, be
 
 def _replay(
     spark: SparkSession,
-    population: QueryCatalog,
+    catalog: QueryCatalog,
     options: RunOptions,
     streams: Sequence[tuple[str, Path]],
     folder: Path,
@@ -121,7 +121,7 @@ def _replay(
 ) -> tuple[StreamRun, bool, int]:
     if options.max_ahead is not None:
         raise InputError("--max-ahead is for a live source; a replay has its files whole: correct the times in them")
-    needed = external_streams(population)
+    needed = external_streams(catalog)
     names = {s.strip("<>"): s for s in needed}
     sources = [ReplaySource(names[iri], tuple(p for i, p in streams if i == iri)) for iri in dict.fromkeys(i for i, _ in streams)]
     ordered = sorted(sources, key=lambda source: needed.index(source.stream))
@@ -138,11 +138,11 @@ def _replay(
         refused=plan.rejected_file,
         waiting=lambda number, _: (plan.newest, len(plan.chunks) - number - 1),
         continue_changed=options.continue_changed,
-        named=len(population.started.members) > 1,
+        named=len(catalog.started.members) > 1,
         limits=_limits(options),
     )
     runner = _runner(spark, options)
-    driver = make_driver(population, folder, runner, _sink(spark, options, population), frontier, driver_options, options.trace)
+    driver = make_driver(catalog, folder, runner, _sink(spark, options, catalog), frontier, driver_options, options.trace)
     with batches_progress(len(plan.chunks), driver.state.batch + 1) as advance:
         handle = StreamRun(driver, runner, watching(advance, watch))
         handle.chunks = [plan.path(number) for number in range(len(plan.chunks))]
@@ -157,16 +157,16 @@ def _replay(
 
 def _follow(
     spark: SparkSession,
-    population: QueryCatalog,
+    catalog: QueryCatalog,
     options: RunOptions,
     streams: Sequence[tuple[str, Path]],
     folder: Path,
     watch: Watcher | None,
 ) -> tuple[StreamRun, bool, int]:
-    needed = external_streams(population)
+    needed = external_streams(catalog)
     numbers = [(i, path) for iri, path in streams for i, s in enumerate(needed) if s.strip("<>") == iri]
     files = FilesRead(numbers, folder)
-    handle = _live(spark, population, options, folder, watch, files)
+    handle = _live(spark, catalog, options, folder, watch, files)
     driver = handle.driver
 
     def reading() -> FileReading:
@@ -181,9 +181,9 @@ def _follow(
 
 
 def _follow_topics(
-    spark: SparkSession, population: QueryCatalog, options: RunOptions, folder: Path, watch: Watcher | None
+    spark: SparkSession, catalog: QueryCatalog, options: RunOptions, folder: Path, watch: Watcher | None
 ) -> tuple[StreamRun, bool]:
-    handle = _live(spark, population, options, folder, watch, None)
+    handle = _live(spark, catalog, options, folder, watch, None)
     topics = {iri.strip("<>"): topic for iri, topic in options.topics}
     streams = handle.driver.streams
     messages = {iri: topic_stream(spark, topics[iri.strip("<>")]) for iri in streams}
@@ -193,7 +193,7 @@ def _follow_topics(
 
 def _live(
     spark: SparkSession,
-    population: QueryCatalog,
+    catalog: QueryCatalog,
     options: RunOptions,
     folder: Path,
     watch: Watcher | None,
@@ -208,15 +208,15 @@ def _live(
         plan=_mode(options, spark),
         rejects=rejects_of(options.trace, folder),
         continue_changed=options.continue_changed,
-        named=len(population.started.members) > 1,
+        named=len(catalog.started.members) > 1,
         limits=_limits(options),
         idle_timeout=options.idle_timeout,
         waiting=None if files is None else lambda *_: (None, files.waiting),
         files=files,
     )
     runner = _runner(spark, options)
-    frontier = Frontier(external_streams(population), options.lateness, options.eager, max_ahead=options.max_ahead)
-    driver = make_driver(population, folder, runner, _sink(spark, options, population), frontier, driver_options, options.trace)
+    frontier = Frontier(external_streams(catalog), options.lateness, options.eager, max_ahead=options.max_ahead)
+    driver = make_driver(catalog, folder, runner, _sink(spark, options, catalog), frontier, driver_options, options.trace)
     return StreamRun(driver, runner, watching(watch, Notices()))
 
 
@@ -243,14 +243,14 @@ def _mode(options: RunOptions, spark: SparkSession | None = None) -> PlannerOpti
     return mode if spark is None else replace(mode, machine=machine_of(spark))
 
 
-def _sink(spark: SparkSession, options: RunOptions, population: QueryCatalog) -> Sink:
+def _sink(spark: SparkSession, options: RunOptions, catalog: QueryCatalog) -> Sink:
     if options.out_topic is not None:
-        return KafkaSink(spark, options.out_topic, population.programs())
+        return KafkaSink(spark, options.out_topic, catalog.programs())
     if options.out is None or str(options.out) == "-":
         return StreamSink()
     if not options.out_folder:
         return FileSink(options.out)
-    return FolderSink(options.out.absolute(), population.programs if len(population.started.members) > 1 else None)
+    return FolderSink(options.out.absolute(), catalog.programs if len(catalog.started.members) > 1 else None)
 
 
 def _limits(options: RunOptions) -> Limits:

@@ -33,10 +33,10 @@ from cqels_opt.operators.algebra.triple import TRIPLE
 from cqels_opt.operators.blocks import Block
 from cqels_opt.operators.transitive_closure import PathsTooManyError
 from cqels_opt.query import algebra as a
-from cqels_opt.query.extensions import given_functions
+from cqels_opt.query.extensions import registered_functions
 from cqels_opt.query.reading import line_and_column
 from cqels_opt.query.templates import INSTANCE
-from cqels_opt.query.uncertainty.families import given_families
+from cqels_opt.query.uncertainty.families import registered_families
 from cqels_opt.windows.instants import Report
 
 MOST_JOINS: Final = 10_000
@@ -98,7 +98,7 @@ class Compiler:
             self.builder.store_folder,
             self.builder.terms.scheme,
             f"<{self.query.output.strip('<>')}>" if self.query.output else None,
-            (*given_functions(), *given_families()),
+            (*registered_functions(), *registered_families()),
             instances,
             tuple(self.builder.aside),
         )

@@ -16,7 +16,7 @@ import numpy as np
 
 from cqels_opt.operators.rows import Ints
 from cqels_opt.query.algebra import Call
-from cqels_opt.query.columns import Column, put_together
+from cqels_opt.query.columns import Column, concatenated
 
 ENTRIES = 1 << 20  # kept results of a call
 TRIED = 16  # chunks of rows that are looked up before the cache is assessed: the first chunks of a step find nothing
@@ -90,7 +90,7 @@ class CachedCalls:
     def at(self, places: Ints) -> Column:
         """The results at some places."""
         if len(self.parts) > 1:
-            self.parts = [put_together(self.parts)]
+            self.parts = [concatenated(self.parts)]
         return self.parts[0].take(places)
 
 
@@ -136,7 +136,7 @@ class Calls:
             else:
                 here = np.flatnonzero(places >= 0)
                 order = np.argsort(np.concatenate([here, missing]))
-                found = put_together([known.at(places[here]), made]).take(order)
+                found = concatenated([known.at(places[here]), made]).take(order)
                 known.add(fresh, made)
         hits, made_in = length - len(missing), account.seconds - before
         account.looked_up += length

@@ -117,7 +117,7 @@ class Repeated:
         return Items(self.items()).followed_by(others)
 
 
-def put_together(columns: Sequence[Column]) -> Column:
+def concatenated(columns: Sequence[Column]) -> Column:
     """The concatenation of columns."""
     first, *rest = columns
     if not rest:

@@ -64,7 +64,7 @@ def extension(name: str) -> Extension | None:
     return _KNOWN.get(name)
 
 
-def given_functions() -> tuple[Extension, ...]:
+def registered_functions() -> tuple[Extension, ...]:
     """The functions that a user registered."""
     return tuple(found for found in _KNOWN.values() if found.given)
 

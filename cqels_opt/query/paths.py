@@ -95,10 +95,10 @@ def _predicate_not_in(reading: Reading, predicates: Sequence[str], start: a.Node
 def _repeated(reading: Reading, path: Branch, start: a.Node, end: a.Node, source: a.Source) -> a.Algebra:
     if isinstance(start, a.TripleTerm):
         whole = _fresh(reading)
-        return taken_apart(reading, _repeated(reading, path, whole, end, source), whole, start)
+        return decomposed(reading, _repeated(reading, path, whole, end, source), whole, start)
     if isinstance(end, a.TripleTerm):
         whole = _fresh(reading)
-        return taken_apart(reading, _repeated(reading, path, start, whole, source), whole, end)
+        return decomposed(reading, _repeated(reading, path, start, whole, source), whole, end)
     sign = tokens(path)[-1].type
     here, there = _fresh(reading), _fresh(reading)
     step = together(read_path(reading, branches(path)[0], here, there, source), source)
@@ -109,14 +109,14 @@ def _repeated(reading: Reading, path: Branch, start: a.Node, end: a.Node, source
     return a.Closure(step, nodes, here, there, start, end, sign != "QUESTION", source)
 
 
-def taken_apart(reading: Reading, pattern: a.Algebra, whole: a.Variable, term: a.TripleTerm) -> a.Algebra:
+def decomposed(reading: Reading, pattern: a.Algebra, whole: a.Variable, term: a.TripleTerm) -> a.Algebra:
     """The rows in which a variable is a triple term of this form, with the variables of the form bound."""
     found: a.Algebra = a.Filter(pattern, a.Call("ISTRIPLE", (whole,)))
     for name, part in (("SUBJECT", term.s), ("PREDICATE", term.p), ("OBJECT", term.o)):
         value = a.Call(name, (whole,))
         if isinstance(part, a.TripleTerm):
             inner = _fresh(reading)
-            found = taken_apart(reading, a.Extend(found, inner, value), inner, part)
+            found = decomposed(reading, a.Extend(found, inner, value), inner, part)
         elif isinstance(part, a.Variable) and part not in visible(found):
             found = a.Extend(found, part, value)
         else:

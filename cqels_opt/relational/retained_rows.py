@@ -23,7 +23,7 @@ from cqels_opt.storage.compaction_policy import MERGED, runs_to_merge
 from cqels_opt.windows.binding_slots import SlotFile
 
 ROWS = "rows"
-KNOWLEDGE = "knowledge"
+OPTIMIZER = "optimizer"
 NEW_CHUNKS = 16
 """The number of new chunks of rows that are merged, with older ones of like size."""
 
@@ -47,7 +47,7 @@ class RetainedRows:
 
     def __init__(self, folder: Path, identity: Identity) -> None:
         self.folder = folder
-        for part in (ROWS, KNOWLEDGE):
+        for part in (ROWS, OPTIMIZER):
             disk.make_folder(folder / part)
         self.log = CommitLog(folder)
         self.log.claim(identity)
@@ -110,9 +110,9 @@ class RetainedRows:
         digests: Mapping[str, str],
     ) -> None:
         """Commits the batch."""
-        knowledge = f"{KNOWLEDGE}/{number:012d}.zip"
+        archive_path = f"{OPTIMIZER}/{number:012d}.zip"
         learnt, statistics = planner.state()
-        with sealed_files.sealing(self.folder / knowledge) as file, ZipFile(file, "w") as archive:
+        with sealed_files.sealing(self.folder / archive_path) as file, ZipFile(file, "w") as archive:
             archive.writestr("planner.json", json.dumps(learnt))
             archive.writestr("statistics", statistics)
         state = Commit(
@@ -121,7 +121,7 @@ class RetainedRows:
             {"greatest": greatest, "schema": schema},
             lengths={**self.state.lengths, **lengths},  # a file that this run does not write keeps its length
             totals={name: self.state.totals.get(name, 0) + totals.get(name, 0) for name in {*totals, *self.state.totals}},
-            knowledge=knowledge,
+            optimizer=archive_path,
             digests={**self.state.digests, **digests},
         )
         self.log.write(state)
@@ -130,9 +130,9 @@ class RetainedRows:
 
     def seed_feedback(self, planner: JoinPlanner) -> str | None:
         """Restores a planner from the last commit. Returns the reason if that fails; the planner is unusable then."""
-        if not self.state.knowledge:
+        if not self.state.optimizer:
             return None
-        path = self.folder / self.state.knowledge
+        path = self.folder / self.state.optimizer
         try:
             with ZipFile(pa.BufferReader(sealed_files.opened_whole(path))) as archive:
                 learnt: Any = json.loads(archive.read("planner.json"))
@@ -149,7 +149,7 @@ class RetainedRows:
     def _sweep(self) -> None:
         """Deletes files that no record names."""
         named = self.log.named()
-        self.log.sweep((KNOWLEDGE,))
+        self.log.sweep((OPTIMIZER,))
         for path in (self.folder / ROWS).iterdir():
             if path.relative_to(self.folder).as_posix() not in named:
                 disk.delete_folder(path)

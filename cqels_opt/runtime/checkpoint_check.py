@@ -47,7 +47,7 @@ def _findings(folder: Path, out: Path | None, trace: Path | None) -> Iterator[st
         except CheckpointError as error:
             yield str(error)
             continue
-        named = [name for name in (last.knowledge, *(file.path for file in last.files)) if name]
+        named = [name for name in (last.optimizer, *(file.path for file in last.files)) if name]
         yield from (f"{folder / name} is missing: {record.name} names it" for name in named if not (folder / name).exists())
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder).parts

@@ -21,7 +21,7 @@ from cqels_opt.rdf.ids import CollisionError
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.ingest_state import IngestState
 from cqels_opt.runtime.micro_batch import MicroBatch
-from cqels_opt.runtime.optimizer_checkpoint import read_knowledge, write_knowledge
+from cqels_opt.runtime.optimizer_checkpoint import read_optimizer_state, write_optimizer_state
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.runtime.quotas import Quotas, ResourceUsage
 from cqels_opt.runtime.reconfiguration import Reconfiguration
@@ -29,7 +29,7 @@ from cqels_opt.runtime.rejected_elements import SAMPLE
 from cqels_opt.runtime.run_state import FOLDERS, RunState
 from cqels_opt.runtime.trace_builder import trace_record
 from cqels_opt.state.commit_log import Commit
-from cqels_opt.state.pending_counts import LostKnowledgeError
+from cqels_opt.state.pending_counts import LostOptimizerStateError
 from cqels_opt.state.retention import Retention
 from cqels_opt.storage import disk
 from cqels_opt.trace.records import Lag, StoreVersions, TraceRecord
@@ -46,10 +46,10 @@ class Driver(RunState):
     def open(self) -> None:
         """See :meth:`RunState.open`."""
         self.reconfiguration = Reconfiguration(self)
-        self.quotas = Quotas(self.options.limits, self.folder, self.population)
+        self.quotas = Quotas(self.options.limits, self.folder, self.catalog)
         self.restore(None)
         self.quotas.resume(self.state.batch)
-        if self._changed and self.population is not None and self.population.changed:
+        if self._changed and self.catalog is not None and self.catalog.changed:
             raise CheckpointError(
                 f"{self.folder}: queries came or went while the run went on: start it with those that it was first started with; "
                 "run.add and run.remove change them"
@@ -71,18 +71,18 @@ class Driver(RunState):
         self.rejects.restore(self.state.lengths)
         if self.options.files is not None:
             self.options.files.restore(self.state.lengths)
-        if self.population is not None:
-            self.population.know(self.state.displaced, self.term_pages(self.state.files))
-        self.set_programs([*self.compiled.values()] if self.population is None else self.population.before(self.state.batch + 1))
+        if self.catalog is not None:
+            self.catalog.know(self.state.displaced, self.term_pages(self.state.files))
+        self.set_programs([*self.compiled.values()] if self.catalog is None else self.catalog.before(self.state.batch + 1))
         self.ingest_state = IngestState(self.folder, self.all_streams, self.options.tiers, self.state.files, self.note)
         self.planners = {program.id: QueryPlanner(program, self.options.plan, self.background_jobs) for program in self.programs}
         self._changed = self.state.batch >= 0 and self.state.query != self.query
-        if self.state.knowledge:
+        if self.state.optimizer:
             readers = {} if self._changed else self.planners  # the statistics of another query are of other relations
             try:
                 self.ingest_state.resume(self.state.files, self.frontier.value)
-                self.ingest_state.counted = read_knowledge(self.folder / self.state.knowledge, readers)
-            except LostKnowledgeError as error:
+                self.ingest_state.counted = read_optimizer_state(self.folder / self.state.optimizer, readers)
+            except LostOptimizerStateError as error:
                 self.note(f"statistics of the optimizer are lost and are counted again: {error}")
                 self.reconfiguration.forget_statistics()
 
@@ -128,8 +128,8 @@ class Driver(RunState):
         if self._changed:
             self.reconfiguration.take_over(number)
             self._changed = False
-        if self.population is not None:
-            self.reconfiguration.population(number, self.population)
+        if self.catalog is not None:
+            self.reconfiguration.apply_catalog(number, self.catalog)
         after, store = self.frontier.value, self.programs[0].store
         pages = tuple(map(str, self.term_pages(self.state.files)))
         task = IngestTask(str(self.folder), number, self.all_streams, self.shapes, store, self.scheme, after, self.tables, pages)
@@ -190,7 +190,7 @@ class Driver(RunState):
         self, batch: MicroBatch, observed: Mapping[str, Mapping[str, Observed]], jobs: int, notices: tuple[str, ...]
     ) -> list[TraceRecord]:
         ms, lag = batch.clock.done(), self._lag(batch.number, batch.reports)
-        refreshed = self.population.refreshed if self.population is not None else None
+        refreshed = self.catalog.refreshed if self.catalog is not None else None
         static = None if refreshed is None else StoreVersions(refreshed.now, refreshed.was)
         records = [
             trace_record(p, self.planners[p.id], batch, observed.get(p.id, {}), self.frontier, ms, jobs, lag)
@@ -315,7 +315,7 @@ class Driver(RunState):
             batch.lengths,
             totals,
             self.frontier.ended,
-            f"knowledge/{number:08d}.zip",
+            f"optimizer/{number:08d}.zip",
             self.state.firsts,
             self.state.since,
             [name for name in self.state.renewed if name in batch.steps and len(batch.steps[name].instants) < 2],
@@ -323,17 +323,17 @@ class Driver(RunState):
             self.query,
             {**self.state.digests, **self.sink.digests, **({"trace": self.trace.digest} if self.trace is not None else {})},
         )
-        write_knowledge(self.folder / state.knowledge, self.planners, self.ingest_state.counted)
+        write_optimizer_state(self.folder / state.optimizer, self.planners, self.ingest_state.counted)
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}
         gone |= {f.path for shares in done.shares.values() for report in shares for f in report.fresh}
-        gone |= {path for f in batch.finished for path in (f.path, f.fed) if path} | ({self.state.knowledge} - {""})
+        gone |= {path for f in batch.finished for path in (f.path, f.fed) if path} | ({self.state.optimizer} - {""})
         gone |= {r.path for r in batch.rejected if r.spooled}
         self.log.write(state)
         self.state = state
         self.schedule_deletion(number, gone)
         self._delete_scheduled(number)
-        if self.population is not None:
-            self.population.committed(number)
+        if self.catalog is not None:
+            self.catalog.committed(number)
 
     def _reported(self, batch: MicroBatch) -> dict[str, int]:
         """The instant that each query reported last."""

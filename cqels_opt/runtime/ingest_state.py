@@ -12,7 +12,7 @@ from cqels_opt.operators.rows import Ints
 from cqels_opt.runtime.ingest import COUNT_PARTS, IngestReport
 from cqels_opt.state.pending_counts import (
     HELD,
-    LostKnowledgeError,
+    LostOptimizerStateError,
     Pending,
     WaitingCounts,
     read_counts,
@@ -88,7 +88,7 @@ class IngestState:
 
     # -------------------------------------------------------------- counts
     def resume(self, files: Sequence[SlotFile], upto: int) -> None:
-        """Restores the counts that waited at a frontier. LostKnowledgeError if one of their files is damaged."""
+        """Restores the counts that waited at a frontier. LostOptimizerStateError if one of their files is damaged."""
         self.pending = read_pending(self.folder, files, upto)
 
     def forget_counts(self) -> None:
@@ -118,7 +118,7 @@ class IngestState:
         for one in ready:
             try:
                 found.append(read_counts(self.folder, one))
-            except LostKnowledgeError as error:
+            except LostOptimizerStateError as error:
                 self._note(f"statistics of the optimizer are incomplete until the windows have moved on: {error}")
         return found
 

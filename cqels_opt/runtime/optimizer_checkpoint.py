@@ -17,14 +17,14 @@ from zipfile import ZipFile
 import pyarrow as pa
 
 from cqels_opt.planner.query_planner import QueryPlanner
-from cqels_opt.state.pending_counts import LostKnowledgeError
+from cqels_opt.state.pending_counts import LostOptimizerStateError
 from cqels_opt.stats import load, save
 from cqels_opt.storage import sealed_files
 
 _INDEX = "index.json"
 
 
-def write_knowledge(path: Path, planners: Mapping[str, QueryPlanner], counted: int) -> None:
+def write_optimizer_state(path: Path, planners: Mapping[str, QueryPlanner], counted: int) -> None:
     """Writes statistics, current plans with the alternatives, and the last number that was given to counts."""
     plans = {
         program: {name: block.optimizer.state() for name, block in planner.blocks.items()}
@@ -39,10 +39,10 @@ def write_knowledge(path: Path, planners: Mapping[str, QueryPlanner], counted: i
                 archive.writestr(f"statistics/{program}/{name}", save(block.statistics))
 
 
-def read_knowledge(path: Path, planners: Mapping[str, QueryPlanner]) -> int:
+def read_optimizer_state(path: Path, planners: Mapping[str, QueryPlanner]) -> int:
     """Restores new planners from the file; returns the last number that was given to counts.
 
-    LostKnowledgeError if that fails: the planners must not be used then.
+    LostOptimizerStateError if that fails: the planners must not be used then.
     """
     try:
         with ZipFile(pa.BufferReader(sealed_files.opened_whole(path))) as archive:
@@ -54,4 +54,4 @@ def read_knowledge(path: Path, planners: Mapping[str, QueryPlanner]) -> int:
                         block.optimizer.resume(index["plans"][program][name])
             return int(index["counted"])
     except Exception as error:  # any error that a damaged archive, or one of another version, causes in the readers
-        raise LostKnowledgeError(f"{path}: {str(error) or type(error).__name__}") from error
+        raise LostOptimizerStateError(f"{path}: {str(error) or type(error).__name__}") from error

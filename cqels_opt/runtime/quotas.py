@@ -54,15 +54,15 @@ class ResourceUsage:
 class Quotas:
     """Enforces the limits of the queries of a run. ``failures`` has the failed queries, with batch and reason."""
 
-    def __init__(self, limits: Limits, folder: Path, population: QueryCatalog | None) -> None:
-        self.limits, self.path, self.population = limits, folder / NOTES, population
+    def __init__(self, limits: Limits, folder: Path, catalog: QueryCatalog | None) -> None:
+        self.limits, self.path, self.catalog = limits, folder / NOTES, catalog
         self.failures: dict[str, tuple[int, str]] = self._read()
 
     def resume(self, last: int) -> None:
         """A run continues after its batch ``last``: queries that failed in it or later are not added again."""
-        if self.population is not None and not self.population.decided(last + 1):
-            for name in [name for name, (batch, _) in self.failures.items() if batch >= last and name in self.population.names()]:
-                self.population.remove(name)
+        if self.catalog is not None and not self.catalog.decided(last + 1):
+            for name in [name for name, (batch, _) in self.failures.items() if batch >= last and name in self.catalog.names()]:
+                self.catalog.remove(name)
 
     def within(
         self, batch: int, programs: Sequence[CompiledProgram], taken: ResourceUsage, format: Format, feeding: Collection[str]
@@ -79,12 +79,12 @@ class Quotas:
         for program in programs:
             if program.id in feeding and (named := [name for name in members[program.id] if name in over]):
                 raise LimitError(f"{named[0]}, whose stream others read: {over[named[0]]}")
-        if self.population is None or gone >= {name for names in members.values() for name in names}:
+        if self.catalog is None or gone >= {name for names in members.values() for name in names}:
             alone = len(members) == 1 and len(over) == 1
             raise LimitError("; ".join(why if alone else f"{name}: {why}" for name, why in over.items()))
         for name in [name for name in over if name not in again]:
             self.failures[name] = batch, over[name]
-            self.population.remove(name)
+            self.catalog.remove(name)
             warnings.warn(
                 f"{name} failed at batch {batch}, and the others continue without it: {over[name]}", RuntimeWarning, stacklevel=2
             )
@@ -95,9 +95,9 @@ class Quotas:
 
     def _members(self, programs: Sequence[CompiledProgram]) -> dict[str, list[str]]:
         """The names of the queries of each program."""
-        if self.population is None:
+        if self.catalog is None:
             return {program.id: [program.id] for program in programs}
-        return {unit.id: [member.id for _, member in unit.members] for unit in self.population.sharing.units}
+        return {unit.id: [member.id for _, member in unit.members] for unit in self.catalog.sharing.units}
 
     def _over(self, program: CompiledProgram, names: Sequence[str], taken: ResourceUsage, format: Format) -> dict[str, str]:
         """Queries that take too much. Those that share a plan share its time and its state."""

@@ -82,28 +82,28 @@ class Reconfiguration:
             driver.ingest_state.wait(key, driver.ingest_state.numbered(parts))
 
     # -------------------------------------------------------------- added and removed queries, refreshed static data
-    def population(self, number: int, population: QueryCatalog) -> None:
+    def apply_catalog(self, number: int, catalog: QueryCatalog) -> None:
         """Sets the queries and the static data of a batch.
 
         A batch changes either the queries or the version of the store, so that each change finds a complete state; queries do not
         change while some have not reported since the last version.
         """
-        population.know(self.driver.scheme.displaced, self.driver.term_pages(self.driver.state.files))
+        catalog.know(self.driver.scheme.displaced, self.driver.term_pages(self.driver.state.files))
         if (
             not self.driver.state.renewed
-            and not population.living.decided(number)
-            and (programs := population.begin(number)) is not None
+            and not catalog.living.decided(number)
+            and (programs := catalog.begin(number)) is not None
         ):
-            population.refreshed = None
+            catalog.refreshed = None
             self._succeed(number, programs)
-        elif (programs := population.refresh(number, self.driver.fits)) is not None:
+        elif (programs := catalog.refresh(number, self.driver.fits)) is not None:
             self._renew(number, programs)
 
     def check_coming(self, member: Member) -> None:
         """InputError if a query cannot be added to the running job."""
         driver = self.driver
-        assert driver.population is not None
-        if driver.population.fits(member):
+        assert driver.catalog is not None
+        if driver.catalog.fits(member):
             return
         if member.query.output is not None and f"<{member.query.output.strip('<>')}>" in driver.all_streams:
             raise InputError(

@@ -41,7 +41,7 @@ from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.kinds import kind_of
 
-FOLDERS = ("slots", "results", "answers", "knowledge")  # of a checkpoint, whose files commit records name
+FOLDERS = ("slots", "results", "answers", "optimizer")  # of a checkpoint, whose files commit records name
 LARGE = 50_000  # delta rows per task; more are divided among tasks
 
 
@@ -87,13 +87,13 @@ class RunState(ABC):
         trace: TraceLog | None = None,
         background_jobs: BackgroundJobs | None = None,
         compaction_start: Start = at_once,
-        population: QueryCatalog | None = None,
+        catalog: QueryCatalog | None = None,
     ) -> None:
         """``compaction_start`` starts the merges of small files: at once, within the batch, or in a thread.
 
-        With a ``population``, ``programs`` are those at the start of the run; it has the current ones.
+        With a ``catalog``, ``programs`` are those at the start of the run; it has the current ones.
         """
-        self.folder, self.runner, self.sink, self.options, self.population = folder, runner, sink, options, population
+        self.folder, self.runner, self.sink, self.options, self.catalog = folder, runner, sink, options, catalog
         for part in FOLDERS:
             disk.make_folder(folder / part)
         self.background_jobs = background_jobs or BackgroundJobs(folder / "subresults")
@@ -156,7 +156,7 @@ class RunState(ABC):
 
     def term_pages(self, files: Sequence[SlotFile]) -> list[Path]:
         """The pages of terms that count: those of windows and results, and of the constants of the queries."""
-        made = self.population.pages if self.population is not None else ()
+        made = self.catalog.pages if self.catalog is not None else ()
         return [self.folder / f.path for f in (*files, *self.pages, *made) if f.kind == "terms"]
 
     def displace(self, error: CollisionError) -> None:
@@ -221,9 +221,9 @@ class RunState(ABC):
     ) -> EvaluationStep:
         """A step of a program's windows over files of the state, without plans."""
         run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)
-        if self.population is not None and self.population.living.current.number > 1:
-            run += f"-{self.population.living.current.number}"  # caches of workers hold for one version only
-        made = self.population.pages if self.population is not None else ()
+        if self.catalog is not None and self.catalog.living.current.number > 1:
+            run += f"-{self.catalog.living.current.number}"  # caches of workers hold for one version only
+        made = self.catalog.pages if self.catalog is not None else ()
         found = (*files, *self.pages, *made)
         remember = self.options.plan.remember
         return EvaluationStep(str(self.folder), run, number, after, upto, looked_at, found, dropped, remember=remember)

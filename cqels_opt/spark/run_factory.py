@@ -22,7 +22,7 @@ from cqels_opt.windows.frontier import Frontier
 
 
 def make_driver(
-    population: QueryCatalog,
+    catalog: QueryCatalog,
     folder: Path,
     runner: SparkRunner,
     sink: Sink,
@@ -31,9 +31,9 @@ def make_driver(
     trace: str | Path | None,
 ) -> Driver:
     """The driver of a run. Copies the terms that registration encoded into the checkpoint's folder."""
-    programs, members = population.programs(), population.started.members
+    programs, members = catalog.programs(), catalog.started.members
     windows = {
-        member.id: windows_of(program) for program, unit in zip(programs, population.started.units) for _, member in unit.members
+        member.id: windows_of(program) for program, unit in zip(programs, catalog.started.units) for _, member in unit.members
     }
     identity = Identity(
         {m.id: [m.query.text, m.meaning.operator, m.meaning.duplicates, repr(m.meaning.report)] for m in members},
@@ -48,13 +48,13 @@ def make_driver(
     )
     log = TraceFile(Path(trace), folder) if trace is not None else None
     return Driver(
-        folder, programs, runner, sink, frontier, options, identity, (), log, compaction_start=in_thread, population=population
+        folder, programs, runner, sink, frontier, options, identity, (), log, compaction_start=in_thread, catalog=catalog
     )
 
 
-def external_streams(population: QueryCatalog) -> tuple[str, ...]:
+def external_streams(catalog: QueryCatalog) -> tuple[str, ...]:
     """The streams that queries read and that no query produces, in order of first use."""
-    programs = population.programs()
+    programs = catalog.programs()
     fed = network(programs).fed
     return tuple(dict.fromkeys(s for program in programs for s in program.streams if s not in fed))
 

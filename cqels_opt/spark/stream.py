@@ -188,8 +188,8 @@ class StreamRun:
 
     def _most(self) -> float | None:
         """The seconds that a batch may take if each of its queries is within its limits."""
-        seconds, population = self.driver.options.limits.seconds, self.driver.population
-        return None if seconds is None else seconds * (len(population.names()) if population is not None else 1)
+        seconds, catalog = self.driver.options.limits.seconds, self.driver.catalog
+        return None if seconds is None else seconds * (len(catalog.names()) if catalog is not None else 1)
 
     def _rows(self, frame: DataFrame, number: int) -> DataFrame | Path | FileBatch | OrderedBatch | NumberedBatch | MessageBatch:
         """A batch in the form that the runner takes."""
@@ -260,19 +260,19 @@ class StreamRun:
         of other queries, in windows at least as long; InputError otherwise. The batch that adds queries writes them to the
         checkpoint first, and a restarted run has them.
         """
-        population, coming = self._changeable()
+        catalog, coming = self._changeable()
         members = coming(queries, options)
         for member in members:
             self.driver.reconfiguration.check_coming(member)
-        population.add(members)
+        catalog.add(members)
         return tuple(member.id for member in members)
 
     def remove(self, *names: str) -> None:
         """Removes queries with the next batch, from which on they have no answers. InputError for an unknown name."""
-        population, _ = self._changeable()
+        catalog, _ = self._changeable()
         for name in names:
             self.driver.reconfiguration.check_going(name)
-            population.remove(name)
+            catalog.remove(name)
 
     @property
     def queries(self) -> tuple[str, ...]:
@@ -280,11 +280,11 @@ class StreamRun:
         return tuple(self._changeable()[0].names())
 
     def _changeable(self) -> tuple[QueryCatalog, Coming]:
-        if self.driver.population is None or self._coming is None:
+        if self.driver.catalog is None or self._coming is None:
             raise InputError(
                 "queries come and go in runs that Engine.start began: of one query alone the rows do not say whose they are"
             )
-        return self.driver.population, self._coming
+        return self.driver.catalog, self._coming
 
     @property
     def failures(self) -> dict[str, str]:

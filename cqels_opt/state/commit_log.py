@@ -43,14 +43,14 @@ class Commit:
     lengths: dict[str, int] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=dict)
     ended: bool = False
-    knowledge: str = ""  # the file of the optimizer's state
+    optimizer: str = ""  # the file of the optimizer's state
     firsts: dict[str, int] = field(default_factory=dict)  # the first time of each stream
     since: dict[str, int] = field(
         default_factory=dict
     )  # of programs that were added later: they do not see elements up to this time
     renewed: list[str] = field(default_factory=list)  # programs whose last answers were over another version of the static store
     displaced: list[tuple[str, int]] = field(default_factory=list)  # terms with a second id, see cqels_opt.rdf.ids.IdScheme
-    query: str = ""  # the digest of the query whose result slots and knowledge these are
+    query: str = ""  # the digest of the query whose result slots and optimizer state these are
     digests: dict[str, str] = field(default_factory=dict)  # of the committed ``lengths`` of the sinks and the trace
 
 
@@ -286,7 +286,7 @@ class CommitLog:
     def named(self) -> set[str]:
         """The files that a record names."""
         records = [self.read(path) for path in self._paths()]
-        return {name for record in records for name in (record.knowledge, *(f.path for f in record.files))}
+        return {name for record in records for name in (record.optimizer, *(f.path for f in record.files))}
 
     def _path(self, batch: int) -> Path:
         return self.records / f"{batch:012d}.json"

@@ -41,7 +41,7 @@ Pending: TypeAlias = "dict[str, list[WaitingCounts]]"
 """The counts that the frontier has not released yet, by stream and shape."""
 
 
-class LostKnowledgeError(Exception):
+class LostOptimizerStateError(Exception):
     """A file of statistics is damaged or missing."""
 
 
@@ -61,7 +61,7 @@ def write_pending(folder: Path, number: int, waiting: Sequence[tuple[str, Waitin
 
 
 def read_pending(folder: Path, files: Iterable[SlotFile], upto: int) -> Pending:
-    """The counts in the files of a state that still wait; they stay in the files. LostKnowledgeError if a file is damaged or missing."""
+    """The counts in the files of a state that still wait; they stay in the files. LostOptimizerStateError if one is damaged."""
     pending: Pending = {}
     for file in sorted((f for f in files if f.kind == KIND), key=lambda f: f.path):
         with _opened(folder / file.path) as archive:
@@ -72,7 +72,7 @@ def read_pending(folder: Path, files: Iterable[SlotFile], upto: int) -> Pending:
 
 
 def read_counts(folder: Path, waiting: WaitingCounts) -> SlotCounts:
-    """The counts, from their file if they are not in memory. LostKnowledgeError if the file is damaged or missing."""
+    """The counts, from their file if they are not in memory. LostOptimizerStateError if the file is damaged or missing."""
     if waiting.counts is not None:
         return waiting.counts
     with _opened(folder / waiting.path) as archive:
@@ -83,4 +83,4 @@ def _opened(path: Path) -> ZipFile:
     try:
         return ZipFile(pa.BufferReader(sealed_files.opened_whole(path)))
     except Exception as error:
-        raise LostKnowledgeError(f"{path}: {str(error) or type(error).__name__}") from error
+        raise LostOptimizerStateError(f"{path}: {str(error) or type(error).__name__}") from error

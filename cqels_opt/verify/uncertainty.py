@@ -16,7 +16,7 @@ import numpy as np
 import scipy  # submodules are imported on first use, which is rare
 
 from cqels_opt.errors import RunError
-from cqels_opt.query.extensions import called_once, given_functions
+from cqels_opt.query.extensions import called_once, registered_functions
 from cqels_opt.verify.literals import literal, literal_parts
 
 RSPU = "http://w3id.org/rsp/rspu#"
@@ -40,7 +40,7 @@ def functions() -> Mapping[str, Function]:
     """The functions by IRI: the paper's, and those that a user registered, whose definition is the user's own."""
     own: dict[str, Function] = {f"{RSPU}{name}": partial(_called, name) for name in ("greaterThan", "lessThan", "between")}
     own |= {f"{RSPU}add": partial(_sum, 1.0), f"{RSPU}subtract": partial(_sum, -1.0)}
-    return own | {given.name[1:-1]: partial(called_once, given) for given in given_functions()}
+    return own | {given.name[1:-1]: partial(called_once, given) for given in registered_functions()}
 
 
 # ------------------------------------------------------------------ terms

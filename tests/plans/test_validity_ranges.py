@@ -30,11 +30,11 @@ def with_value(known: KnownStatistics, key: StatisticKey, value: float) -> Known
     raise AssertionError(key)
 
 
-def test_figure_3_hinges_on_the_papers_of_who_arrives() -> None:
+def test_the_plan_of_figure_3_depends_on_the_papers_of_the_author_who_arrives() -> None:
     """The two orders of the report's Figure 3 cost the same where the author has 40 co-author pairs, as many as people are near."""
     optimizer = Optimizer(figure_3_graph(), ["lsnow"], cost_model="paper")
     optimizer.choose({"lsnow": figure_3(1.0)})
-    found = {hinge.statistic: hinge for hinge in optimizer.validity("lsnow")}
+    found = {valid.statistic: valid for valid in optimizer.validity("lsnow")}
     papers = found["join_size(lsnow, coauthor, ?person1)"]
     # log2(5000) + p · log2(1000) = (log2(1000) + 40 · log2(5000)) · 1.01: the sides of a near tie, see NEAR_TIE
     crossing = (1.01 * (math.log2(1000) + 40 * math.log2(5000)) - math.log2(5000)) / math.log2(1000)
@@ -52,46 +52,46 @@ def test_at_the_end_of_its_range_the_plan_is_left(seed: int) -> None:
     first = optimizer.choose({"r0": known})["r0"]
     psi = optimizer.memo.psi.copy()
     keys = {str(key): key for key in optimizer.leaves.keys}
-    for hinge in optimizer.validity("r0"):
-        for end in (hinge.below, hinge.above):
+    for valid in optimizer.validity("r0"):
+        for end in (valid.below, valid.above):
             if end is not None:
                 other = Optimizer(graph, ["r0"])
                 assert other.choose({"r0": known})["r0"].plan == first.plan
-                assert other.choose({"r0": with_value(known, keys[hinge.statistic], end)})["r0"].switched, hinge
+                assert other.choose({"r0": with_value(known, keys[valid.statistic], end)})["r0"].switched, valid
     assert (optimizer.memo.psi == psi).all()
     assert not optimizer.choose({"r0": known})["r0"].switched
 
 
-def test_hinges_are_found_at_all_and_the_nearest_come_first() -> None:
+def test_ranges_exist_and_the_nearest_come_first() -> None:
     found = []
     for seed in range(20):
         rng = random.Random(seed)
         graph = random_graph(rng, most=5)
         optimizer = Optimizer(graph, ["r0"])
         optimizer.choose({"r0": random_statistics(rng, graph)})
-        hinges = optimizer.validity("r0")
-        distances = [hinge.distance for hinge in hinges]
+        ranges = optimizer.validity("r0")
+        distances = [valid.distance for valid in ranges]
         assert distances == sorted(distances)
-        found += hinges
+        found += ranges
     assert len(found) >= 10
 
 
-def test_what_cannot_move_is_no_hinge() -> None:
-    """Statistics of static relations are facts: q2's plans hinge on windows, whatever the rest looks like."""
+def test_static_relations_have_no_range() -> None:
+    """Statistics of static relations do not change: the plans of q2 depend on windows alone."""
     optimizer = Optimizer(q2(), ["lsnow"])
     optimizer.choose({"lsnow": KnownStatistics({"loc_name": 40.0, "coauthor": 8000.0, "name#1": 1000.0})})
     assert optimizer.validity("lsnow")
-    assert all("ls" in hinge.statistic for hinge in optimizer.validity("lsnow"))
+    assert all("ls" in valid.statistic for valid in optimizer.validity("lsnow"))
 
 
-def test_a_plan_that_is_kept_hinges_on_nothing() -> None:
+def test_a_fixed_plan_has_no_range() -> None:
     optimizer = Optimizer(q2(), ["lsnow"], mode="first")
     optimizer.choose({"lsnow": KnownStatistics()})
     assert optimizer.validity("lsnow") == ()
 
 
-def test_what_a_plan_hinges_on_is_found_with_few_costings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of most statistics two costings say that nothing hinges on them: the farthest values, down and up."""
+def test_ranges_are_found_with_few_costings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two costings show that most statistics have no range: at the farthest values below and above."""
     graph = clique(8)
     sources = [relation.name for relation in graph.relations]
     optimizer = Optimizer(graph, sources)

@@ -255,10 +255,10 @@ def test_of_kept_rows_few_chunks_are_left_and_each_row_is_written_a_few_times(tm
     assert written <= 3 * 10 * 2_000
 
 
-def test_damaged_knowledge_is_no_reason_to_stop(tmp_path: Path) -> None:
+def test_a_damaged_optimizer_state_does_not_stop_a_run(tmp_path: Path) -> None:
     kept, planner = RetainedRows(tmp_path, identity_of(STAR, 0)), JoinPlanner(STAR, STATICS, MODEL)
     step(planner, 0, batch(0, 1, 2))
     commit(kept, 0, [], planner)
-    (tmp_path / kept.state.knowledge).write_bytes(b"no archive")
+    (tmp_path / kept.state.optimizer).write_bytes(b"no archive")
     lost = kept.seed_feedback(JoinPlanner(STAR, STATICS, MODEL))
-    assert str(lost).startswith(f"{tmp_path / kept.state.knowledge}: the statistics of the optimizer are lost (")
+    assert str(lost).startswith(f"{tmp_path / kept.state.optimizer}: the statistics of the optimizer are lost (")

@@ -40,7 +40,7 @@ class Watched:
     def rename(self, source: Path, target: Path) -> None:
         if target.parent == self.state / "commits":
             record = documents.decode(target.name, source.read_bytes())["state"]
-            named = {f["path"] for f in record["files"]} | {record["knowledge"]}
+            named = {f["path"] for f in record["files"]} | {record["optimizer"]}
             assert len(named) > 3
             assert not {self.state / path for path in named} & self.volatile
             assert all((self.state / path).exists() for path in named)

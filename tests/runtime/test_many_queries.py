@@ -94,7 +94,7 @@ def test_other_queries_begin_with_empty_windows(at: int, kind: str, tmp_path: Pa
         [member_of(record_of(ONE, "one"))], tmp_path / "state", Programs(tmp_path / "one" / "store", tmp_path / "queries")
     )
     named = replace(made.options, named=True)
-    driver = Driver(tmp_path / "state", there.programs(), LocalRunner(), sink, made.frontier, named, population=there)
+    driver = Driver(tmp_path / "state", there.programs(), LocalRunner(), sink, made.frontier, named, catalog=there)
     for number, rows in enumerate(source.chunks(how)):
         if number == at:
             there.add([member_of(record_of(other, "other"))])

@@ -59,7 +59,7 @@ def test_what_was_learnt_may_be_lost(damage: bytes | None, seed: int, tmp_path: 
         if number == 0:
             query.driver(how, folder, sink=sink).batch(number, rows)
             continue
-        newest = max((folder / "knowledge").iterdir())
+        newest = max((folder / "optimizer").iterdir())
         if damage is None:
             newest.unlink()
         else:
@@ -82,7 +82,7 @@ def test_counts_that_wait_are_counted_again(tmp_path: Path) -> None:
     for folder in folders:
         query.driver(how, folder).batch(0, chunks[0])
         if folder.name == "lost":
-            (folder / "knowledge" / "00000000.zip").unlink()
+            (folder / "optimizer" / "00000000.zip").unlink()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             driver = query.driver(how, folder)

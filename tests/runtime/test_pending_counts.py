@@ -53,7 +53,7 @@ def driver(tmp_path: Path) -> Driver:
 
 def written(run: Driver, number: int) -> int:
     """The bytes of what the optimizer keeps that a batch has written."""
-    names = {run.state.knowledge, *(f.path for f in run.state.files if f.kind == KIND)}
+    names = {run.state.optimizer, *(f.path for f in run.state.files if f.kind == KIND)}
     return sum((run.folder / name).stat().st_size for name in names if f"{number:08d}" in name)
 
 

@@ -32,9 +32,7 @@ class Limited(Run):
     def opened(self) -> Driver:
         made = super().opened()
         options = replace(made.options, limits=self.limits)
-        return Driver(
-            made.folder, made.population.programs(), made.runner, self.sink, made.frontier, options, population=made.population
-        )
+        return Driver(made.folder, made.catalog.programs(), made.runner, self.sink, made.frontier, options, catalog=made.catalog)
 
 
 def answers_by_batch(some: Alike, folder: Path, patch: pytest.MonkeyPatch) -> list[Counter[str]]:

@@ -136,7 +136,7 @@ def test_damage(how: str, copied: tuple[Files, Path], capsys: pytest.CaptureFixt
 
 def test_what_the_planners_know_may_be_lost(finished: tuple[Files, Path]) -> None:
     files, folder = finished
-    path, before = newest(folder / "checkpoint" / "knowledge"), (folder / "out.jsonl").read_bytes()
+    path, before = newest(folder / "checkpoint" / "optimizer"), (folder / "out.jsonl").read_bytes()
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.warns(RuntimeWarning, match=f"statistics of the optimizer are lost and are counted again: {path}"):

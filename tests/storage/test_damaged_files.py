@@ -237,7 +237,7 @@ def counting(state: Path) -> list[Path]:
     """The files that the last record names."""
     path = max((state / "commits").glob("[0-9]*.json"))
     last = documents.decode(path.name, path.read_bytes())["state"]
-    return [path, state / NAME, *(state / name for name in (last["knowledge"], *(file["path"] for file in last["files"])))]
+    return [path, state / NAME, *(state / name for name in (last["optimizer"], *(file["path"] for file in last["files"])))]
 
 
 def put_out(folder: Path) -> list[tuple[str, bytes]]:

@@ -209,7 +209,7 @@ def family(name: str) -> Family | None:
     return FAMILIES.get(name)
 
 
-def given_families() -> tuple[Family, ...]:
+def registered_families() -> tuple[Family, ...]:
     """The families that a user registered."""
     return tuple(found for found in FAMILIES.values() if found.given)
 
