@@ -97,15 +97,20 @@ def test_equal_rows_come_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_memory_does_not_grow_with_the_product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """16 times as many rows, and their chunks take the same memory."""
     monkeypatch.setattr(CHUNK, 1 << 12)
-    peaks = []
-    for side in (8, 16):
-        query = product(tmp_path / str(side), side, 4)
-        tracemalloc.start()
-        answers = sum(report.answers for report in reports_of(query))
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-        assert answers == side**4
-    assert peaks[1] < 3 * peaks[0]
+
+    def peak(side: int) -> int:
+        """The lower of two measurements: other threads and caches of the process allocate memory, too."""
+        peaks = []
+        for number in range(2):
+            query = product(tmp_path / f"{side}-{number}", side, 4)
+            tracemalloc.start()
+            answers = sum(report.answers for report in reports_of(query))
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+            assert answers == side**4
+        return min(peaks)
+
+    assert peak(16) < 3 * peak(8)
 
 
 class Counting:

@@ -13,7 +13,7 @@ from cqels_opt.cli.main import main
 from cqels_opt.lod.build import build_store
 from cqels_opt.query.parser import parse
 from cqels_opt.storage import documents
-from cqels_opt.trace.records import read_trace
+from cqels_opt.trace.records import StoreVersions, read_trace
 from cqels_opt.verify import Inputs, Options, Refreshed, evaluate, read_answers, read_inputs
 
 from .command import Command, lines
@@ -132,7 +132,7 @@ def test_the_store_is_updated_while_it_runs(tmp_path: Path) -> None:
     done = command.finish()
     assert done.code == 0, done.err
     records = list(read_trace(trace))
-    assert [r.static for r in records] == [None, (2, 1), None]
+    assert [r.static for r in records] == [None, StoreVersions(2, 1), None]
     assert records[0].frontier is not None
     write_rows(tmp_path / "all.ndjson", ROWS[:60])
     after = sorted({*before.default} - {*gone} | {*come})
