@@ -54,8 +54,9 @@ def test_every_module_is_there_and_can_be_imported() -> None:
 
 
 def test_nothing_was_imported_from_elsewhere() -> None:
-    """Of all the tests of this run: what is neither Python's own nor installed is a test that lies here."""
-    roots = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"), BESIDE / "tests")}
+    """All modules that the tests of this run imported are Python's own, installed, tests, or the examples of added parts."""
+    here = (BESIDE / "tests", BESIDE / "examples" / "extending")
+    roots = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"), *here)}
     files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
     assert {name: file for name, file in files.items() if file and not _within(Path(file), roots)} == {}
 
