@@ -59,7 +59,7 @@ def test_versions_of_the_static_data_are_drawn(browser: Browser, written: Callab
     records = flapping(10)
     with opened(browser, written(records)) as page:
         assert page.locator(".versions").count() == 0 and "Static data" not in page.locator("main").inner_text()
-    records[5] = replace(records[5], static=(4, 2))
+    records[5] = replace(records[5], static=StoreVersions(4, 2))
     with opened(browser, written(records)) as page:
         mark = page.locator(".versions .mark")
         assert mark.inner_text() == "◆" and mark.get_attribute("style") == "left: 50%;"
