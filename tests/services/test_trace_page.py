@@ -16,7 +16,7 @@ from trace_cases import EVIL, flapping
 
 from cqels_opt.trace.live import LiveTrace
 from cqels_opt.trace.page import trace_page
-from cqels_opt.trace.records import Called, Delta, Moved, OperatorRecord, TraceRecord, read_trace
+from cqels_opt.trace.records import Called, Delta, Moved, OperatorRecord, StoreVersions, TraceRecord, read_trace
 from cqels_opt.trace.server import served
 
 FIXTURE = Path(__file__).parents[1] / "trace" / "q2.jsonl"
