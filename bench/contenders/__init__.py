@@ -123,10 +123,7 @@ def available() -> dict[str, Contender]:
 
 def _added(name: str) -> Contender:
     """The contender of an entry point."""
-    found = plugins.load("contenders", name)
-    if not isinstance(found, Contender) or found.name != name:
-        raise InputError(f"the entry point {name!r} of cqels_opt.contenders must be a Contender with the name {name!r}")
-    return found
+    return plugins.load_named("contenders", name, Contender)
 
 
 def _given(one: Given) -> dict[str, Contender]:

@@ -285,7 +285,7 @@ def parse_report(text: str) -> tuple[str, Policy]:
             raise InputError(f"{policy!r} is no report policy: give some of cc, wc, nc and p:DUR, separated by commas")
     if not period and not chosen - {"nc"}:
         raise InputError(f"{text!r} has no instants: nc restricts others, so add cc, wc or p:DUR")
-    return _window_name(name), Policy("cc" in chosen, "wc" in chosen, "nc" in chosen, period)
+    return _window_name(name), Policy.named(chosen, period)
 
 
 def parse_plan(text: str) -> tuple[str, str | None]:

@@ -41,11 +41,8 @@ def query_semantics(
             there = f"it has {', '.join(sorted(names))}" if names else "it has none"
             raise InputError(f"{option} {wrong[0]}=…: the query has no window {wrong[0]}; {there}")
     policies = dict(report or {})
-    every = max((kind_of(w).report_period for w in query.windows), default=0)
-    own = defaults.report.split(",")
-    usual = (
-        Policy(period=every) if every else Policy("cc" in own, "wc" in own, "nc" in own)
-    )  # COMPUTED EVERY (RSP-QL*, Definition 17)
+    every = max((kind_of(w).report_period for w in query.windows), default=0)  # COMPUTED EVERY (RSP-QL*, Definition 17)
+    usual = Policy(period=every) if every else Policy.named(defaults.report.split(","))
     chosen = Report(policies.pop("", usual), policies, dict(t0 or {}))
     kept = duplicates or defaults.duplicates
     return QuerySemantics(chosen, operator or query.operator or defaults.operator, kept)

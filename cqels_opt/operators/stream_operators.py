@@ -13,7 +13,6 @@ from typing import ClassVar, Final
 import numpy as np
 
 from cqels_opt import plugins
-from cqels_opt.errors import InputError
 from cqels_opt.lod.multiplicities import summed
 from cqels_opt.operators.algebra.expression_rows import at_each_instant
 from cqels_opt.operators.algebra.order import ORDER
@@ -107,10 +106,8 @@ def stream_operator(name: str) -> StreamOperator:
     """An operator by its name. Raises InputError where neither this package nor an installed one has it."""
     if name in OPERATORS:
         return OPERATORS[name]
-    found = plugins.load("stream_operators", name)
-    if not (isinstance(found, type) and issubclass(found, StreamOperator)):
-        raise InputError(f"the entry point {name!r} of cqels_opt.stream_operators is {found!r}, not a subclass of StreamOperator")
-    return found()
+    added: type[StreamOperator] = plugins.load_class("stream_operators", name, StreamOperator)
+    return added()
 
 
 def answers(rows: Rows, variables: Sequence[str], operator: str, instants: Ints, part: int = 0, parts: int = 1) -> Answers:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
-from importlib.metadata import EntryPoints, entry_points
-from typing import Any, Final, Literal, TypeAlias
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from cqels_opt.errors import InputError
 
@@ -15,24 +14,32 @@ Group: TypeAlias = Literal["cost_models", "join_methods", "operators", "windows"
 PREFIX: Final = "cqels_opt."
 
 
+class _HasName(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=_HasName)
+"""A kind of part whose objects have the name of their entry point."""
+
+
+@cache
+def _installed(group: Group) -> tuple[EntryPoint, ...]:
+    # Reading the metadata of all installed packages takes longer than parsing a query.
+    return tuple(entry_points(group=PREFIX + group))
+
+
 def names(group: Group) -> tuple[str, ...]:
     """The names that installed packages add to a group, sorted. Nothing is imported."""
-    return _names(entry_points, group)
+    return tuple(sorted({entry.name for entry in _installed(group)}))
 
 
-@cache
-def _names(installed: Callable[..., EntryPoints], group: Group) -> tuple[str, ...]:
-    # Reading the metadata of all installed packages takes longer than parsing a query.
-    return tuple(sorted({entry.name for entry in installed(group=PREFIX + group)}))
-
-
-@cache
 def load(group: Group, name: str) -> Any:
     """The object behind one entry point.
 
     Raises :class:`InputError` where no installed package has the entry point, where two packages do, or where its import fails.
     """
-    found = list(entry_points(group=PREFIX + group, name=name))
+    found = [entry for entry in _installed(group) if entry.name == name]
     if not found:
         raise InputError(f"no installed package adds {name!r} to the entry points {PREFIX}{group}")
     if len({entry.value for entry in found}) > 1:
@@ -42,3 +49,19 @@ def load(group: Group, name: str) -> Any:
         return found[0].load()
     except (ImportError, AttributeError) as error:
         raise InputError(f"the entry point {name!r} of {PREFIX}{group} cannot be loaded: {error}") from error
+
+
+def load_class(group: Group, name: str, base: type) -> Any:
+    """The class behind one entry point, as :func:`load`; :class:`InputError` also where it is no subclass of ``base``."""
+    found = load(group, name)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise InputError(f"the entry point {name!r} of {PREFIX}{group} is {found!r}, not a subclass of {base.__name__}")
+    return found
+
+
+def load_named(group: Group, name: str, kind: type[Named]) -> Named:
+    """The object behind one entry point, as :func:`load`; :class:`InputError` also where it is no ``kind`` with the entry point's name."""
+    found = load(group, name)
+    if not isinstance(found, kind) or found.name != name:
+        raise InputError(f"the entry point {name!r} of {PREFIX}{group} must be a {kind.__name__} with the name {name!r}")
+    return found

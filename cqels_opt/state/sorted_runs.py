@@ -60,10 +60,11 @@ class SortedRun:
         In a window that is a set, a repeated triple has only the time that its earlier occurrences leave uncovered (DESIGN §3).
         Starts and ends never fall as time advances, so that is the part after the end of the previous occurrence.
         """
-        start, end = kind_of(occurrence.window).validity(self.times(rows), occurrence.t0)
+        kind = kind_of(occurrence.window)
+        start, end = kind.validity(self.times(rows), occurrence.t0)
         if occurrence.distinct and self.before is not None:
             before = self.before[rows]
-            opened, closed = kind_of(occurrence.window).validity(before, occurrence.t0)
+            opened, closed = kind.validity(before, occurrence.t0)
             start = np.maximum(start, np.where((opened < closed) & (before > BEFORE_TIME), closed, BEFORE_TIME))
         return start, end
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +23,11 @@ class Policy:
     window_close: bool = False
     non_empty: bool = False
     period: int = 0
+
+    @classmethod
+    def named(cls, names: Collection[str], period: int = 0) -> Policy:
+        """The policy of the names ``cc``, ``wc`` and ``nc`` that queries' options and profiles use."""
+        return cls("cc" in names, "wc" in names, "nc" in names, period)
 
 
 @dataclass(frozen=True, slots=True)

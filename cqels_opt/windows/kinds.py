@@ -9,7 +9,6 @@ from typing import Final, Literal
 import numpy as np
 
 from cqels_opt import plugins
-from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Window
 from cqels_opt.windows.intervals import FOREVER, Times, periodic
 from cqels_opt.windows.window_kind import CountWindowKind, WindowKind
@@ -181,10 +180,8 @@ KINDS: Final[Mapping[str, type[WindowKind]]] = {
 
 def kind_of(window: Window) -> WindowKind:
     """A window as its kind reads it. Raises InputError where neither this package nor an installed one has the kind."""
-    found = KINDS.get(window.kind) or plugins.load("windows", window.kind)
-    if not (isinstance(found, type) and issubclass(found, WindowKind)):
-        raise InputError(f"the entry point {window.kind!r} of cqels_opt.windows is {found!r}, not a subclass of WindowKind")
-    return found(window)
+    kind: type[WindowKind] = KINDS.get(window.kind) or plugins.load_class("windows", window.kind, WindowKind)
+    return kind(window)
 
 
 def with_window_bounds(window: Window, bounds: Literal["open-closed", "closed-open"]) -> Window:

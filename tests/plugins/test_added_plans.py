@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
+from added_parts import install
 from local_runs import Cut, Registered, World, register
 
-from cqels_opt import plugins
 from cqels_opt.cli.arguments import make_parser
 from cqels_opt.errors import InputError
 from cqels_opt.planner.calibration_store import Calibration
@@ -22,7 +21,6 @@ from cqels_opt.plans import Constants
 from cqels_opt.plans.join_methods import CHOSEN_FROM, REPLICATED
 from cqels_opt.verify import Element
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "extending"
 INSTALLED = EntryPoints(
     [
         EntryPoint("rows", "cost_model:RowsCost", "cqels_opt.cost_models"),
@@ -41,9 +39,7 @@ def iri(name: str) -> str:
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The examples, as if packages with them were installed."""
-    monkeypatch.setattr(plugins, "entry_points", INSTALLED.select)
-    monkeypatch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
-    plugins.load.cache_clear()
+    install(monkeypatch, *INSTALLED)
 
 
 @pytest.fixture
@@ -115,7 +111,7 @@ def test_installed_names_are_options() -> None:
     ],
 )
 def test_a_wrong_name_is_one_clear_sentence(cost_model: str, joins: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "entry_points", EntryPoints([*INSTALLED, BROKEN]).select)
+    install(monkeypatch, *INSTALLED, BROKEN)
     with pytest.raises(InputError) as caught:
         plan_mode("adaptive", cost_model=cost_model, joins=joins).model  # noqa: B018
     assert str(caught.value).startswith(message)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, EntryPoints
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
+from added_parts import install
 
-from cqels_opt import plugins
 from cqels_opt.bench import harness
 from cqels_opt.bench.comparing import compare
 from cqels_opt.bench.contenders import find
@@ -18,7 +18,6 @@ from cqels_opt.cli.options import BenchOptions
 from cqels_opt.cli.options_from_arguments import bench_options
 from cqels_opt.errors import InputError
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "extending"
 SCENARIO = """
 title = "Who is where"
 contenders = {contenders}
@@ -44,10 +43,7 @@ WHERE { GRAPH ?now { ?person loc:at ?loc } GRAPH <http://deri.org/localization/>
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The example as if its package were installed."""
-    found = EntryPoints([EntryPoint("pandas", "contender:CONTENDER", "cqels_opt.contenders")])
-    monkeypatch.syspath_prepend(EXAMPLES)
-    monkeypatch.setattr(plugins, "entry_points", found.select)
-    plugins.load.cache_clear()
+    install(monkeypatch, EntryPoint("pandas", "contender:CONTENDER", "cqels_opt.contenders"))
 
 
 def scenario(folder: Path, contenders: str) -> Path:
@@ -86,7 +82,6 @@ def test_an_unknown_name_lists_it() -> None:
 
 
 def test_an_entry_point_that_is_no_contender_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = EntryPoints([EntryPoint("counter", "collections:Counter", "cqels_opt.contenders")])
-    monkeypatch.setattr(plugins, "entry_points", found.select)
+    install(monkeypatch, EntryPoint("counter", "collections:Counter", "cqels_opt.contenders"))
     with pytest.raises(InputError, match=r"'counter' of cqels_opt.contenders must be a Contender with the name 'counter'"):
         find(["counter"])

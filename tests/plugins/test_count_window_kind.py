@@ -7,14 +7,14 @@ import json
 import random
 import sys
 from collections import Counter
-from importlib.metadata import EntryPoint, EntryPoints
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from added_parts import install
 from local_runs import Cut, World, bare, register
 
-from cqels_opt import plugins
 from cqels_opt.verify import Element
 from cqels_opt.windows.intervals import Times
 from cqels_opt.windows.window_kind import CountWindowKind
@@ -47,9 +47,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     package = ModuleType("package_with_a_count_window")
     package.Before = Before  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, package.__name__, package)
-    entry = EntryPoint("before", f"{package.__name__}:Before", "cqels_opt.windows")
-    monkeypatch.setattr(plugins, "entry_points", EntryPoints([entry]).select)
-    plugins.load.cache_clear()
+    install(monkeypatch, EntryPoint("before", f"{package.__name__}:Before", "cqels_opt.windows"))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import EntryPoint, EntryPoints
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+from added_parts import install
 from local_runs import Cut, Settings, World, register
 
-from cqels_opt import plugins
 from cqels_opt.cli.arguments import make_parser
 from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.errors import InputError, QueryError
@@ -21,7 +21,6 @@ from cqels_opt.query.printing import to_text
 from cqels_opt.verify import Element
 from cqels_opt.windows.instants import Policy
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "extending"
 GROUP = "cqels_opt.dialects"
 QUERY = """PREFIX : <http://ex.org/>
 SELECT ?name (COUNT(*) AS ?visits)
@@ -33,15 +32,8 @@ X = "http://ex.org/"
 VISITS = [("a", "r1", 1), ("b", "r1", 2), ("a", "r2", 4), ("a", "r1", 12), ("b", "r2", 31)]
 
 
-def install(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> None:
-    """These entry points as if a package with them were installed."""
-    monkeypatch.setattr(plugins, "entry_points", EntryPoints(entries).select)
-    plugins.load.cache_clear()
-
-
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(EXAMPLES)
     install(monkeypatch, EntryPoint("latest", "dialect:DIALECT", GROUP), EntryPoint("cqels", "dialect:DIALECT", GROUP))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
+from added_parts import install
 
 from cqels_opt import plugins
 from cqels_opt.errors import InputError
@@ -25,8 +26,7 @@ INSTALLED = EntryPoints(
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some entry points, as if packages with them were installed."""
-    monkeypatch.setattr(plugins, "entry_points", INSTALLED.select)
-    plugins.load.cache_clear()
+    install(monkeypatch, *INSTALLED)
 
 
 def test_names_are_those_of_the_group() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from importlib.metadata import EntryPoint, EntryPoints
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+from added_parts import EXAMPLES, install
 from local_runs import Cut, Settings, World, register
 
-from cqels_opt import plugins
 from cqels_opt.errors import InputError, QueryError
 from cqels_opt.planner.explain import explained
 from cqels_opt.planner.planner_options import PlannerOptions
@@ -17,7 +17,6 @@ from cqels_opt.query.parser import parse
 from cqels_opt.query.printing import to_text
 from cqels_opt.verify import Element, judge
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "extending"
 GROUP = "cqels_opt.operators"
 X, INTEGER = "http://ex.org/", "http://www.w3.org/2001/XMLSchema#integer"
 PREFIX = f"PREFIX : <{X}>\n"
@@ -30,15 +29,8 @@ GRAPH ?w {{ ?room :sensor ?other . ?other :reads ?more }} FILTER(?more > ?value)
 QUERY = (EXAMPLES / "greatest.rq").read_text(encoding="utf-8")
 
 
-def install(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> None:
-    """These entry points as if a package with them were installed."""
-    monkeypatch.setattr(plugins, "entry_points", EntryPoints(entries).select)
-    plugins.load.cache_clear()
-
-
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(EXAMPLES)
     install(
         monkeypatch,
         EntryPoint("urn:example:greatest", "greatest:greatest", GROUP),

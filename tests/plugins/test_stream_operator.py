@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from importlib.metadata import EntryPoint, EntryPoints
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+from added_parts import install
 from local_runs import Cut, Settings, register
 from random_cases import make, seeds_with_answers
 
-from cqels_opt import plugins
 from cqels_opt.cli.arguments import make_parser
 from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.errors import InputError
@@ -20,7 +20,6 @@ from cqels_opt.query.parser import parse
 from cqels_opt.verify import Options
 from cqels_opt.verify.evaluate import stepwise
 
-FOLDER = Path(__file__).parents[2] / "examples" / "extending"
 GROUP = "cqels_opt.stream_operators"
 EX = "http://ex.org/"
 JOIN = f"""PREFIX : <{EX}>
@@ -34,10 +33,9 @@ Row = tuple[tuple[str, str], ...]
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package of the example, as if it was installed; and one whose entry point is no operator."""
-    entries = [EntryPoint("changed", "stream_operator:Changed", GROUP), EntryPoint("broken", "collections:Counter", GROUP)]
-    monkeypatch.syspath_prepend(str(FOLDER))
-    monkeypatch.setattr(plugins, "entry_points", EntryPoints(entries).select)
-    plugins.load.cache_clear()
+    install(
+        monkeypatch, EntryPoint("changed", "stream_operator:Changed", GROUP), EntryPoint("broken", "collections:Counter", GROUP)
+    )
 
 
 @pytest.mark.parametrize("seed", seeds_with_answers(5))

@@ -7,16 +7,16 @@ import json
 import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from importlib.metadata import EntryPoint, EntryPoints
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
 import pytest
+from added_parts import install
 from hypothesis import given
 from hypothesis import strategies as st
 from local_runs import Cut, Registered, Settings, World, bare, register
 
-from cqels_opt import plugins
 from cqels_opt.errors import InputError, QueryError
 from cqels_opt.query.algebra import Window
 from cqels_opt.query.parser import parse
@@ -24,7 +24,6 @@ from cqels_opt.query.printing.queries import to_text
 from cqels_opt.verify import Element
 from cqels_opt.windows.kinds import kind_of
 
-FOLDER = Path(__file__).parents[2] / "examples" / "extending"
 GROUP = "cqels_opt.windows"
 S, EX = "<http://ex.org/S>", "http://ex.org/"
 CQELS = f"""PREFIX : <{EX}>
@@ -40,10 +39,7 @@ Row = tuple[tuple[str, str], ...]
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package of the example, as if it was installed; and one whose entry point is no window kind."""
-    entries = [EntryPoint("months", "window:Months", GROUP), EntryPoint("broken", "collections:Counter", GROUP)]
-    monkeypatch.syspath_prepend(str(FOLDER))
-    monkeypatch.setattr(plugins, "entry_points", EntryPoints(entries).select)
-    plugins.load.cache_clear()
+    install(monkeypatch, EntryPoint("months", "window:Months", GROUP), EntryPoint("broken", "collections:Counter", GROUP))
 
 
 def month(t: int) -> int:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Final
 
 from cqels_opt import plugins
-from cqels_opt.errors import InputError, QueryError
+from cqels_opt.errors import QueryError
 from cqels_opt.query.dialects import BUILT_IN, added, names
 from cqels_opt.query.mistakes import nearest
 from cqels_opt.query.reading import Dialect
@@ -24,15 +24,12 @@ _NOT_WORDS = re.compile(
 def find(name: str, file: str = "query", others: tuple[str, ...] = ()) -> Dialect:
     """The dialect of a name. QueryError lists the known names, after ``others``; InputError where an entry point is no dialect."""
     if name in BUILT_IN:
-        found = import_module(f"{__package__}.{name.replace('-', '_')}").DIALECT
-    elif name in added():
-        found = plugins.load("dialects", name)
-    else:
-        known = names()
-        raise QueryError(f"unknown dialect {name!r}{nearest(name, known)}; there are {', '.join((*others, *known))}", file=file)
-    if not isinstance(found, Dialect) or found.name != name:
-        raise InputError(f"the entry point {name!r} of cqels_opt.dialects must be a Dialect with the name {name!r}")
-    return found
+        found: Dialect = import_module(f"{__package__}.{name.replace('-', '_')}").DIALECT
+        return found
+    if name in added():
+        return plugins.load_named("dialects", name, Dialect)
+    known = names()
+    raise QueryError(f"unknown dialect {name!r}{nearest(name, known)}; there are {', '.join((*others, *known))}", file=file)
 
 
 def recognise(text: str) -> Dialect:
