@@ -1,4 +1,4 @@
-"""A process that is killed at some change of a file: what does it leave?"""
+"""A process that is killed at some change of a file, and the store that a killed process leaves."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from cqels_opt.errors import StoreError
+from cqels_opt.lod.check import check
+from cqels_opt.lod.open_store import open_store
 
 CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "open")
 
@@ -34,3 +38,13 @@ def died(target: Path, fatal: int, work: Callable[[], object]) -> bool:
     _, status = os.waitpid(child, 0)
     assert status in (0, signal.SIGKILL)
     return status != 0
+
+
+def triples(target: Path) -> int | None:
+    """The triples of the store, whose files are whole; None where there is no store."""
+    try:
+        store = open_store(target)
+    except StoreError:
+        return None
+    assert check(target) == []
+    return store.triples

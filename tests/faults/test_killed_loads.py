@@ -12,11 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from killed_process import triples
 from spark.command import Command, call
-
-from cqels_opt.errors import StoreError
-from cqels_opt.lod.check import check
-from cqels_opt.lod.open_store import open_store
 
 ROUNDS = max(2, int(os.environ.get("CQELS_OPT_KILLS", "4")) // 10)
 OLD, NEW = 20_000, 30_000
@@ -26,16 +23,6 @@ def write(path: Path, numbers: Iterable[int]) -> str:
     """One triple per number, as N-Triples."""
     path.write_text("".join(f'<http://ex.org/{n}> <http://ex.org/p{n % 7}> "{n}" .\n' for n in numbers))
     return str(path)
-
-
-def triples(target: Path) -> int | None:
-    """The triples of the store, whose files are whole; None where there is no store."""
-    try:
-        store = open_store(target)
-    except StoreError:
-        return None
-    assert check(target) == []
-    return store.triples
 
 
 def kill_after(words: list[str], seconds: float) -> bool:

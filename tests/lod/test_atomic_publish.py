@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from killed_process import died
+from killed_process import died, triples
 
 from cqels_opt.errors import StoreError
 from cqels_opt.lod import open_store as opening
 from cqels_opt.lod.atomic_publish import clear, load_place
 from cqels_opt.lod.build import build_store
-from cqels_opt.lod.check import check
 from cqels_opt.lod.files import VERSION
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import Store
@@ -24,16 +23,6 @@ NEW = [(f"<http://new/{i}>", "<http://q>", '"text"', None) for i in range(5)]
 def died_loading(target: Path, fatal: int) -> bool:
     """Loads NEW in a process that is killed at its n-th change of the target; False where it has fewer."""
     return died(target, fatal, lambda: build_store(target, NEW, durable=False))
-
-
-def triples(target: Path) -> int | None:
-    """How many triples the store at the target has, which is whole; None where there is no store."""
-    try:
-        store = open_store(target)
-    except StoreError:
-        return None
-    assert check(target) == []
-    return store.triples
 
 
 @pytest.mark.long
