@@ -5,19 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cqels_opt.operators.aggregate import earliest
-from cqels_opt.operators.algebra.operator import Keyed
+from cqels_opt.operators.algebra.operator import Keyed, Restricting
 from cqels_opt.operators.algebra.order import ORDER
 from cqels_opt.operators.algebra.outer_rows import OuterRows
-from cqels_opt.operators.algebra.scope import Names, Schema, Scope
+from cqels_opt.operators.algebra.scope import Scope
 from cqels_opt.operators.interval_join import disjoint
 from cqels_opt.operators.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)
-class DistinctNode(Keyed):
+class DistinctNode(Restricting, Keyed):
     """DISTINCT, by these variables."""
-
-    variables: tuple[str, ...]
 
     title = "DISTINCT"
 
@@ -25,19 +23,6 @@ class DistinctNode(Keyed):
     def partition_by(self) -> tuple[str, ...]:
         """All of its variables."""
         return self.variables
-
-    @property
-    def ordered(self) -> bool:
-        """Whether the input is."""
-        return self.input.ordered
-
-    def output(self, schema: Schema) -> Names:
-        """Those of the input that stay."""
-        return self.input.output(schema).intersection(self.variables)
-
-    def certain(self, schema: Schema) -> Names:
-        """Those of the input that stay."""
-        return self.input.certain(schema).intersection(self.variables)
 
     def apply(self, rows: Rows, scope: Scope) -> Rows:
         """Equal rows once at a time, at the position of the first of them."""

@@ -245,6 +245,26 @@ class Unary(Operator):
         """The operator over rows of its input."""
 
 
+@dataclass(frozen=True, slots=True)
+class Restricting(Unary):
+    """An operator whose rows have some ``variables`` of the input's, in the input's order."""
+
+    variables: tuple[str, ...]
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the input is."""
+        return self.input.ordered
+
+    def output(self, schema: Schema) -> Names:
+        """Those of the input that stay."""
+        return self.input.output(schema).intersection(self.variables)
+
+    def certain(self, schema: Schema) -> Names:
+        """Those of the input that stay."""
+        return self.input.certain(schema).intersection(self.variables)
+
+
 class RowWise(Unary):
     """A function of each row of the input. By default it passes the values of all variables unchanged."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from cqels_opt.operators.algebra.operator import RowWise
+from cqels_opt.operators.algebra.operator import Restricting, RowWise
 from cqels_opt.operators.algebra.order import ORDER, OrderNode
 from cqels_opt.operators.algebra.outer_rows import OuterRows
 from cqels_opt.operators.algebra.scope import Names, Schema, Scope
@@ -13,28 +13,13 @@ from cqels_opt.operators.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectNode(RowWise):
+class ProjectNode(Restricting, RowWise):
     """The rows restricted to variables."""
-
-    variables: tuple[str, ...]
 
     @property
     def own_variables(self) -> Names:
         """The variables."""
         return frozenset(self.variables)
-
-    @property
-    def ordered(self) -> bool:
-        """Whether the input is."""
-        return self.input.ordered
-
-    def output(self, schema: Schema) -> Names:
-        """Those of the input that stay."""
-        return self.input.output(schema).intersection(self.variables)
-
-    def certain(self, schema: Schema) -> Names:
-        """Those of the input that stay."""
-        return self.input.certain(schema).intersection(self.variables)
 
     def below(self, side: int, names: Collection[str], schema: Schema) -> Names:
         """Those that stay: a variable that does not may have the name of another one outside."""
