@@ -1,7 +1,7 @@
 """Compares the q-errors of the chosen plans' operators under each kind of estimate.
 
 An operator counts once per batch, with its estimated rows when the plan was chosen and its observed rows. The scan of a delta is
-omitted, because its rows are counted beforehand. Operators with at most one estimated and at most one observed row have a q-error
+omitted, because its rows are counted before the run. Operators with at most one estimated and at most one observed row have a q-error
 of one by definition; ``with rows`` omits those as well. The first batches are also shown separately, because they have no
 feedback.
 """

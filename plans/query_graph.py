@@ -66,7 +66,7 @@ class RelationNode:
 
 @dataclass(frozen=True, slots=True)
 class FilterNode:
-    """A condition over variables. ``selectivity`` is the share of rows that it keeps, if that is known beforehand.
+    """A condition over variables. ``selectivity`` is the share of rows that it keeps, if that is known in advance.
 
     ``weight`` is the cost of one evaluation, as a multiple of ``Constants.evaluate``. ``uncertain``: it refers to a
     probability, so heuristic H4 applies to it.

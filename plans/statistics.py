@@ -64,7 +64,7 @@ class StatisticKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownStatistics:
-    """Statistics from mappings: for tests, and for values that are read from a file or known beforehand.
+    """Statistics from mappings: for tests, and for values that are read from a file or known in advance.
 
     ``join_sizes`` has one entry per pair, in either order.
     """

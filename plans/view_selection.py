@@ -1,6 +1,6 @@
 """View selection: which static sub-patterns are pre-computed (CQELS report, §4.2).
 
-The static *parts* of a block are its patterns. A *design* partitions the parts; each group of two or more is joined beforehand and is a
+The static *parts* of a block are its patterns. A *design* partitions the parts; each group of two or more is joined before the run and is a
 sub-result (a materialized view of a static sub-pattern). The best plans of a design and of its neighbours are priced with every batch, and
 :class:`ViewBenefits` adds up the savings of each other design. A design is taken once its savings exceed the cost of building it. This is
 online index selection (Bruno & Chaudhuri 2007, *An Online Approach to Physical Design Tuning*), with the rule of the ski rental problem:

@@ -91,7 +91,7 @@ class Living:
             self.by_batch[number] = Refreshed(at, [(s, p, o) for s, p, o, g in quads if g is None], graphs)
 
     def killed(self, number: int, rows: Any) -> None:
-        """A batch that dies before it is committed; another process goes on over the checkpoint."""
+        """A batch that dies before it is committed; another process continues over the checkpoint."""
 
         def die(commit: Commit) -> None:
             raise KeyboardInterrupt

@@ -77,10 +77,10 @@ def test_by_cost_is_at_or_below_both_in_the_follow_up(cardinality: float, select
 
 def test_the_place_follows_a_selectivity_that_drifts(tmp_path: Path) -> None:
     """Where joins are expensive the filter is before the second window while it keeps 5 %, and after it when it keeps 95 %."""
-    dear = Calibration(constants=replace(DEFAULT, probe=3e-6, build=3e-6))
+    expensive = Calibration(constants=replace(DEFAULT, probe=3e-6, build=3e-6))
     made = Linked(200, 40, drifts=True, cardinalities=(0.7,))
     prepared = World(tmp_path, *made.write(tmp_path)).prepared("drift", linked_query(0.7, DRIFTS[0]))
-    runs = {name: prepared.run(name, replace(CONTENDERS[name], calibration=dear)) for name in PLACED}
+    runs = {name: prepared.run(name, replace(CONTENDERS[name], calibration=expensive)) for name in PLACED}
     check_same(list(runs.values()))
     counts = {name: [tunnel.joined(record) for record in run.records] for name, run in runs.items()}
     for before in range(1, 5):

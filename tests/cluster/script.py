@@ -31,7 +31,7 @@ class Done:
 
 
 def run(folder: Path, world: Path, master: str, *fates: str) -> Done:
-    """Runs the script to its end. Over a folder that is there it goes on where the last one stopped."""
+    """Runs the script to its end. Over a folder that is there it continues where the last one stopped."""
     done = process(folder, world, master, *fates)
     assert done.returncode == 0, done.stderr
     return Done(json.loads(done.stdout.splitlines()[-1]), folder)

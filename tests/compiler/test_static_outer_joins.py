@@ -58,6 +58,6 @@ def test_beside_now(kind: str, place: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_beside_a_path_that_is_too_long_to_be_made_beforehand(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_to_a_path_that_is_too_long_to_precompute(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_builder, "PAIRS", 2)
     assert_as_defined(f"GRAPH ?s {{ ?z :at ?t }} {{ ?x :p ?v {KINDS[kind]} FILTER EXISTS {{ ?x :sub* ?y }} }}", tmp_path)

@@ -18,7 +18,7 @@ from cqels_opt.verify import Element
 
 QUERY = """PREFIX : <http://ex.org/>
 SELECT * FROM NAMED :S [RANGE 5s] AS ?w WHERE { GRAPH ?w { ?a :at ?x } ?x :near ?y }"""
-DEAR = replace(Constants(), probe=1.0)
+EXPENSIVE = replace(Constants(), probe=1.0)
 
 
 @pytest.fixture
@@ -38,20 +38,20 @@ def test_defaults_until_the_machine_was_measured(program: CompiledProgram) -> No
 
 def test_measured_constants_are_used_and_printed(program: CompiledProgram) -> None:
     before = json.loads(explained([program], plan_mode("adaptive"), "json", 0))
-    keep(asdict(DEAR), "2013-02-07T12:00:00Z")
+    keep(asdict(EXPENSIVE), "2013-02-07T12:00:00Z")
     after = json.loads(explained([program], plan_mode("adaptive"), "json", 0))
     assert before["constants"]["measured"] is None
     assert after["constants"] == {
         "origin": "measured on this machine, 2013-02-07T12:00:00Z",
         "measured": "2013-02-07T12:00:00Z",
-        "seconds": asdict(DEAR),
+        "seconds": asdict(EXPENSIVE),
     }
     assert after["deltas"][0]["cost"] > 1.0 > before["deltas"][0]["cost"]
     assert "probe 1 s" in explained([program], plan_mode("adaptive"), "text", 0)
 
 
 def test_the_defaults_can_be_asked_for(program: CompiledProgram) -> None:
-    keep(asdict(DEAR), "2013-02-07T12:00:00Z")
+    keep(asdict(EXPENSIVE), "2013-02-07T12:00:00Z")
     mode = plan_mode("adaptive", constants="default")
     assert mode.calibration == Calibration()
     assert explained([program], mode, "text", 0).startswith("constants: committed defaults\n")

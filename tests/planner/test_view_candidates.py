@@ -1,4 +1,4 @@
-"""Which static patterns stand joined beforehand is nobody's business: any design, changed with every batch, gives the same bag."""
+"""Answers do not depend on the design of sub-results: any design, changed with every batch, gives the same bag."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_unknown_is_not_zero_and_what_is_assumed_is_said() -> None:
     assert observed.leaves.assumed("d") == ()
 
 
-def test_a_selectivity_known_beforehand_is_not_an_assumption() -> None:
+def test_a_selectivity_known_in_advance_is_not_an_assumption() -> None:
     graph = QueryGraph([relation("d", "x", dynamic=True)], [FilterNode("f", frozenset("x"), 0.25)])
     found = estimator(graph, "d", KnownStatistics({"d": 8.0}))
     assert found.rows(0, 1) == 2.0

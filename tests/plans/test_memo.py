@@ -204,7 +204,7 @@ def test_figure_4_as_printed_keeps_a_stale_minimum_and_the_memo_does_not() -> No
     printed = AsPrinted(memo)
     before = plan_extraction.cheapest(memo, "r1")
     assert str(before.plan) == "r1 » r0[?x1] » r2[?x2]"
-    updated(memo, statistics(2000.0, 500.0))  # the cheap first join becomes the dear one
+    updated(memo, statistics(2000.0, 500.0))  # the cheap first join becomes the expensive one
     printed.update()
     after = plan_extraction.cheapest(memo, "r1")
     assert str(after.plan) == "r1 » r2[?x2] » r0[?x1]"
@@ -222,7 +222,7 @@ def test_a_fall_propagates_through_a_node_that_was_not_the_best() -> None:
         return {"r0": KnownStatistics(dict.fromkeys(names, 1000.0), joins)}
 
     optimizer = Optimizer(graph, ["r0"])
-    dear = optimizer.choose(statistics(1e6))["r0"]
+    expensive = optimizer.choose(statistics(1e6))["r0"]
     cheap = optimizer.choose(statistics(0.0))["r0"]
-    assert cheap.cost < dear.cost
+    assert cheap.cost < expensive.cost
     assert cheap.cost == Optimizer(graph, ["r0"]).choose(statistics(0.0))["r0"].cost

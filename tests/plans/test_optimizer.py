@@ -213,8 +213,8 @@ def test_the_history_of_statistics_decides_only_near_ties(rng: random.Random) ->
 
 
 def test_constants_replace_the_defaults() -> None:
-    dear = Optimizer(q2(), ["lsnow"], constants=Constants(scan=1.0)).choose({"lsnow": q2_statistics(10)})["lsnow"]
-    assert dear.cost > 5000.0
+    expensive = Optimizer(q2(), ["lsnow"], constants=Constants(scan=1.0)).choose({"lsnow": q2_statistics(10)})["lsnow"]
+    assert expensive.cost > 5000.0
 
 
 # ------------------------------------------------------------------ disconnected and large graphs
@@ -240,7 +240,7 @@ def test_beyond_the_budget_a_block_is_planned_greedily_and_says_so() -> None:
 
 
 def test_greedy_plans_are_looked_for_as_often_as_plans_cost_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a restart, which knows the plans and what they have cost, goes on in the same way."""
+    """And a restart, which knows the plans and what they have cost, continues in the same way."""
     graph, sources, asked = clique(7), ["r0", "r1"], []
     found = GreedySearch.pairs
 

@@ -80,8 +80,8 @@ def test_a_join_method_is_chosen_and_executed(query: Registered, joins: str, mon
     probed: list[int] = []
     join = SortedProbe.join
     monkeypatch.setattr(SortedProbe, "join", lambda self, left, *rest: (probed.append(len(left)), join(self, left, *rest))[1])
-    dear = Calibration(Constants(operator=0.0, step=1e-3))  # of `auto`: a binary search that is worth a sort
-    answers, text, methods = ran(query, replace(plan_mode("adaptive", joins=joins), calibration=dear))
+    expensive = Calibration(Constants(operator=0.0, step=1e-3))  # of `auto`: a binary search that is worth a sort
+    answers, text, methods = ran(query, replace(plan_mode("adaptive", joins=joins), calibration=expensive))
     assert answers == expected
     assert sum(probed) > 0
     assert "sorted probe" in methods

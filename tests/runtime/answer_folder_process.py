@@ -1,6 +1,6 @@
 """A query over a stream of a few hundred elements, answered into a folder of Parquet without Spark, in a process that may be killed.
 
-Usage: answer_folder_process.py FOLDER. State, data and the answers (``FOLDER/out``) lie there; a second start goes on where the first one
+Usage: answer_folder_process.py FOLDER. State, data and the answers (``FOLDER/out``) lie there; a second start continues where the first one
 ended.
 """
 

@@ -34,7 +34,7 @@ def query(tmp_path_factory: pytest.TempPathFactory) -> Registered:
 
 
 def lines(query: Registered, folder: Path, checkpoint: str, batches: int = 3) -> Any:
-    """A run whose answers go to ``folder/out`` as lines; it goes on where it was."""
+    """A run whose answers go to ``folder/out`` as lines; it continues where it was."""
     return run(query, query.driver(HOW, folder / checkpoint, sink=FileSink(folder / "out")), batches)
 
 

@@ -1,4 +1,4 @@
-"""A changed query over the same windows goes on from a checkpoint: its answers are those that it would have given all along."""
+"""A changed query over the same windows continues from a checkpoint: its answers are those that it would have given all along."""
 
 from __future__ import annotations
 

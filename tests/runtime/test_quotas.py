@@ -124,7 +124,7 @@ def test_where_all_fail_the_run_is_over_and_nothing_is_committed(
             run.batch(number, rows)
     committed = run.driver.log.last()
     assert run.driver.quotas.failures == {} and not (tmp_path / "state" / NOTES).exists()
-    Limited.limits = NO_LIMITS  # another limit, and the run goes on over the same checkpoint
+    Limited.limits = NO_LIMITS  # another limit, and the run continues over the same checkpoint
     run.driver = run.opened()
     for number, rows in enumerate(chunks):
         if committed is None or number > committed.batch:

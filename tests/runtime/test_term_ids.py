@@ -122,7 +122,7 @@ def test_the_parts_of_triple_terms(tmp_path: Path) -> None:
     assert values(registered.run(Cut("1")), A, B) == {A: 1, B: 1}
 
 
-# ------------------------------------------------------------------ what changes while a run goes on
+# ------------------------------------------------------------------ what changes while a run continues
 def test_a_restart_goes_on_with_the_second_id(tmp_path: Path) -> None:
     registered = register(asked("?who", "GRAPH ?s { ?who :p ?x }", ""), stream(A, B, C, A, B, B), tmp_path, DRAINED)
     whole = Counter(registered.run(Cut("1")).lines)

@@ -1,4 +1,4 @@
-"""Merges that are slow or fail while a run goes on: answers are those of a run whose merges are done at once, and inputs stay."""
+"""Merges that are slow or fail while a run continues: answers are those of a run whose merges are done at once, and inputs stay."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ CASES = st.tuples(
 @given(CASES)
 @settings(max_examples=80, deadline=None)
 def test_a_window_by_definition_whatever_was_merged(case: tuple[int, Window, int, bool, int]) -> None:
-    """Merges end at once, late, or never; a worker goes on, starts anew, or is told of an earlier state again."""
+    """Merges end at once, late, or never; a worker continues, starts anew, or is told of an earlier state again."""
     seed, window, width, distinct, t0 = case
     rng = random.Random(seed)
     waiting: list[Callable[[], None]] = []
