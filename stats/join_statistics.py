@@ -1,6 +1,6 @@
 """Exact join sizes of pairs of relations on a variable x: Σ_c f1(c)·f2(c), kept incrementally (DESIGN §6).
 
-When a slot enters or leaves, only its values are looked up in the other side. Against a static relation, f2 is the fan-out of its
+When slots enter or leave, only their values are looked up in the other side. Against a static relation, f2 is the fan-out of its
 index, and the sum of a slot is computed once, from exact counts. Between two windows the sum counts all pairs with equal values, so it
 is multiplied by the share of pairs of rows whose intervals overlap. That share is exact as well; the assumption is that value and
 time are independent. The report (§5) has card and sel of single mapping sets only, and leaves the size of a join to assumptions.
@@ -8,13 +8,13 @@ time are independent. The report (§5) has card and sel of single mapping sets o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cqels_opt.stats.frequencies import Fanout
 from cqels_opt.stats.frequency_sketch import RetainedFrequencies
 from cqels_opt.stats.interval_overlap import overlapping
-from cqels_opt.stats.slot_statistics import SlotStatistics
-from cqels_opt.stats.window import BOTH, Change, Part, WindowStatistics
+from cqels_opt.stats.slot_statistics import SlotStatistics, together
+from cqels_opt.stats.window import BOTH, Part, WindowStatistics
 
 
 class StaticPair:
@@ -25,7 +25,9 @@ class StaticPair:
 
     def __init__(self, window: WindowStatistics, variable: str, fanout: Fanout, name: str) -> None:
         self.window, self.variable, self.fanout, self.name = window, variable, fanout, name
-        self._whole: float = sum(self._slot(held) for held in window.held("whole"))
+        self._whole = 0.0
+        window.update()
+        self._changed(window.held("whole"), 1)
         window.listeners.append(self._changed)
 
     def close(self) -> None:
@@ -37,6 +39,8 @@ class StaticPair:
     def size(self, *contents: Part, since: int | None = None) -> float:
         """The rows of the join with the contents (a static row is always valid), without rows that have ended at ``since``."""
         contents = contents or BOTH
+        if "old" in contents:
+            self.window.update()
         size = self._whole if "old" in contents else 0.0
         size += sum(held.weight * self._slot(held) for held in self.window.apart(*contents))
         gone = self.window.ended(since, *contents) if since is not None else []
@@ -48,9 +52,8 @@ class StaticPair:
             found = held.known[self.name] = held.counts[self.variable].dot(self.fanout)
         return found
 
-    def _changed(self, held: SlotStatistics, change: Change) -> None:
-        size = self._slot(held)
-        self._whole += {"counted": 0.0, "enters": size, "leaves": -size}[change]
+    def _changed(self, slots: Sequence[SlotStatistics], sign: int) -> None:
+        self._whole += sign * sum(map(self._slot, slots))
 
 
 class WindowPair:
@@ -62,8 +65,8 @@ class WindowPair:
         self._kept = self._retained()
         self._known: dict[tuple[Part, Part, int | None], float] = {}
         self._epochs = (-1, -1)
-        left.listeners.append(lambda held, change: self._changed(held, change, right))
-        right.listeners.append(lambda held, change: self._changed(held, change, left))
+        left.listeners.append(lambda slots, sign: self._changed(slots, sign, right))
+        right.listeners.append(lambda slots, sign: self._changed(slots, sign, left))
 
     def product(self, left: Part, right: Part) -> float:
         """Σ_c f1(c)·f2(c) whatever the times; exact within the budget except for the rows of partial slots."""
@@ -105,16 +108,18 @@ class WindowPair:
         return found
 
     def _retained(self) -> tuple[RetainedFrequencies, RetainedFrequencies]:
-        return self.left.whole[self.variable].kept, self.right.whole[self.variable].kept
+        return self.left.counted[self.variable].kept, self.right.counted[self.variable].kept
 
     def _both_whole(self) -> float:
         """The incremental sum, or a new one if either side now retains other values."""
+        self.left.update()
+        self.right.update()
         if self._kept != self._retained():
             self._whole = self.left.whole[self.variable].dot(self.right.whole[self.variable])
             self._kept = self._retained()
         return self._whole
 
-    def _changed(self, held: SlotStatistics, change: Change, other: WindowStatistics) -> None:
-        if change != "counted" and self._kept == self._retained():
-            size = held.counts[self.variable].dot(other.whole[self.variable])
-            self._whole += size if change == "enters" else -size
+    def _changed(self, slots: Sequence[SlotStatistics], sign: int, other: WindowStatistics) -> None:
+        """Keeps the sum that of the counted slots of both sides."""
+        if sign and self._kept == self._retained():
+            self._whole += sign * together(slots, self.variable).dot(other.counted[self.variable])

@@ -77,5 +77,14 @@ def merged(one: SlotStatistics, other: SlotStatistics, intervals: Intervals, mos
     )
 
 
+def together(slots: Sequence[SlotStatistics], variable: str) -> BoundedCounts:
+    """The value counts of some slots, at least one, that retain the same values; of one slot its own."""
+    mine = [held.counts[variable] for held in slots]
+    if len(mine) == 1:
+        return mine[0]
+    values, counts = (np.concatenate(columns) for columns in zip(*(one.tally() for one in mine)))
+    return BoundedCounts(ValueCounts(tally(values, counts)), mine[0].kept, sum(one.rows for one in mine))
+
+
 def _sum(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
     return {name: size + other[name] for name, size in one.items() if name in other}

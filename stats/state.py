@@ -60,7 +60,7 @@ def load(data: bytes, into: BlockStatistics) -> None:
 
 
 def _window(window: WindowStatistics) -> Tree:
-    kept: dict[str, Tree] = {variable: [counts.kept.level, counts.kept.heavy] for variable, counts in window.whole.items()}
+    kept: dict[str, Tree] = {variable: [counts.kept.level, counts.kept.heavy] for variable, counts in window.counted.items()}
     old: list[Tree] = [_held(held) for held in window.held("old")]
     delta: list[Tree] = [_held(held) for held in window.held("delta")]
     return {"frontier": window.frontier, "epoch": window.epoch, "kept": kept, "old": old, "delta": delta}
@@ -124,7 +124,7 @@ def summary(statistics: BlockStatistics) -> dict[str, Json]:
                 "delta": window.card("delta"),
                 "slots": len(window.chunks()),
                 "distinct": distinct,
-                "level": {variable: counts.kept.level for variable, counts in window.whole.items()},
+                "level": {variable: counts.kept.level for variable, counts in window.counted.items()},
             }
     ratios = statistics.observations.ratios
     return {

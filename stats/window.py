@@ -4,6 +4,9 @@ An occurrence's content is its *old* slots, those before this step, and its *del
 are *whole* or *partial*. Of a whole slot no row has expired, and its value counts are summed into one counter per variable. Of a partial
 slot some rows have expired. There are few of those at any time; they are kept apart and weighted with the share of rows that remain.
 
+Numbers of rows follow each step. Value counts are brought up to date when they are read (:meth:`WindowStatistics.update`), for all slots
+that have entered or left since together; a slot that has done both is never counted.
+
 Memory: at most ``budget`` counters per variable over all old slots, and ``most_slots`` slots. Beyond the first limit, counters become
 heavy hitters and a sketch (``frequency_sketch.py`` has the error bounds). Beyond the second, neighbouring slots are merged and expire
 together, in proportion. Rows stay exact as long as a slot has at most ``budget // 64`` distinct times; see :func:`coarsened` for more.
@@ -22,7 +25,7 @@ from sortedcontainers import SortedKeyList
 from cqels_opt.stats.frequencies import Ints
 from cqels_opt.stats.frequency_sketch import HIGHEST_LEVEL, BoundedCounts, RetainedFrequencies, heaviest, risen
 from cqels_opt.stats.interval_overlap import IntervalSet, spans
-from cqels_opt.stats.slot_statistics import Intervals, SlotStatistics, hold, merged
+from cqels_opt.stats.slot_statistics import Intervals, SlotStatistics, hold, merged, together
 from cqels_opt.stats.slots import SlotCounts
 
 Part: TypeAlias = Literal["old", "delta"]
@@ -31,9 +34,8 @@ BOTH: tuple[Part, Part] = ("old", "delta")
 BUDGET = 1 << 20
 MOST_SLOTS = 256
 
-Change: TypeAlias = Literal["counted", "enters", "leaves"]
-Listener: TypeAlias = Callable[[SlotStatistics, Change], None]
-"""Called when a slot becomes old (its counts are still exact), and when it enters or leaves the whole slots."""
+Listener: TypeAlias = Callable[[Sequence[SlotStatistics], int], None]
+"""Called with the slots whose counts are about to enter the whole slots (1), to leave them (-1), or to lose values (0)."""
 
 
 def _next_end(held: SlotStatistics) -> int:
@@ -59,7 +61,9 @@ class WindowStatistics:
         self.variables = tuple(variables)
         self.intervals, self.moving = intervals, moving
         self.budget, self.most_slots = budget, most_slots
-        self.whole: dict[str, BoundedCounts] = {variable: BoundedCounts() for variable in self.variables}
+        self.counted: dict[str, BoundedCounts] = {variable: BoundedCounts() for variable in self.variables}
+        self._entered: dict[SlotStatistics, None] = {}  # whole, and not in counted yet
+        self._left: dict[SlotStatistics, None] = {}  # not whole any more, and still in counted
         self.listeners: list[Listener] = []
         self.epoch = 0
         self.frontier: int | None = None
@@ -109,13 +113,31 @@ class WindowStatistics:
         for held in self._partial:
             held.spans = held.spans.after(frontier)
         self._partial = [held for held in self._partial if held.spans.rows]
-        if not self._whole and not self._partial:
-            self.whole = {variable: BoundedCounts() for variable in self.variables}
+        if not self._whole and not self._partial and self._is_bounded:
+            self.update()
+            self.counted = {variable: BoundedCounts() for variable in self.variables}
         gone = before - self.card("old")
         self.epoch += bool(gone)
         return gone
 
     # ------------------------------------------------------------------ the numbers
+    @property
+    def whole(self) -> Mapping[str, BoundedCounts]:
+        """The value counts of the whole slots, by variable, up to date."""
+        self.update()
+        return self.counted
+
+    def update(self) -> None:
+        """Brings :attr:`counted` up to date."""
+        left, entered = [*self._left], [*self._entered]
+        self._left, self._entered = {}, {}
+        for slots, sign in ((left, -1), (entered, 1)):
+            for listener in self.listeners if slots else ():
+                listener(slots, sign)
+            for variable, counts in self.counted.items() if slots else ():
+                mine = together(slots, variable)
+                counts.add(mine) if sign > 0 else counts.remove(mine)
+
     def card(self, *contents: Part) -> int:
         """card(Ω): the rows that have not expired; exact. Without ``contents``, of both parts."""
         contents = contents or BOTH
@@ -178,7 +200,7 @@ class WindowStatistics:
         frontier: int | None,
     ) -> None:
         """Restores an empty window from the slots of another's :meth:`held`, the values that they retain, and its last expiry."""
-        self.whole = {variable: BoundedCounts(kept=kept[variable]) for variable in self.variables}
+        self.counted = {variable: BoundedCounts(kept=kept[variable]) for variable in self.variables}
         for held in old:
             self._admit(held)
         self._delta, self.frontier = [*delta], frontier
@@ -196,32 +218,31 @@ class WindowStatistics:
     def _place(self, held: SlotStatistics) -> None:
         if not held.spans.rows:
             return
-        for listener in self.listeners:
-            listener(held, "counted")
-        for variable, counts in self.whole.items():
-            self._bound(held, variable, counts)
+        if self._is_bounded:
+            self._note_sizes((held,))
+            for variable, counts in self.whole.items():
+                self._bound(held, variable, counts)
         self._admit(held)
         if len(self._whole) > self.most_slots:
             self._merge_neighbours()
-        for variable in self.variables:
-            self._shrink(variable)
+        if self._is_bounded or 2 * (self._whole_rows + sum(held.total for held in self._partial)) > self.budget:
+            self._note_sizes(self._partial)
+            for variable in self.variables:
+                self._shrink(variable)
 
     def _admit(self, held: SlotStatistics) -> None:
         if held.spans.rows < held.total:
             self._partial.append(held)
             return
-        for listener in self.listeners:
-            listener(held, "enters")
-        for variable, counts in self.whole.items():
-            counts.add(held.counts[variable])
+        self._entered[held] = None
         self._whole_rows += held.total
         self._whole.add(held)
 
     def _withdraw(self, held: SlotStatistics) -> None:
-        for listener in self.listeners:
-            listener(held, "leaves")
-        for variable, counts in self.whole.items():
-            counts.remove(held.counts[variable])
+        if held in self._entered:
+            del self._entered[held]
+        else:
+            self._left[held] = None
         self._whole_rows -= held.total
 
     def _update_ends(self) -> None:
@@ -232,6 +253,7 @@ class WindowStatistics:
 
     def _merge_neighbours(self) -> None:
         """Merges pairs of whole slots. The slots that expire next stay as they are."""
+        self.update()
         slots: Sequence[SlotStatistics] = [*self._whole]
         first = self.most_slots // 4
         pairs = zip(slots[first::2], slots[first + 1 :: 2])
@@ -240,6 +262,16 @@ class WindowStatistics:
         self._whole = SortedKeyList([*slots[:first], *together, *odd], key=_next_end)
 
     # ------------------------------------------------------------------ the budget
+    @property
+    def _is_bounded(self) -> bool:
+        """Whether some counts are restricted to retained values; slots are then counted as they come."""
+        return not all(counts.exact for counts in self.counted.values())
+
+    def _note_sizes(self, slots: Sequence[SlotStatistics]) -> None:
+        """Lets the listeners read the counts of slots while they are exact."""
+        for listener in self.listeners:
+            listener(slots, 0)
+
     def _bound(self, held: SlotStatistics, variable: str, whole: BoundedCounts) -> None:
         """Reduces a slot that arrives after the budget was exceeded to the retained values; its own heavy values become retained."""
         if whole.exact:
