@@ -304,3 +304,15 @@ def test_opening_no_store(tmp_path: Path) -> None:
         open_store(tmp_path / "nothing")
     with pytest.raises(StoreError, match="not a folder"):
         open_store(tmp_path / "file")
+
+
+def test_a_merge_of_graphs_has_each_triple_once(tmp_path: Path) -> None:
+    """Of no graph, of one, and of two that have a triple in common."""
+    triples = [("<http://a>", "<http://p>", "<http://b>"), ("<http://a>", "<http://p>", "<http://c>")]
+    quads = [(*triples[0], "<http://g>"), (*triples[0], "<http://h>"), (*triples[1], "<http://h>"), (*triples[1], None)]
+    store = build_store(tmp_path / "store", quads)
+    pattern = StaticPattern("x", encode_one("<http://p>", store.scheme), "y")
+    graphs = [encode_one(graph, store.scheme) for graph in ("<http://g>", "<http://h>", "<http://none>")]
+    for some, expected in (([], []), (graphs[:1], triples[:1]), (graphs, triples)):
+        found = answers(store, store.match_merged(pattern, some), ("x", "y"))
+        assert found == Counter({(s, o): 1 for s, _, o in expected})

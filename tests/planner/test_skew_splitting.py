@@ -140,3 +140,18 @@ def test_cuts_are_where_fan_outs_part() -> None:
     (cut,) = cuts({("knows", "u"): np.concatenate([few, many]), ("bought", "u"): np.full(100, 30)})
     assert (cut.relation, cut.variable) == ("knows", "u") and 2 < cut.at_least <= 500
     assert not cuts({("knows", "u"): np.empty(0, np.int64)})
+
+
+def test_a_cut_in_use_stays_while_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cuts are found in one batch only; the delta is split in later ones too."""
+    monkeypatch.setattr(skew_splitting, "SECONDS", 0.0)
+    calls: list[int] = []
+
+    def once(fans: skew_splitting.Fans) -> list[skew_splitting.Cut]:
+        found = [] if any(calls) else cuts(fans)
+        calls.append(len(found))
+        return found
+
+    monkeypatch.setattr(skew_splitting, "cuts", once)
+    _, records = run(register(TEXT, crowd(1), tmp_path), PlannerOptions())
+    assert sum(" | " in d.plan for r in records for d in r.deltas) > 1

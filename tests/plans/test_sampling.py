@@ -110,3 +110,20 @@ def test_a_plan_that_was_walked_is_walked_again_when_plans_have_cost_enough_or_r
 
     assert [walked() for _ in range(9)] == [True, False, False, False, True, False, False, False, True]
     assert [walked(1.9), walked(2.1), walked(), walked()] == [False, False, True, False]
+
+
+def test_a_restarted_optimizer_samples_in_the_same_batches() -> None:
+    cost = Optimizer(GRAPH, ["s"]).choose({"s": STATISTICS})["s"].cost
+    sampled: list[list[int]] = []
+    for restarts in (False, True):
+        optimizer, found = Optimizer(GRAPH, ["s"]), []
+        for _ in range(40):
+            if restarts:
+                state, optimizer = optimizer.state(), Optimizer(GRAPH, ["s"])
+                optimizer.resume(state)
+            world = World({})
+            optimizer.choose({"s": STATISTICS}, sampler=world, sampling_seconds=cost / 3)
+            found.append(len(world.walked))
+        sampled.append(found)
+    assert sampled[0] == sampled[1]
+    assert 0 < sum(map(bool, sampled[0])) < 40

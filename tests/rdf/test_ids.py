@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cqels_opt.errors import RunError
 from cqels_opt.rdf import ids
 from cqels_opt.rdf.ids import (
     PUBLIC,
@@ -145,3 +146,14 @@ def test_of_colliding_terms_the_least_keeps_its_id() -> None:
 def test_a_missing_term_is_an_error() -> None:
     with pytest.raises(ValueError, match="missing"):
         encode(pa.array(["<a>", None]), PUBLIC)
+
+
+def test_a_displaced_term_never_has_an_id_twice() -> None:
+    """Each new attempt gives another id, until no id is left."""
+    scheme, found = PUBLIC, {encode_one("<http://a>", PUBLIC)}
+    for attempt in range(ids.ATTEMPTS):
+        scheme = scheme.displacing(["<http://a>"])
+        found.add(encode_one("<http://a>", scheme))
+        assert len(found) == attempt + 2
+    with pytest.raises(RunError, match="no id is left for <http://a>"):
+        scheme.displacing(["<http://a>"])

@@ -153,3 +153,8 @@ def test_the_epoch_rises_with_changes_only() -> None:
     assert window.epoch == epoch
     window.expire(5)
     assert window.epoch > epoch
+
+
+def test_a_slot_is_cut_into_equal_parts() -> None:
+    parts = slot_parts(0, np.arange(12), {}, 4)
+    assert [part.times.tolist() for part in parts] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]

@@ -189,3 +189,16 @@ def test_arrays_of_the_state(tmp_path: Path, small_blocks: None) -> None:
         path.write_bytes(whole)
         checksum.VERIFIED.clear()
     assert silent > 100  # what lies in the arrays themselves is found when it is read
+
+
+@pytest.mark.parametrize("key", [slice(9, 6, -1), slice(6, 10), slice(None, 980, -3), np.array([7, 12])])
+def test_every_element_of_a_selection_is_verified(tmp_path: Path, small_blocks: None, key: object) -> None:
+    """Whichever of its elements is damaged."""
+    array = np.arange(1000) * 3
+    entry = write_array(tmp_path, "a.npy", array)
+    begin = (tmp_path / "a.npy").stat().st_size - array.nbytes
+    for place in np.arange(1000)[key].tolist():  # type: ignore[call-overload]
+        flip(tmp_path / "a.npy", begin + place * array.itemsize)
+        with pytest.raises(StoreError, match=r"a\.npy does not have its checksum"):
+            map_array(tmp_path / "a.npy", entry)[key]
+        flip(tmp_path / "a.npy", begin + place * array.itemsize)
