@@ -227,6 +227,13 @@ def test_a_micro_batch_alone_with_versions_of_a_relation(spark: SparkSession, pl
     assert [sorted(sink.batches[n]) for n in (0, 2)] == [[(1, "Hall"), (2, "Lab"), (2, "Laboratory")], [(1, "closed")]]
 
 
+def test_statistics_are_of_the_rows_that_pass_all_filters(spark: SparkSession, places: DataFrame) -> None:
+    join = cq.AdaptiveJoin(spark).relation("here").relation("places", places).on("here.loc = places.loc")
+    function = join.where("here.who < 3").where("here.loc = 'a'").batch(Collected())
+    run(function, spark, [[(1, "a", 0), (2, "b", 0), (3, "a", 0)]])
+    assert function.statistics()["relations"]["here"]["rows"] == 1
+
+
 def test_limits_end_the_join_and_not_the_job(spark: SparkSession, places: DataFrame) -> None:
     sink = Collected()
     join = cq.AdaptiveJoin(spark).relation("here").relation("places", places).on("here.loc = places.loc")
