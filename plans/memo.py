@@ -69,7 +69,7 @@ class Memo:
         stale = moved_rows[alternatives.left_rows] | moved_rows[alternatives.right_rows] | moved_rows[alternatives.produced_rows]
         stale |= moved_rows[alternatives.distinct_rows]
         moved = np.zeros(self.shape.null + 1, bool)
-        scans = self._scan_costs()
+        scans = self._scan_costs(self.table.rows)
         moved[: self.shape.leaves] = scans != self.psi[: self.shape.leaves]
         self.psi[: self.shape.leaves] = scans
         self._price(np.flatnonzero(stale))
@@ -101,39 +101,52 @@ class Memo:
 
     def recost_everything(self) -> int:
         """Prices every alternative; :meth:`refresh` must always give the same costs."""
-        alternatives = self.shape.alternatives
         self.table.update(np.ones_like(self.leaves.factors, bool))
-        self.psi[: self.shape.leaves] = self._scan_costs()
-        self._price(None)
-        for level in self.shape.levels:
-            span = level.alternatives
-            self.total[span] = self.phi[span] + self.psi[alternatives.left[span]] + self.psi[alternatives.right[span]]
-            self.psi[level.nodes] = self._least(level)
+        priced = self.under(self.table.rows)
+        self.psi, self.phi, self.total = priced.psi, priced.phi, priced.total
         self.recosted = len(self.total)
         return self.recosted
 
+    def under(self, rows: Floats) -> Memo:
+        """A copy that is priced for other rows of the states, which are on the last axis; its costs have the same axes before the last."""
+        found, alternatives, cases = copy(self), self.shape.alternatives, rows.shape[:-1]
+        found.psi, found.phi, found.total = (np.zeros((*cases, len(known))) for known in (self.psi, self.phi, self.phi))
+        found.psi[..., : self.shape.leaves] = self._scan_costs(rows)
+        for operator, here in self._by_operator:
+            found.phi[..., here] = self._join_costs(operator, here, rows)
+        for level in self.shape.levels:
+            span = level.alternatives
+            left, right = found.psi[..., alternatives.left[span]], found.psi[..., alternatives.right[span]]
+            found.total[..., span] = found.phi[..., span] + left + right
+            found.psi[..., level.nodes] = found._least(level)
+        return found
+
     def _least(self, level: Level) -> Floats:
         """Ψ of the nodes of a level; a pre-computed static pattern is free in the cost model of the report."""
-        least: Floats = np.minimum.reduceat(self.total[level.alternatives], level.starts)
-        least[self.shape.free[level.nodes]] = 0.0
+        least: Floats = np.minimum.reduceat(self.total[..., level.alternatives], level.starts, axis=-1)
+        least[..., self.shape.free[level.nodes]] = 0.0
         return least
 
-    def _scan_costs(self) -> Floats:
-        rows = self.table.rows[self._leaf_rows]
-        return self.model.scan(rows, rows * self._leaf_filters)
+    def _scan_costs(self, rows: Floats) -> Floats:
+        scanned = rows[..., self._leaf_rows]
+        return self.model.scan(scanned, scanned * self._leaf_filters)
 
-    def _price(self, chosen: Ints | None) -> None:
-        """Computes Φ of the chosen alternatives (None: of all)."""
-        found, rows = self.shape.alternatives, self.table.rows
-        for operator, everywhere in self._by_operator:
-            here = everywhere if chosen is None else chosen[found.operator[chosen] == operator]
+    def _price(self, chosen: Ints) -> None:
+        """Computes Φ of the chosen alternatives."""
+        for operator, _ in self._by_operator:
+            here = chosen[self.shape.alternatives.operator[chosen] == operator]
             if len(here):
-                produced = rows[found.produced_rows[here]]
-                left, right = rows[found.left_rows[here]], rows[found.right_rows[here]]
-                filtered = produced * self._filters[here]
-                if operator is JoinOperator.FILTER:
-                    filtered = left * EACH_ROW + np.minimum(left, rows[found.distinct_rows[here]]) * self._filters[here]
-                self.phi[here] = self.model.join(operator, left, right, produced, filtered)
+                self.phi[here] = self._join_costs(operator, here, self.table.rows)
+
+    def _join_costs(self, operator: JoinOperator, here: Ints, rows: Floats) -> Floats:
+        """Φ of some alternatives of one operator."""
+        found = self.shape.alternatives
+        produced = rows[..., found.produced_rows[here]]
+        left, right = rows[..., found.left_rows[here]], rows[..., found.right_rows[here]]
+        filtered = produced * self._filters[here]
+        if operator is JoinOperator.FILTER:
+            filtered = left * EACH_ROW + np.minimum(left, rows[..., found.distinct_rows[here]]) * self._filters[here]
+        return self.model.join(operator, left, right, produced, filtered)
 
     def of_source(self, source: str) -> Memo:
         """A copy for the alternatives of one delta source alone, over the same statistics; pricing it does not change this memo."""

@@ -35,12 +35,16 @@ from cqels_opt.plans.predicate_placement import Placing, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget, is_surprising
+from cqels_opt.plans.reoptimization_trigger import Basis
 from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Corrections, Sampler
 from cqels_opt.plans.statistics import Key, Statistics
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
+from cqels_opt.plans.what_if import FACTORS, TOLERANCE, safe_factors
 
 Logs: TypeAlias = "list[tuple[RelationSet, float]]"
-State: TypeAlias = "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None]"
+State: TypeAlias = (
+    "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None, list[float]]"
+)
 """What a checkpoint keeps of one delta source; :meth:`Optimizer.state` lists the parts."""
 
 Learnt: TypeAlias = "Mapping[frozenset[str], float]"
@@ -52,7 +56,7 @@ FORMER = 3
 """The number of plans chosen before that are priced again with every batch, for the trace."""
 
 NEAR_TIE = 0.01
-"""The current plan is kept unless the cheapest one saves more than this share of its own cost."""
+"""The current plan is kept unless it costs this share more than the cheapest one: estimates are not more precise."""
 
 
 class Optimizer:
@@ -179,6 +183,32 @@ class Optimizer:
             return ()
         return validity_ranges(self._memos[source], source, self._current[source], NEAR_TIE)
 
+    def basis(self, source: str) -> Basis:
+        """The row counts that the current plan of a source depends on, and how far each may move while the plan is kept."""
+        plan, graph, number = self._current[source], self.graph, self.sources.index(source)
+        factors, relation = self.leaves.factors[number], graph.index[source]
+        windows = [i for i, node in enumerate(graph.relations) if node.dynamic]
+        edges = [i for i, edge in enumerate(graph.edges) if relation in (edge.left, edge.right)]
+        steps = [graph.set_of(step.covers) for step in planning.operators(plan, graph)]
+        sets = [*(1 << i for i in windows), *(1 << graph.edges[i].left | 1 << graph.edges[i].right for i in edges), *steps]
+        kept = self.fallback or source in self._kept
+        safe = iter([FACTORS[-1]] * len(sets) if kept else safe_factors(self._memos[source], source, plan, TOLERANCE, sets))
+        delta = float(factors[self.leaves.rows_factor(relation)])
+        share = 1 / delta if delta else 0.0
+        return Basis(
+            str(plan),
+            {graph.relations[i].name: (float(factors[self.leaves.rows_factor(i)]), next(safe)) for i in windows},
+            {
+                (graph.relations[edge.left].name, graph.relations[edge.right].name, edge.variable): (size * share, next(safe))
+                for edge, size in ((graph.edges[i], float(factors[self.leaves.pair_factor(i)])) for i in edges)
+            },
+            [(self._estimated[source][relations][0] * share, next(safe)) for relations in steps],
+        )
+
+    def spend(self, source: str, cost: float) -> None:
+        """Counts a batch whose plan was kept in the budget for sampling."""
+        self._pace.spend(source, cost)
+
     def _try(self, sampler: Sampler, sampling_seconds: float) -> None:
         """Samples the cheapest plans, with estimates corrected on the way, until the cheapest plan has been sampled."""
         nothing = np.zeros_like(self.leaves.factors, bool)
@@ -271,7 +301,7 @@ class Optimizer:
     # ------------------------------------------------------------------ a restart
     def state(self) -> dict[str, State]:
         """For each source: its plan, the statistics that the plan was chosen from (NaN: not observed), whether it is kept, feedback,
-        estimates, former plans, and the cost of plans since they were last sampled (None: never)."""
+        estimates, former plans, the cost of plans since they were last sampled (None: never), and the statistics that were last read."""
         return {
             source: (
                 str(plan),
@@ -281,6 +311,7 @@ class Optimizer:
                 [(relations, *found) for relations, found in self._estimated.get(source, {}).items()],
                 [str(former) for former in self._former.get(source, ())],
                 self._pace.since.get(source),
+                self.leaves.raw[self.sources.index(source)].tolist(),
             )
             for source, plan in self._current.items()
         }
@@ -303,6 +334,10 @@ class Optimizer:
                 self._current[source], self._seen[source] = plan, np.array(seen, np.float64)
                 if kept and self.mode == "static":
                     self._kept[source] = plan
+        if state and all(len(found) > 7 for found in state.values()) and state.keys() == set(self.sources):
+            moved = self.leaves.replace(np.array([state[source][7] for source in self.sources], np.float64))
+            for memo in {id(memo): memo for memo in self._memos.values()}.values():
+                memo.refresh(moved)
 
     def _choose(self, source: str) -> PlanChoice:
         best = plan_extraction.cheapest(self._memos[source], source)

@@ -92,25 +92,31 @@ def _most_expensive_pair(totals: NDArray[np.float64], pairs: NDArray[np.intp]) -
 
 def cost_of(memo: Memo, source: str, plan: Plan) -> float | None:
     """The current cost of a plan, each join by its cheapest operator; None if the memo lacks one of its joins."""
+    found = costs_of(memo, source, plan)
+    return None if found is None else float(found)
+
+
+def costs_of(memo: Memo, source: str, plan: Plan) -> NDArray[np.float64] | None:
+    """The same under each case of a memo that is priced for several (:meth:`Memo.under`)."""
     shape, graph, found = memo.shape, memo.graph, memo.shape.alternatives
     number = shape.sources.index(source)
 
-    def cost(part: Plan) -> tuple[RelationSet, float] | None:
+    def cost(part: Plan) -> tuple[RelationSet, NDArray[np.float64]] | None:
         """The relations of a part, and its cost."""
         if isinstance(part, Scan):
             relations = 1 << graph.index[part.relation]
-            return relations, float(memo.psi[shape.node_of[number, relations]])
+            return relations, memo.psi[..., shape.node_of[number, relations]]
         left, right = cost(part.input), cost(right_side(part))
         if left is None or right is None or (node := shape.node_of.get((number, left[0] | right[0]))) is None:
             return None
         if shape.free[node]:
-            return left[0] | right[0], 0.0
+            return left[0] | right[0], np.zeros_like(left[1])
         span = shape.alternatives_of(node)
         here = span.start + np.flatnonzero(found.right_set[span] == shape.node_of[number, right[0]])
         if not len(here):
             return None
-        scanned = np.where(found.right[here] == shape.null, 0.0, right[1])
-        return left[0] | right[0], float((memo.phi[here] + left[1] + scanned).min())
+        scanned = np.where(found.right[here] == shape.null, 0.0, right[1][..., None])
+        return left[0] | right[0], (memo.phi[..., here] + left[1][..., None] + scanned).min(axis=-1)
 
     priced = cost(plan)
     return None if priced is None else priced[1]

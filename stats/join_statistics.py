@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from cqels_opt.stats.frequencies import Fanout
 from cqels_opt.stats.frequency_sketch import RetainedFrequencies
 from cqels_opt.stats.interval_overlap import overlapping
-from cqels_opt.stats.slot_statistics import SlotStatistics, together
+from cqels_opt.stats.slot_statistics import SlotStatistics, together, weighted
 from cqels_opt.stats.window import BOTH, Part, WindowStatistics
 
 
@@ -71,13 +71,13 @@ class WindowPair:
     def product(self, left: Part, right: Part) -> float:
         """Σ_c f1(c)·f2(c) whatever the times; exact within the budget except for the rows of partial slots."""
         x = self.variable
-        lefts, rights = self.left.apart(left), self.right.apart(right)
+        lefts, rights = weighted(self.left.apart(left), x), weighted(self.right.apart(right), x)
         size = self._both_whole() if (left, right) == ("old", "old") else 0.0
         if right == "old":
-            size += sum(one.weight * one.counts[x].dot(self.right.whole[x]) for one in lefts)
+            size += sum(weight * counts.dot(self.right.whole[x]) for weight, counts in lefts)
         if left == "old":
-            size += sum(one.weight * one.counts[x].dot(self.left.whole[x]) for one in rights)
-        return size + sum(one.weight * two.weight * one.counts[x].dot(two.counts[x]) for one in lefts for two in rights)
+            size += sum(weight * counts.dot(self.left.whole[x]) for weight, counts in rights)
+        return size + sum(one * two * mine.dot(other) for one, mine in lefts for two, other in rights)
 
     def overlap(self, left: Part, right: Part, since: int | None = None) -> float:
         """The share of pairs of rows, in [0, 1], whose intervals overlap and neither of which has ended at ``since``; exact."""

@@ -86,5 +86,12 @@ def together(slots: Sequence[SlotStatistics], variable: str) -> BoundedCounts:
     return BoundedCounts(ValueCounts(tally(values, counts)), mine[0].kept, sum(one.rows for one in mine))
 
 
+def weighted(slots: Sequence[SlotStatistics], variable: str) -> list[tuple[float, BoundedCounts]]:
+    """The value counts of slots with the weight of each; exact counts of slots of which no row has expired are added up."""
+    full = [held for held in slots if held.spans.rows == held.total and held.counts[variable].exact]
+    rest = [(held.weight, held.counts[variable]) for held in slots if held not in full]
+    return [(1.0, together(full, variable)), *rest] if full else rest
+
+
 def _sum(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
     return {name: size + other[name] for name, size in one.items() if name in other}

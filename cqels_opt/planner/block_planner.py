@@ -23,7 +23,18 @@ from cqels_opt.planner.skew_splitting import Splitter
 from cqels_opt.planner.statistics_adapters import BeforeElements, PerBinding
 from cqels_opt.planner.union_statistics import UnionStatistics, parts_for, static_summand, summands
 from cqels_opt.planner.view_advisor import ViewAdvisor, ViewCatalogue, translated
-from cqels_opt.plans import Cut, DeltaRule, Optimizer, Plan, PlanChoice, SecondsCost, Split, Statistics, check
+from cqels_opt.plans import (
+    Cut,
+    DeltaRule,
+    Optimizer,
+    Plan,
+    PlanChoice,
+    ReoptimizationTrigger,
+    SecondsCost,
+    Split,
+    Statistics,
+    check,
+)
 from cqels_opt.plans.join_methods import REPLICATED, JoinMethod, PhysicalCostModel, RelationPlacement
 from cqels_opt.plans.physical import physical
 from cqels_opt.plans.plan import relations as plan_relations
@@ -70,6 +81,11 @@ class BlockPlanner:
         self.costs = MeasuredCosts(options.calibration.constants.evaluate)
         self.optimizer = self.optimizer_of(block, chosen)
         self.rule = DeltaRule(tuple(self.sources))
+        self.trigger = ReoptimizationTrigger()
+        self._chosen: dict[str, DeltaPlan] = {}  # by the last choice, which the batches since then keep
+        self._chosen_rule = self.rule
+        self._may_keep = options.keep_plans and self.optimizer.model.unit == "s"  # the budget of a choice is in seconds
+        self._rows: dict[str, dict[str, float]] = {}  # of the delta and the windows, by source, in this batch
         self.splitter: Splitter | None = self._splitter()
         self.delta_plans: dict[str, DeltaPlan] = {}
         self._ran: dict[str, ExecutedPlan] = {}  # in the last batch of an earlier run
@@ -106,6 +122,7 @@ class BlockPlanner:
         merged = [static_summand(o) for o in after.occurrences if o.static is not None]
         self.statistics.watch([*self.statistics.windows, *merged, *(s.name for s in after.statics)])
         left, self.block, self.optimizer = self.optimizer, after, self.optimizer_of(after)
+        self.trigger.forget()
         self.splitter = self._splitter()
         if left.current:  # both price the current statistics, because feedback is a ratio to these
             views = self.views()
@@ -119,7 +136,20 @@ class BlockPlanner:
         """The state for a checkpoint: the last plans, the measured costs of filters, and the design."""
         design = {"design": list(self.catalogue.default)} if self.advisor is None else self.advisor.state()
         ran = {source: decision.ran for source, decision in self.delta_plans.items()}
-        return {**design, "ran": ran, "costs": self.costs.state(), "looks": self.splitter.budget.since if self.splitter else {}}
+        looks = self.splitter.budget.since if self.splitter else {}
+        return {**design, "ran": ran, "costs": self.costs.state(), "looks": looks, "chosen": self._choice_state()}
+
+    def _choice_state(self) -> list[Any]:
+        """The last choice: its plans, its delta rule, and its trigger."""
+        return [{s: chosen.state() for s, chosen in self._chosen.items()}, list(self._chosen_rule.order), self.trigger.state()]
+
+    def resume_choice(self, state: Mapping[str, Any]) -> None:
+        """Continues with the choice of a :meth:`state` whose design is in use, after :meth:`Optimizer.resume`."""
+        plans, order, trigger = state["chosen"]
+        graph = self.optimizer.graph
+        self._chosen = {source: DeltaPlan.of(found, graph, self.fixed_splits.get(source)) for source, found in plans.items()}
+        self._chosen_rule = DeltaRule(tuple(order))
+        self.trigger.resume(trigger)
 
     def resume(self, state: Mapping[str, Any] | None) -> bool:
         """Restores :meth:`state`. Returns False if a sub-result of its design was deleted; the optimizer's state is then of no use."""
@@ -207,11 +237,45 @@ class BlockPlanner:
         view = self.statistics.view(contents)
         return UnionStatistics(view, parts) if parts else view
 
+    def keep(self) -> bool:
+        """Keeps the plans of the last choice for this batch, if nothing that they were chosen from has left its range."""
+        self._views = self.views()
+        if not self._may_keep:
+            return False
+        names = [relation.name for relation in self.optimizer.graph.relations if relation.dynamic]
+        self._rows = {source: {name: view.cardinality(name) or 0.0 for name in names} for source, view in self._views.items()}
+        if self._left or self.rule != self._chosen_rule or self.trigger.is_due(self._rows, self._join_sizes):
+            return False
+        last, self.observed_rows = self._last_plans(), {}
+        shares = {source: self.trigger.share(source, self._rows[source][source]) for source in self._chosen}
+        self.delta_plans = {source: plan.kept(shares[source], last.get(source)) for source, plan in self._chosen.items()}
+        cost = 0.0
+        for source, plan in self.delta_plans.items():
+            cost += plan.cost
+            self.optimizer.spend(source, plan.whole.cost)
+            if self.splitter is not None:
+                self.splitter.budget.spend(source, plan.whole.cost)
+        self.trigger.spend(cost)
+        if self.advisor is not None:
+            self.advisor.spend(cost)
+        return True
+
+    def _join_sizes(self, source: str) -> dict[tuple[str, str, str], float]:
+        """The known sizes of the joins of a source's delta with one relation."""
+        view = self._views[source]
+        sizes = {edge: view.join_size(*edge) for edge in self.trigger.joins(source)}
+        return {edge: size for edge, size in sizes.items() if size is not None}
+
+    def _last_plans(self) -> dict[str, ExecutedPlan]:
+        """What ran in the batch before."""
+        return self._ran | {source: plan.ran for source, plan in self.delta_plans.items()}
+
     def choose(self, step: EvaluationStep | None, terms: TermTable | None) -> None:
-        """Chooses the plans of a batch. With a ``step`` (one that has a delta) joins are sampled, and skewed deltas may be split."""
-        views, self.observed_rows = self.views(), {}
-        before = self._ran | {source: decision.ran for source, decision in self.delta_plans.items()}
-        self._views = views
+        """Chooses the plans of a batch, after :meth:`keep` has read its rows and found that they have to be chosen.
+
+        With a ``step`` (one that has a delta) joins are sampled, and skewed deltas may be split.
+        """
+        views, last, self.observed_rows = self._views, self._last_plans(), {}
         relations = sampler = None
         if step is not None and terms is not None:
             relations = BlockRelations(self.block, self.store, step, terms, self.rule)
@@ -221,12 +285,15 @@ class BlockPlanner:
         choices = self.optimizer.choose(views, sampler=sampler, sampling_seconds=seconds)
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
         self.delta_plans = {
-            source: DeltaPlan(choice, self.fixed_splits.get(source), before.get(source)) for source, choice in choices.items()
+            source: DeltaPlan(choice, self.fixed_splits.get(source), last.get(source)) for source, choice in choices.items()
         }
         if self.splitter is not None and relations is not None:
             for source, choice in choices.items():
                 split = self.splitter.choose(choice, views[source], relations)
-                self.delta_plans[source] = DeltaPlan(choice, split, before.get(source))
+                self.delta_plans[source] = DeltaPlan(choice, split, last.get(source))
+        if self._may_keep and self.statistics.epoch:
+            self._chosen, self._chosen_rule = dict(self.delta_plans), self.rule
+            self.trigger.chosen({source: self.optimizer.basis(source) for source in self.sources})
 
     def standing_plan(self, variable: str | None) -> Plan:
         """The cheapest plan for all rows that are valid now. It begins with a relation that has the variable, else with a delta source."""
@@ -272,7 +339,10 @@ class BlockPlanner:
         for source, counts in observed.operators.items():
             decision = self.delta_plans[source]
             if not self.planned_by_spark and decision.split is None and len(counts) == len(decision.whole.operators):
-                self.optimizer.observe(source, counts)
+                rows = self._rows.get(source, {}).get(source, 0.0)
+                self.trigger.observe(source, rows, counts)
+                if share := self.trigger.share(source, rows):  # the memo has the estimates of the last choice
+                    self.optimizer.observe(source, [count / share for count in counts])
 
     @property
     def choices(self) -> dict[str, PlanChoice]:

@@ -40,13 +40,14 @@ class QueryPlanner:
 
     def choose(self, step: EvaluationStep | None = None) -> tuple[dict[str, dict[str, Plan | Split]], dict[str, DeltaRule]]:
         """The plans by block and source, and the delta rules by block. ``step`` is the step that they are for, if it has a delta."""
-        terms = None
-        if step is not None:  # for join sampling, whose calls do not count as the batch's
-            terms = worker_cache.term_table(self.compiled.store, self.compiled.scheme, replace(step, remember=False))
         for block in self.blocks.values():
             block.settle()
-            block.choose(step, terms)
-            block.consider()
+            if not block.keep():
+                terms = None
+                if step is not None:  # for join sampling, whose calls do not count as the batch's
+                    terms = worker_cache.term_table(self.compiled.store, self.compiled.scheme, replace(step, remember=False))
+                block.choose(step, terms)
+                block.consider()
         plans = {name: {s: d.plan for s, d in block.delta_plans.items()} for name, block in self.blocks.items()}
         return plans, {name: block.rule for name, block in self.blocks.items()}
 

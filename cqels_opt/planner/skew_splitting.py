@@ -59,6 +59,10 @@ class SplitChoice:
         """The cost of both."""
         return self.few.cost + self.many.cost
 
+    def kept(self, share: float) -> SplitChoice:
+        """The same split for a later delta; see :meth:`PlanChoice.kept`."""
+        return SplitChoice(self.cut, round(self.heavy * share), self.few.kept(share), self.many.kept(share))
+
 
 @dataclass(frozen=True, slots=True)
 class PartStatistics:

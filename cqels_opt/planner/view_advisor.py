@@ -164,11 +164,15 @@ class ViewAdvisor:
         self.benefits.take(design)
         self._priced, self._optimizers, self._costs = {}, {}, {}
 
-    def turn(self, cost: float) -> bool:
-        """Adds the cost of a planned batch; returns whether :meth:`weigh` is due."""
+    def spend(self, cost: float) -> None:
+        """Adds the cost of a planned batch."""
         self._batch += 1
         self._cost = cost
         self.unseen += cost
+
+    def turn(self, cost: float) -> bool:
+        """Adds the cost of a planned batch; returns whether :meth:`weigh` is due."""
+        self.spend(cost)
         if self.unseen < PACE:
             return False
         self.unseen = 0.0

@@ -50,8 +50,10 @@ def read_optimizer_state(path: Path, planners: Mapping[str, QueryPlanner]) -> in
             for program, planner in planners.items():
                 for name, block in planner.blocks.items():
                     load(archive.read(f"statistics/{program}/{name}"), block.statistics)
-                    if block.resume(index.get("designs", {}).get(program, {}).get(name)):
+                    design = index["designs"][program][name]
+                    if block.resume(design):
                         block.optimizer.resume(index["plans"][program][name])
+                        block.resume_choice(design)
             return int(index["counted"])
     except Exception as error:  # any error that a damaged archive, or one of another version, causes in the readers
         raise LostOptimizerStateError(f"{path}: {str(error) or type(error).__name__}") from error
