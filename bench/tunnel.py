@@ -22,7 +22,7 @@ from cqels_opt.bench.local import Prepared, Ran, check_same, joins_of, load, pre
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.tunnel_data import CARDINALITIES, DRIFTS, SELECTIVITIES, Linked, Tunnel, linked_query, queries
 from cqels_opt.cli.options import RunOptions
-from cqels_opt.cli.query_requests import judged
+from cqels_opt.cli.verification import judged
 from cqels_opt.errors import RunError
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.rdf.static import StaticSource

@@ -9,9 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cqels_opt import verify as checking
 from cqels_opt.cli.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
-from cqels_opt.cli.query_requests import judged, query_requests, registration_options, warn_of_absent_graphs, warn_of_never_true
+from cqels_opt.cli.query_requests import (
+    QueryRequest,
+    query_requests,
+    registration_options,
+    warn_of_absent_graphs,
+    warn_of_never_true,
+)
 from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
 from cqels_opt.cli.void_planning import warn_of_disagreement
 from cqels_opt.cli.warnings_console import Notices, warn
@@ -56,13 +61,14 @@ def run(options: RunOptions, watch: Watcher | None = None) -> Summary:
     """Runs a query over files to their end, or over folders or topics until stopped. ``watch`` gets each batch's records."""
     wanted = options.packages or (CONNECTOR if options.topics or options.out_topic else "none")
     kafka = None if wanted == "none" else wanted
+    requests = _requests(options)  # a mistake in a query is reported before Spark starts
     title, earlier = ", ".join(path.name for path in options.queries), options.trace if options.checkpoint is not None else None
     with (
         _workplace(options.checkpoint) as folder,
         shown(title, options.ui, earlier) as trace,
         _session(options.master, folder, options.debug, kafka) as spark,
     ):
-        return in_session(spark, options, folder, watching(watch, trace.add if trace else None)).summary
+        return in_session(spark, options, folder, watching(watch, trace.add if trace else None), requests).summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +84,16 @@ class FinishedRun:
     settings: tuple[tuple[str, str], ...]
 
 
-def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Watcher | None = None) -> FinishedRun:
-    """:func:`run` in an existing session, with its state in ``folder`` (absolute)."""
+def in_session(
+    spark: SparkSession,
+    options: RunOptions,
+    folder: Path,
+    watch: Watcher | None = None,
+    requests: Sequence[QueryRequest] | None = None,
+) -> FinishedRun:
+    """:func:`run` in an existing session, with its state in ``folder`` (absolute); reads the queries if none are given."""
     began = time.monotonic()
-    catalog = population_of(_registered(spark, options, folder), folder)
+    catalog = population_of(_registered(spark, options, folder, requests or _requests(options)), folder)
     freeze_modules()
     given: dict[str, object] = {iri.strip("<>"): place for iri, place in (*options.streams, *options.topics)}
     needed = external_streams(catalog)
@@ -277,8 +289,9 @@ def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int,
 # ------------------------------------------------------------------ explain, verify, load
 def explain(options: ExplainOptions) -> str:
     """The plans of a query, with estimates, before it runs."""
+    requests = _requests(options.run)
     with _workplace(None) as folder, _session(options.run.master, folder, options.run.debug) as spark:
-        queries = _registered(spark, options.run, folder)
+        queries = _registered(spark, options.run, folder, requests)
         if options.void is not None:
             warn_of_disagreement(queries[0].engine.store, read_description(options.void), str(options.void))
         programs = population_of(queries, folder).programs()
@@ -287,6 +300,9 @@ def explain(options: ExplainOptions) -> str:
 
 def verify(options: RunOptions) -> VerifyReport:
     """Runs a query and compares every answer with an independent evaluation, instant by instant."""
+    from cqels_opt import verify as checking  # with rdflib and networkx, which no other command needs
+    from cqels_opt.cli.verification import judged
+
     if options.topics or options.out_topic is not None:
         raise InputError("verify reads files from beginning to end: a topic of Kafka has no end; keep its messages in a file")
     if options.follow or any(path.is_dir() for _, path in options.streams):
@@ -335,12 +351,15 @@ def load(options: LoadOptions) -> LoadReport:
 
 
 # ------------------------------------------------------------------ shared
-def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> list[CompiledQuery]:
+def _requests(options: RunOptions) -> list[QueryRequest]:
     if options.store is not None and (options.static or options.graphs):
         raise InputError(
             "--store does not combine with --static and --graph yet: load those files into the store with cqels-opt load"
         )
-    requests = query_requests(options)
+    return query_requests(options)
+
+
+def _registered(spark: SparkSession, options: RunOptions, folder: Path, requests: Sequence[QueryRequest]) -> list[CompiledQuery]:
     engine = Engine(
         spark,
         static=options.static or None,

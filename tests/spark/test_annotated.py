@@ -15,7 +15,7 @@ import pytest
 from cqels_opt.bench.tunnel_data import Tunnel, queries
 from cqels_opt.cli.commands import in_session
 from cqels_opt.cli.options import Batch, RunOptions
-from cqels_opt.cli.query_requests import judged
+from cqels_opt.cli.verification import judged
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Verdict, read_inputs
 

@@ -15,7 +15,7 @@ import pytest
 import cqels_opt as cq
 from cqels_opt.cli.commands import in_session
 from cqels_opt.cli.options import Batch, RunOptions
-from cqels_opt.cli.query_requests import judged
+from cqels_opt.cli.verification import judged
 from cqels_opt.errors import InputError
 from cqels_opt.query.parser import parse
 from cqels_opt.trace.records import read_trace

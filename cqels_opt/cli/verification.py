@@ -1,0 +1,83 @@
+"""The queries of ``cqels-opt verify``, as input for the independent evaluation.
+
+A module of its own, because rdflib and networkx take half a second to import.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from cqels_opt import verify as checking
+from cqels_opt.cli.options import RunOptions
+from cqels_opt.cli.query_requests import QueryRequest, query_requests
+from cqels_opt.compiler.dialect_profile import query_semantics, with_bounds
+from cqels_opt.query.algebra import Query
+from cqels_opt.verify import Element, Inputs
+from cqels_opt.verify import Options as Checked
+from cqels_opt.windows.instants import Policy
+
+
+def judged(options: RunOptions, inputs: Inputs, out: Path) -> tuple[list[checking.Verdict], checking.Answers]:
+    """Verifies the answers in a file query by query; returns the verdicts and the answers.
+
+    The graphs that the evaluation computes for one query are the elements of the stream that other queries read.
+    """
+    waiting, streams = query_requests(options), dict(inputs.streams)
+    several = len(waiting) > 1
+    read = {window.stream.strip("<>") for request in waiting for window in request.query.windows}
+    until = max((e.t for iri, elements in streams.items() if iri in read for e in elements), default=None) if several else None
+    verdicts: list[checking.Verdict] = []
+    got: checking.Answers = Counter()
+    while waiting:
+        made = {_output(request) for request in waiting}
+        request = next(a for a in waiting if not made & {window.stream.strip("<>") for window in a.query.windows})
+        waiting.remove(request)
+        query = with_bounds(request.query, options.bounds)
+        how = replace(_as_verified(request, query, options), until=until)
+        known = Inputs(streams, inputs.default, inputs.graphs)
+        mine = checking.read_answers(out, request.id)
+        verdicts.append(checking.judge(query, known, how, mine))
+        got.update(mine)
+        if (output := _output(request)) in read:
+            streams[output] = graphs_as_elements(checking.evaluate(query, known, how))
+    return verdicts, got
+
+
+def _output(request: QueryRequest) -> str:
+    return (request.query.output or "").strip("<>")
+
+
+def graphs_as_elements(answers: checking.Answers) -> list[Element]:
+    """The graphs that a query emits, as elements with the time of their instant."""
+    found: dict[int, list[tuple[str, str, str]]] = {}
+    for time, _, row in answers:
+        cells = dict(row)
+        found.setdefault(time, []).append((cells[".s"], cells[".p"], cells[".o"]))
+    return [Element(time, tuple(triples)) for time, triples in sorted(found.items())]
+
+
+def _as_verified(request: QueryRequest, query: Query, options: RunOptions) -> Checked:
+    """The semantics of a query as options of the independent evaluation."""
+    semantics = query_semantics(query, options.profile, request.report, options.output_operator, options.duplicates, request.t0)
+    report = semantics.report
+    return Checked(
+        policy=_words(report.default),
+        policies={name: _words(policy) for name, policy in report.by_window.items()},
+        operator=semantics.operator,
+        duplicates=semantics.duplicates,
+        t0=report.origin(""),
+        t0s={name: t0 for name, t0 in report.t0.items() if name},
+        drain=options.drain,
+    )
+
+
+def _words(policy: Policy) -> str:
+    words = {
+        "cc": policy.content_change,
+        "wc": policy.window_close,
+        "nc": policy.non_empty,
+        f"p:{policy.period}": policy.period > 0,
+    }
+    return ",".join(word for word, enabled in words.items() if enabled)
