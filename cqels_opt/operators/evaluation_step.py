@@ -29,7 +29,7 @@ class EvaluationStep:
     """
 
     folder: str
-    run: str  # the name of this run of this checkpoint: it keeps caches of workers apart
+    run: str  # the name of this run of this checkpoint: it keeps caches of workers apart; all queries of the run share them
     batch: int
     after: int
     upto: int
@@ -45,6 +45,7 @@ class EvaluationStep:
     looked_back: int | None = (
         None  # rows that end by this instant do not count; None: those that end by the beginning of the step
     )
+    program: str = ""  # whose step it is, for caches of what only one query has
 
     @property
     def path(self) -> Path:

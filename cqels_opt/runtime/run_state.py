@@ -220,13 +220,14 @@ class RunState(ABC):
         self, program: CompiledProgram, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]
     ) -> EvaluationStep:
         """A step of a program's windows over files of the state, without plans."""
-        run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)
+        run, dropped = self.run, dict(self.state.dropped)
         if self.catalog is not None and self.catalog.living.current.number > 1:
             run += f"-{self.catalog.living.current.number}"  # caches of workers hold for one version only
         made = self.catalog.pages if self.catalog is not None else ()
         found = (*files, *self.pages, *made)
         remember = self.options.plan.remember
-        return EvaluationStep(str(self.folder), run, number, after, upto, looked_at, found, dropped, remember=remember)
+        folder = str(self.folder)
+        return EvaluationStep(folder, run, number, after, upto, looked_at, found, dropped, remember=remember, program=program.id)
 
     def planned(self, program: CompiledProgram, step: EvaluationStep, sample: bool) -> EvaluationStep:
         """A step with the current plans; ``sample``: sample its delta for them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, TextIO
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -28,6 +28,7 @@ from cqels_opt.storage.columns import read_table
 from cqels_opt.storage.file_errors import naming
 
 BatchFunction = Callable[[DataFrame, int], object]
+LARGE = 1 << 18  # bytes of a range of answers that the kernel copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,42 +43,56 @@ class Stretch:
 def in_order_of_time(chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> Iterator[Stretch]:
     """The byte ranges of several files of answers, by instant. Reads no file: tasks report where each instant begins."""
 
-    def stretches(number: int, report: FinishReport) -> Iterator[tuple[int, int, Stretch]]:
-        start = 0
-        for time, size in report.times.tolist():
-            yield time, number, Stretch(folder / report.path, start, size)
-            start += size
-
     some = sorted((report for _, report in chunks if len(report.times)), key=lambda report: int(report.times[0, 0]))
     if all(one.times[-1, 0] < other.times[0, 0] for one, other in pairwise(some)):  # the parts of one query's answers
         yield from (Stretch(folder / report.path, 0, int(report.times[:, 1].sum())) for report in some)
         return
-    last: Stretch | None = None
-    for _, _, now in heapq.merge(*(stretches(i, report) for i, (_, report) in enumerate(chunks)), key=lambda found: found[:2]):
-        if last is not None and last.path == now.path and last.start + last.size == now.start:
-            last = Stretch(last.path, last.start, last.size + now.size)
-            continue
-        if last is not None:
-            yield last
-        last = now
-    if last is not None:
-        yield last
+    reports = [report for _, report in chunks if len(report.times)]
+    paths, number = (
+        [folder / report.path for report in reports],
+        np.repeat(np.arange(len(reports)), [len(r.times) for r in reports]),
+    )
+    time, size = np.concatenate([report.times for report in reports]).T
+    start = np.concatenate([np.cumsum(report.times[:, 1]) - report.times[:, 1] for report in reports])
+    order = np.lexsort((number, time))  # stable: the instants of a file stay in their order
+    number = number[order]
+    first = np.flatnonzero(np.append(True, number[1:] != number[:-1]))  # neighbours of one file are one stretch
+    sizes = np.add.reduceat(size[order], first)
+    for of, begin, length in zip(number[first].tolist(), start[order][first].tolist(), sizes.tolist()):
+        yield Stretch(paths[of], begin, length)
 
 
 def append(to: BinaryIO, stretches: Iterable[Stretch], hasher: Hasher) -> None:
-    """Appends byte ranges to a file, verified. The kernel copies where possible: this process only hashes the mapped content."""
+    """Appends byte ranges to a file, verified. Each file is mapped once; small ranges, of which many queries give many, are buffered.
+
+    The kernel copies large ranges where possible: this process only hashes them.
+    """
     to.seek(0, os.SEEK_END)
+    contents: dict[Path, memoryview] = {}
     for stretch in stretches:
-        content = disk.mapped(checksum.verify_name(stretch.path))
-        hasher.update(content.slice(stretch.start, stretch.size))
+        content = contents.get(stretch.path)
+        if content is None:
+            content = contents[stretch.path] = memoryview(disk.mapped(checksum.verify_name(stretch.path)))
+        piece = content[stretch.start : stretch.start + stretch.size]
+        if len(piece) < stretch.size:
+            raise _cut_off(stretch.path)
+        hasher.update(piece)
+        if stretch.size < LARGE:
+            to.write(piece)
+            continue
+        to.flush()
         with disk.opened(stretch.path) as source:
             place, end = stretch.start, stretch.start + stretch.size
             while place < end:
                 copied = disk.copy(source, to, place, end - place)
                 if not copied:
-                    raise RunError(f"{stretch.path}: the file of answers is cut off")
+                    raise _cut_off(stretch.path)
                 place += copied
-    to.seek(0, os.SEEK_END)
+        to.seek(0, os.SEEK_END)  # the kernel moved the position of the file, not that of its buffer
+
+
+def _cut_off(path: Path) -> RunError:
+    return RunError(f"{path}: the file of answers is cut off")
 
 
 class FileSink:

@@ -6,6 +6,8 @@ that it merges when they are of similar size. So a probe reads few runs, and a w
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from cachetools import LRUCache
 
@@ -26,7 +28,7 @@ from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 from cqels_opt.windows.kinds import kind_of
 from cqels_opt.windows.window_kind import CountWindowKind
 
-Key = tuple[str, str, str, object]
+Key = tuple[str, "int | None", PatternOccurrence]
 
 
 class WindowState:
@@ -191,8 +193,12 @@ _CONTENTS: LRUCache[Key, WindowState | CountWindowState | UnionWindowState] = LR
 
 
 def content(occurrence: PatternOccurrence, step: EvaluationStep) -> WindowState | CountWindowState | UnionWindowState:
-    """The content of an occurrence's windows at a step. Occurrences that differ in the names of variables have separate contents."""
-    found = cached(_CONTENTS, (step.run, occurrence.shape.key, occurrence.window.stream, occurrence), lambda: _made(occurrence))
+    """The content of an occurrence's windows at a step, which the queries of a run share.
+
+    Occurrences that differ in the names of variables have separate contents.
+    """
+    key = (step.run, step.looked_back, replace(occurrence, name="", window=replace(occurrence.window, name="")))
+    found = cached(_CONTENTS, key, lambda: _made(occurrence))
     if isinstance(found, UnionWindowState):
         static = occurrence.static
         found.advance(step, None if static is None else static_relation(occurrence.store, static.at))

@@ -6,6 +6,7 @@ No answer depends on a cache: one that does not fit the current step is filled a
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,7 +45,7 @@ _STORES: LRUCache[tuple[str, Stamp], Store] = LRUCache(8)
 _RELATIONS: LRUCache[tuple[str, Stamp, StaticPattern | None], Relation] = LRUCache(256)
 _JOIN_SIZES: LRUCache[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPattern | str, str, str], int] = LRUCache(4096)
 _PAGES: LRUCache[tuple[str, Stamp], Page] = LRUCache(256)
-_RESULTS: LRUCache[tuple[str, str, int], Results] = LRUCache(2)
+_RESULTS: LRUCache[tuple[str, str, str, int], Results] = LRUCache(2)
 
 
 def stamp_of(path: Path) -> Stamp:
@@ -108,9 +109,13 @@ def page(path: Path) -> Page:
     return cached(_PAGES, (str(path), stamp_in_state(path)), lambda: Page(path))
 
 
+def _page_of(folder: str, path: str) -> Page:
+    return page(Path(folder) / path)
+
+
 def term_table(store_folder: str, scheme: IdScheme, step: EvaluationStep) -> TermTable:
     """A term table over a store and the pages of a step, with the results of extension functions in the step so far."""
     scheme = scheme.with_displaced(step.displaced)
-    pages = [step.path / f.path for f in step.select("terms")]
-    results = cached(_RESULTS, (step.folder, step.run, step.batch), dict) if step.remember else None
-    return TermTable(scheme, store(store_folder).decode, [lambda p=p: page(p) for p in pages], Calls(results))  # type: ignore[misc]
+    pages = [partial(_page_of, step.folder, f.path) for f in step.select("terms")]
+    results = cached(_RESULTS, (step.folder, step.run, step.program, step.batch), dict) if step.remember else None
+    return TermTable(scheme, store(store_folder).decode, pages, Calls(results))

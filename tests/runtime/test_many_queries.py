@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from local_runs import Cut, World, register
 from merged_source_cases import MergedMaker
@@ -18,6 +19,7 @@ from cqels_opt.errors import InputError
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.query_catalog import QueryCatalog
+from cqels_opt.state.window_state import content
 from cqels_opt.verify import Element
 
 
@@ -69,7 +71,6 @@ def test_queries_come_and_go(seed: int, maker: type[Maker], tmp_path: Path, monk
         assert run.lines_of(name) == run.alone(name), name
 
 
-# ------------------------------------------------------------------ queries that nobody has prepared for
 EX = "http://ex.org/"
 ONE = f"PREFIX : <{EX}> SELECT ?p ?x FROM NAMED :S [RANGE 2s] AS ?w {{ GRAPH ?w {{ ?p :at ?x }} }}"
 OTHER = f"PREFIX : <{EX}> SELECT ?p ?v FROM NAMED :S [RANGE 5s] AS ?w {{ GRAPH ?w {{ ?p :at ?x . ?p :val ?v }} }}"
@@ -83,6 +84,54 @@ def _elements(number: int) -> list[Element]:
     return [Element(250 * i, (triple,)) for i, triple in enumerate(triples)]
 
 
+# ------------------------------------------------------------------ different queries over one stream
+def _different(rng: random.Random, number: int) -> list[str]:
+    """Queries whose windows, patterns and operators differ; many have a pattern and a window in common, under other names."""
+    found = []
+    for _ in range(number):
+        first, second = (f":S [{rng.choice(['NOW', 'RANGE 1s', 'RANGE 4s', 'TRIPLES 3'])}]" for _ in range(2))
+        select = rng.choice(["SELECT ?p ?q ?x", "SELECT DISTINCT ?x", "SELECT ?x (COUNT(*) AS ?n)"])
+        group, name = " GROUP BY ?x" if "COUNT" in select else "", rng.choice(["w", "v"])
+        body = f"GRAPH ?{name} {{ ?p :at ?x }} " + rng.choice(["GRAPH ?u { ?q :at ?x }", "GRAPH ?u { ?p :val ?q }"])
+        found.append(f"PREFIX : <{EX}> {select} FROM NAMED {first} AS ?{name} FROM NAMED {second} AS ?u {{ {body} }}{group}")
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_different_queries_have_the_answers_that_they_have_alone(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    texts, world, how = _different(rng, 8), World({f"{EX}S": [_elements(60)]}), _cut(rng, seed)
+    source, sink = register(texts[0], world, tmp_path / "source"), LocalSink()
+    made = source.driver(how)
+    programs = Programs(source.folder / "store", tmp_path / "queries")
+    members = [member_of(record_of(text, f"d{i}")) for i, text in enumerate(texts)]
+    there = QueryCatalog(members, tmp_path / "state", programs)
+    options = replace(made.options, named=True)
+    driver = Driver(tmp_path / "state", there.programs(), LocalRunner(how.split), sink, made.frontier, options, catalog=there)
+    for number, rows in enumerate(source.chunks(how)):
+        driver.batch(number, rows)
+    for i, text in enumerate(texts):
+        said = f', "query": "d{i}"'
+        together = Counter(line.replace(said, "", 1) for line in sink.lines if said in line)
+        assert together == Counter(register(text, world, tmp_path / f"alone{i}").run(Cut("7")).lines), text
+
+
+def test_queries_share_the_content_of_windows(tmp_path: Path) -> None:
+    """Equal patterns in equal windows are read and indexed once, whatever the windows are called."""
+    texts = [ONE, ONE.replace("?w", "?v").replace("SELECT", "SELECT DISTINCT"), ONE.replace("2s", "3s")]
+    source = register(ONE, World({f"{EX}S": [_elements(12)]}), tmp_path / "source")
+    made = source.driver(Cut("6"))
+    members = [member_of(record_of(text, f"d{i}")) for i, text in enumerate(texts)]
+    there = QueryCatalog(members, tmp_path / "state", Programs(source.folder / "store", tmp_path / "queries"))
+    driver = Driver(tmp_path / "state", there.programs(), LocalRunner(), LocalSink(), made.frontier, made.options, catalog=there)
+    for number, rows in enumerate(source.chunks(Cut("6"))):
+        driver.batch(number, rows)
+    steps = [driver.bare_step(p, 1, 0, 0, np.array([0]), ()) for p in driver.programs]
+    found = [content(p.blocks[0].occurrences[0], step) for p, step in zip(driver.programs, steps)]
+    assert len(found) == 3 and len({id(one) for one in found}) == 2
+
+
+# ------------------------------------------------------------------ queries that nobody has prepared for
 @pytest.mark.parametrize("kind", ["", "SELECT DISTINCT"])
 @pytest.mark.parametrize("at", [1, 4])
 def test_other_queries_begin_with_empty_windows(at: int, kind: str, tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 from local_runs import Cut, World, register
 
-from cqels_opt.errors import CheckpointError
+from cqels_opt.errors import CheckpointError, RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.evaluate import FinishReport
+from cqels_opt.spark import sinks
 from cqels_opt.spark.sinks import FileSink, StreamSink, in_order_of_time
 from cqels_opt.storage import checksum, disk
 from cqels_opt.trace.writer import TraceFile
@@ -73,6 +74,25 @@ def test_neighbours_are_copied_at_once(tmp_path: Path) -> None:
 def test_files_that_follow_each_other_are_copied_whole(tmp_path: Path) -> None:
     chunks = [chunk(tmp_path, "b", {3: ["u"], 4: ["v"]}), chunk(tmp_path, "a", {1: ["x"], 2: ["y"]})]
     assert [(s.path.name[0], s.start, s.size) for s in in_order_of_time(chunks, tmp_path)] == [("a", 0, 4), ("b", 0, 4)]
+
+
+@pytest.mark.parametrize("large", [1, 6, 1 << 18])
+def test_small_and_large_ranges_mixed(large: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges from a size on are copied by the kernel, others are buffered; the file and its digest are the same."""
+    monkeypatch.setattr(sinks, "LARGE", large)
+    chunks, wanted = some_chunks(tmp_path, 3)
+    sink = FileSink(tmp_path / "out.jsonl")
+    sink.restore({}, {})
+    length = [sink.put(batch, chunks, tmp_path) for batch in range(2)][-1]
+    assert sink.path.read_text(encoding="utf-8").splitlines() == wanted * 2
+    assert sink.digests == {"out": checksum.file_digest(sink.path)} and length == {"out": sink.path.stat().st_size}
+
+
+def test_a_file_of_answers_that_is_cut_off(tmp_path: Path) -> None:
+    (program, report), sink = chunk(tmp_path, "a", {1: ["x"]}), FileSink(tmp_path / "out.jsonl")
+    sink.restore({}, {})
+    with pytest.raises(RunError, match="cut off"):
+        sink.put(0, [(program, replace(report, times=np.array([[1, 3]])))], tmp_path)
 
 
 def test_back_to_the_committed_length(tmp_path: Path) -> None:
