@@ -10,12 +10,14 @@ from cqels_opt.stats.frequency_sketch import BoundedCounts
 from cqels_opt.stats.interval_overlap import IntervalSet, overlapping, spans
 from cqels_opt.stats.join_statistics import StaticPair, WindowPair
 from cqels_opt.stats.relations import Key, StaticRelation, WindowedRelation
+from cqels_opt.stats.slot_statistics import BodyPlace
 from cqels_opt.stats.slots import SlotCounts, slot_counts, slot_parts
 from cqels_opt.stats.state import load, load_slot, save, save_slot, summary
 from cqels_opt.stats.window import WindowStatistics
 
 __all__ = [
     "BlockStatistics",
+    "BodyPlace",
     "BoundedCounts",
     "Fanout",
     "FrequencyTable",

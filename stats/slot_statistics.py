@@ -16,13 +16,26 @@ from cqels_opt.stats.slots import SlotCounts
 Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
 """Element times (ms) -> starts and ends of their validity (SEMANTICS §1); start >= end where it is never in the window."""
 
+BodyPlace: TypeAlias = tuple[int, ...]
+"""Where the arrays of a slot are stored; only the store can read it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SavedSlot:
+    """The ``text`` of a slot with these join sizes, in a checkpoint that has its arrays, ``body``, at a place."""
+
+    body: bytes
+    known: Mapping[str, float]
+    place: BodyPlace
+    text: bytes
+
 
 @dataclass(slots=True, eq=False)
 class SlotStatistics:
     """A slot, or several that were merged.
 
     ``spans`` are the rows that have not expired, of ``total`` that arrived. ``known`` caches join sizes that do not change while the slot
-    is in the window; ``packed`` caches its bytes for :mod:`cqels_opt.stats.state`, which seldom change.
+    is in the window; ``packed`` and ``saved`` cache its bytes for :mod:`cqels_opt.stats.state`, which seldom change.
     """
 
     slots: tuple[int, ...]
@@ -33,6 +46,7 @@ class SlotStatistics:
     total: int
     known: dict[str, float] = field(default_factory=dict)
     packed: tuple[list[tuple[ValueCounts, int]], bytes] | None = None
+    saved: SavedSlot | None = None
 
     @property
     def next_end(self) -> int:

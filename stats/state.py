@@ -1,11 +1,13 @@
 """The statistics of a block as bytes for a checkpoint, and as a readable summary for people and the trace.
 
-After a restart with :func:`save`'s bytes the statistics continue as if nothing had happened.
+After a restart with :func:`save`'s bytes the statistics continue as if nothing had happened. The arrays of a slot, its *body*, hardly
+ever change: a caller that saves the statistics with every batch stores each body once, and gives its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 from cqels_opt.stats.block_statistics import BlockStatistics
@@ -15,7 +17,7 @@ from cqels_opt.stats.frequency_sketch import ALL, BoundedCounts, RetainedFrequen
 from cqels_opt.stats.interval_overlap import spans
 from cqels_opt.stats.packing import Tree, pack, unpack
 from cqels_opt.stats.relations import Key
-from cqels_opt.stats.slot_statistics import SlotStatistics
+from cqels_opt.stats.slot_statistics import BodyPlace, SavedSlot, SlotStatistics
 from cqels_opt.stats.slots import SlotCounts
 from cqels_opt.stats.window import BOTH, WindowStatistics
 
@@ -37,21 +39,34 @@ def load_slot(data: bytes) -> SlotCounts:
 
 
 # ------------------------------------------------------------------ the whole
-def save(statistics: BlockStatistics) -> bytes:
-    """The state of the statistics as bytes."""
+PutBody: TypeAlias = Callable[[bytes, "BodyPlace | None"], BodyPlace]
+"""Stores the body of a slot, unless it is still at the place where it was stored before; returns its place."""
+GetBody: TypeAlias = Callable[[BodyPlace], bytes]
+"""The body at a place."""
+
+
+def save(statistics: BlockStatistics, put: PutBody | None = None) -> bytes:
+    """The state of the statistics as bytes, without the bodies of slots if ``put`` stores these."""
+    bodies: list[Tree] = []
+
+    def inline(body: bytes, before: BodyPlace | None) -> BodyPlace:
+        bodies.append(body)
+        return (len(bodies) - 1,)
+
     ratios = {name: [r.rows_in, r.rows_out, r.observations] for name, r in statistics.observations.ratios.items()}
-    windows = {name: _window(window) for name, window in statistics.windows.items()}
-    tree = {"frontier": statistics.frontier, "epoch": statistics.epoch, "ratios": ratios}
-    return pack(cast("Tree", {**tree, "windows": windows}))
+    windows = {name: _window(window, put or inline) for name, window in statistics.windows.items()}
+    tree = {"frontier": statistics.frontier, "epoch": statistics.epoch, "ratios": ratios, "windows": windows}
+    return pack(cast("Tree", {**tree, "bodies": bodies}))
 
 
-def load(data: bytes, into: BlockStatistics) -> None:
+def load(data: bytes, into: BlockStatistics, get: GetBody | None = None) -> None:
     """Restores the state into new statistics of the same relations. ValueError if it is damaged, or of other relations."""
     tree = cast("dict[str, Any]", unpack(data))
+    get = get or (lambda place: cast("bytes", tree["bodies"][place[0]]))
     if set(tree["windows"]) != set(into.windows):
         raise ValueError(f"these statistics are of {sorted(tree['windows'])}, not of {sorted(into.windows)}")
     for name, window in into.windows.items():
-        _resume(window, tree["windows"][name])
+        _resume(window, tree["windows"][name], get)
         if window.frontier is not None:
             window.expire(window.frontier)
         window.epoch = tree["windows"][name]["epoch"]
@@ -59,16 +74,20 @@ def load(data: bytes, into: BlockStatistics) -> None:
     into.observations.ratios = {name: DecayedRatio(*counts) for name, counts in tree["ratios"].items()}
 
 
-def _window(window: WindowStatistics) -> Tree:
+def _window(window: WindowStatistics, put: PutBody) -> Tree:
     kept: dict[str, Tree] = {variable: [counts.kept.level, counts.kept.heavy] for variable, counts in window.counted.items()}
-    old: list[Tree] = [_held(held) for held in window.held("old")]
-    delta: list[Tree] = [_held(held) for held in window.held("delta")]
+    old, delta = (b"[%s]" % b",".join([_held(held, put) for held in window.held(part)]) for part in BOTH)
     return {"frontier": window.frontier, "epoch": window.epoch, "kept": kept, "old": old, "delta": delta}
 
 
-def _held(held: SlotStatistics) -> Tree:
-    known: dict[str, Tree] = {**held.known}
-    return {"slots": [*held.slots], "total": held.total, "known": known, "body": _body(held)}
+def _held(held: SlotStatistics, put: PutBody) -> bytes:
+    """A slot without its body as JSON, which is made once for each place of the body."""
+    body, saved = _body(held), held.saved
+    place = put(body, saved.place if saved is not None and saved.body is body else None)
+    if saved is None or saved.body is not body or saved.place != place or saved.known != held.known:
+        text = json.dumps({"slots": held.slots, "total": held.total, "known": held.known, "at": place}, separators=(",", ":"))
+        saved = held.saved = SavedSlot(body, dict(held.known), place, text.encode())
+    return saved.text
 
 
 def _body(held: SlotStatistics) -> bytes:
@@ -80,20 +99,23 @@ def _body(held: SlotStatistics) -> bytes:
     return held.packed[1]
 
 
-def _resume(window: WindowStatistics, tree: dict[str, Any]) -> None:
+def _resume(window: WindowStatistics, tree: dict[str, Any], get: GetBody) -> None:
     frontier: int | None = tree["frontier"]
     if set(tree["kept"]) != set(window.variables):
         raise ValueError(f"these statistics are of the variables {sorted(tree['kept'])}, not of {sorted(window.variables)}")
     kept = {variable: RetainedFrequencies(heavy, level) if level else ALL for variable, (level, heavy) in tree["kept"].items()}
-    old = [_holding(window, one, kept) for one in tree["old"]]
+    old = [_holding(window, one, get, kept) for one in json.loads(tree["old"])]
     for held in old:
         held.spans = held.spans if frontier is None else held.spans.after(frontier)
     exact = dict.fromkeys(window.variables, ALL)
-    window.resume(old, [_holding(window, one, exact) for one in tree["delta"]], kept, frontier)
+    delta = [_holding(window, one, get, exact) for one in json.loads(tree["delta"])]
+    window.resume(old, delta, kept, frontier)
 
 
-def _holding(window: WindowStatistics, tree: dict[str, Any], kept: Mapping[str, RetainedFrequencies]) -> SlotStatistics:
-    body = cast("dict[str, Any]", unpack(tree["body"]))
+def _holding(
+    window: WindowStatistics, tree: dict[str, Any], get: GetBody, kept: Mapping[str, RetainedFrequencies]
+) -> SlotStatistics:
+    body = cast("dict[str, Any]", unpack(get(tuple(tree["at"]))))
     counts = {
         variable: BoundedCounts(ValueCounts(FrequencyTable(values, n)), kept[variable], rows)
         for variable, (values, n, rows) in body["values"].items()

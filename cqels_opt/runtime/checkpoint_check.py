@@ -47,7 +47,7 @@ def _findings(folder: Path, out: Path | None, trace: Path | None) -> Iterator[st
         except CheckpointError as error:
             yield str(error)
             continue
-        named = [name for name in (last.optimizer, *(file.path for file in last.files)) if name]
+        named = [name for name in (last.optimizer, *last.statistics, *(file.path for file in last.files)) if name]
         yield from (f"{folder / name} is missing: {record.name} names it" for name in named if not (folder / name).exists())
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder).parts
@@ -76,7 +76,7 @@ def _of_file(path: Path) -> Iterator[str]:
 
 def _verifier(path: Path) -> Callable[[Path], object] | None:
     """The function that verifies a file of the state; None for a file without a checksum."""
-    if path.suffix in (".arrow", ".zip"):
+    if path.suffix in (".arrow", ".bin", ".zip"):
         return opened_whole
     if checksum.digest_in_name(path):
         return checksum.verify_name

@@ -21,7 +21,7 @@ from cqels_opt.rdf.ids import CollisionError
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.ingest_state import IngestState
 from cqels_opt.runtime.micro_batch import MicroBatch
-from cqels_opt.runtime.optimizer_checkpoint import read_optimizer_state, write_optimizer_state
+from cqels_opt.runtime.optimizer_checkpoint import optimizer_file, read_optimizer_state, write_optimizer_state
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.runtime.quotas import Quotas, ResourceUsage
 from cqels_opt.runtime.reconfiguration import Reconfiguration
@@ -63,6 +63,7 @@ class Driver(RunState):
         found = self.log.last() if batch is None else self.log.before(batch)
         if batch is not None:
             self.log.forget_from(batch)  # before the outputs are cut: a record never names more of them than there is
+            self.scheduled_deletions = [(number, paths) for number, paths in self.scheduled_deletions if number < batch]
         self.state = found or Commit(-1)
         self.frontier.restore(self.state.frontier or self._fresh_frontier)
         self.sink.restore(self.state.lengths, self.state.digests)
@@ -81,7 +82,7 @@ class Driver(RunState):
             readers = {} if self._changed else self.planners  # the statistics of another query are of other relations
             try:
                 self.ingest_state.resume(self.state.files, self.frontier.value)
-                self.ingest_state.counted = read_optimizer_state(self.folder / self.state.optimizer, readers)
+                self.ingest_state.counted = read_optimizer_state(self.folder, self.state.optimizer, readers)
             except LostOptimizerStateError as error:
                 self.note(f"statistics of the optimizer are lost and are counted again: {error}")
                 self.reconfiguration.forget_statistics()
@@ -315,7 +316,7 @@ class Driver(RunState):
             batch.lengths,
             totals,
             self.frontier.ended,
-            f"optimizer/{number:08d}.zip",
+            optimizer_file(number),
             self.state.firsts,
             self.state.since,
             [name for name in self.state.renewed if name in batch.steps and len(batch.steps[name].instants) < 2],
@@ -323,10 +324,12 @@ class Driver(RunState):
             self.query,
             {**self.state.digests, **self.sink.digests, **({"trace": self.trace.digest} if self.trace is not None else {})},
         )
-        write_optimizer_state(self.folder / state.optimizer, self.planners, self.ingest_state.counted)
+        statistics = {self.state.optimizer, *self.state.statistics}
+        state.statistics = write_optimizer_state(self.folder, number, statistics, self.planners, self.ingest_state.counted)
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}
         gone |= {f.path for shares in done.shares.values() for report in shares for f in report.fresh}
-        gone |= {path for f in batch.finished for path in (f.path, f.fed) if path} | ({self.state.optimizer} - {""})
+        gone |= {path for f in batch.finished for path in (f.path, f.fed) if path}
+        gone |= statistics - {"", *state.statistics}
         gone |= {r.path for r in batch.rejected if r.spooled}
         self.log.write(state)
         self.state = state

@@ -1,59 +1,105 @@
 """The state of the optimizer in a file for each commit record: after a restart the planners choose the plans of an undisturbed run.
 
-Waiting counts are in files of their own (:mod:`cqels_opt.state.pending_counts`), each written once.
+The arrays of a slot's statistics are written once, into the file of the first batch that has the slot; the files of later batches refer to
+them. So a batch writes what is new, and its commit record names all files that it needs. Waiting counts are in files of their own
+(:mod:`cqels_opt.state.pending_counts`).
 
 Statistics cannot be counted again exactly from the remaining slots: merged slots fade in proportion to expired rows, and observed
-selectivities are stored nowhere else. Plans depend on the file, answers do not: if it is lost, the run continues with statistics
+selectivities are stored nowhere else. Plans depend on the files, answers do not: if one is lost, the run continues with statistics
 that are counted again (:meth:`Reconfiguration.forget_statistics`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from zipfile import ZipFile
-
-import pyarrow as pa
+from typing import Any, cast
 
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.state.pending_counts import LostOptimizerStateError
-from cqels_opt.stats import load, save
+from cqels_opt.stats import BodyPlace, load, save
+from cqels_opt.stats.packing import Tree, pack, unpack
 from cqels_opt.storage import sealed_files
 
-_INDEX = "index.json"
+
+def optimizer_file(number: int) -> str:
+    """The file of a batch, in the folder of the state."""
+    return f"optimizer/{number:08d}.bin"
 
 
-def write_optimizer_state(path: Path, planners: Mapping[str, QueryPlanner], counted: int) -> None:
-    """Writes statistics, current plans with the alternatives, and the last number that was given to counts."""
+class _Bodies:
+    """The bodies of slots of the statistics, in the files of batches."""
+
+    def __init__(self, folder: Path, number: int = -1, live: Collection[str] = ()) -> None:
+        """``number`` is the batch that is being written, and ``live`` are the files that the state before it refers to."""
+        self.folder, self.number, self.live = folder, number, live
+        self.new, self.used = bytearray(), set[int]()
+        self._read: dict[int, bytes] = {}
+
+    def put(self, body: bytes, place: BodyPlace | None) -> BodyPlace:
+        """Adds a body to the batch, unless an earlier one has it."""
+        if place is None or optimizer_file(place[0]) not in self.live:
+            place = (self.number, len(self.new), len(body))
+            self.new += body
+        self.used.add(place[0])
+        return place
+
+    def get(self, place: BodyPlace) -> bytes:
+        """A body that a batch has added."""
+        number, start, length = place
+        if number not in self._read:
+            self._read[number] = _content(self.folder / optimizer_file(number))["bodies"]
+        return self._read[number][start : start + length]
+
+
+def write_optimizer_state(
+    folder: Path, number: int, live: Collection[str], planners: Mapping[str, QueryPlanner], counted: int
+) -> list[str]:
+    """Writes statistics, current plans with the alternatives, and the last number that was given to counts.
+
+    ``live`` are the files that the state before refers to. Returns the files of earlier batches that this one refers to.
+    """
     plans = {
         program: {name: block.optimizer.state() for name, block in planner.blocks.items()}
         for program, planner in planners.items()
     }
     designs = {program: {name: block.state() for name, block in planner.blocks.items()} for program, planner in planners.items()}
-    index = {"counted": counted, "plans": plans, "designs": designs}
-    with sealed_files.sealing(path) as file, ZipFile(file, "w") as archive:
-        archive.writestr(_INDEX, json.dumps(index))
-        for program, planner in planners.items():
-            for name, block in planner.blocks.items():
-                archive.writestr(f"statistics/{program}/{name}", save(block.statistics))
+    bodies = _Bodies(folder, number, live)
+    statistics = {
+        program: {name: save(block.statistics, bodies.put) for name, block in planner.blocks.items()}
+        for program, planner in planners.items()
+    }
+    index = json.dumps({"counted": counted, "plans": plans, "designs": designs}).encode()
+    content = {"index": index, "statistics": statistics, "bodies": bytes(bodies.new)}
+    sealed_files.write(folder / optimizer_file(number), pack(cast("Tree", content)))
+    return [optimizer_file(used) for used in sorted(bodies.used - {number})]
 
 
-def read_optimizer_state(path: Path, planners: Mapping[str, QueryPlanner]) -> int:
-    """Restores new planners from the file; returns the last number that was given to counts.
+def read_optimizer_state(folder: Path, path: str, planners: Mapping[str, QueryPlanner]) -> int:
+    """Restores new planners from a file, and those that it refers to; returns the last number that was given to counts.
 
     LostOptimizerStateError if that fails: the planners must not be used then.
     """
+    content, bodies = _content(folder / path), _Bodies(folder)
     try:
-        with ZipFile(pa.BufferReader(sealed_files.opened_whole(path))) as archive:
-            index = json.loads(archive.read(_INDEX))
-            for program, planner in planners.items():
-                for name, block in planner.blocks.items():
-                    load(archive.read(f"statistics/{program}/{name}"), block.statistics)
-                    design = index["designs"][program][name]
-                    if block.resume(design):
-                        block.optimizer.resume(index["plans"][program][name])
-                        block.resume_choice(design)
-            return int(index["counted"])
-    except Exception as error:  # any error that a damaged archive, or one of another version, causes in the readers
+        index = json.loads(content["index"])
+        for program, planner in planners.items():
+            for name, block in planner.blocks.items():
+                load(content["statistics"][program][name], block.statistics, bodies.get)
+                design = index["designs"][program][name]
+                if block.resume(design):
+                    block.optimizer.resume(index["plans"][program][name])
+                    block.resume_choice(design)
+        return int(index["counted"])
+    except LostOptimizerStateError:
+        raise
+    except Exception as error:  # any error that a file of another version causes in the readers
+        raise LostOptimizerStateError(f"{folder / path}: {str(error) or type(error).__name__}") from error
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        return cast("dict[str, Any]", unpack(bytes(sealed_files.opened_whole(path))))
+    except Exception as error:  # any error that a damaged file, or one of another version, causes in the readers
         raise LostOptimizerStateError(f"{path}: {str(error) or type(error).__name__}") from error

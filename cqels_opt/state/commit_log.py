@@ -52,6 +52,7 @@ class Commit:
     displaced: list[tuple[str, int]] = field(default_factory=list)  # terms with a second id, see cqels_opt.rdf.ids.IdScheme
     query: str = ""  # the digest of the query whose result slots and optimizer state these are
     digests: dict[str, str] = field(default_factory=dict)  # of the committed ``lengths`` of the sinks and the trace
+    statistics: list[str] = field(default_factory=list)  # files of earlier batches that ``optimizer`` refers to
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +287,7 @@ class CommitLog:
     def named(self) -> set[str]:
         """The files that a record names."""
         records = [self.read(path) for path in self._paths()]
-        return {name for record in records for name in (record.optimizer, *(f.path for f in record.files))}
+        return {name for record in records for name in (record.optimizer, *record.statistics, *(f.path for f in record.files))}
 
     def _path(self, batch: int) -> Path:
         return self.records / f"{batch:012d}.json"

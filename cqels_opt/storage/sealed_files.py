@@ -81,6 +81,22 @@ def sealing(path: Path) -> Iterator[Any]:
         raise
 
 
+def write(path: Path, content: bytes) -> None:
+    """Writes content that is in memory as a sealed file."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    hasher = Hasher()
+    hasher.update(content)
+    large = hasher.size > checksum.WHOLE
+    header = _LAYOUT.pack(_MAGIC, _FORMAT, large, hasher.size, hash_of(path.name.encode()), hasher.digest)
+    try:
+        with disk.create(temporary) as file:
+            file.write(b"".join([header, content, hasher.blocks if large else b""]))
+        disk.rename(temporary, path)
+    except BaseException:
+        disk.delete(temporary)
+        raise
+
+
 def opened(path: Path) -> tuple[pa.Buffer, Blocks | None]:
     """The content of a sealed file, mapped, and the blocks of a large one, which are not verified yet.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,14 @@ from local_runs import Cut, Registered, register
 from random_cases import make
 
 from cqels_opt.plans import reoptimization_trigger
+from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalSink
+from cqels_opt.runtime.optimizer_checkpoint import optimizer_file
 from cqels_opt.state.pending_counts import read_counts
+from cqels_opt.stats import summary
+from cqels_opt.stats.packing import unpack
 from cqels_opt.storage.compaction_policy import CompactionPolicy
+from cqels_opt.storage.sealed_files import opened_whole
 from cqels_opt.trace.records import TraceRecord
 
 
@@ -95,7 +101,7 @@ def test_counts_that_wait_are_counted_again(tmp_path: Path) -> None:
     for folder in folders:
         query.driver(how, folder).batch(0, chunks[0])
         if folder.name == "lost":
-            (folder / "optimizer" / "00000000.zip").unlink()
+            (folder / "optimizer" / "00000000.bin").unlink()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             driver = query.driver(how, folder)
@@ -105,3 +111,67 @@ def test_counts_that_wait_are_counted_again(tmp_path: Path) -> None:
         windows.append(({key: total for key, total in waiting.items() if total}, driver.batch(1, chunks[1])[0].windows))
     assert windows[0][0]
     assert windows[0] == windows[1]
+
+
+def checkpoint_of(query: Registered, how: Cut, folder: Path) -> Driver:
+    """A run of all batches."""
+    driver = query.driver(how, folder)
+    for number, rows in enumerate(query.chunks(how)):
+        driver.batch(number, rows)
+    return driver
+
+
+def files_of(driver: Driver) -> set[str]:
+    return {path.relative_to(driver.folder).as_posix() for path in (driver.folder / "optimizer").iterdir()}
+
+
+def test_statistics_of_a_slot_are_written_once(tmp_path: Path) -> None:
+    """Each batch writes its own slots and refers to the files of those before; the files that nothing refers to are deleted."""
+    case = make(9_104)
+    query = register(case.query(), case.world, tmp_path / "q", case.settings)
+    folder, driver, written, referred = tmp_path / "state", query.driver(Cut("3"), tmp_path / "state"), [], []
+    for number, rows in enumerate(query.chunks(Cut("3"))):
+        driver.batch(number, rows)
+        content = unpack(bytes(opened_whole(folder / driver.state.optimizer)))
+        assert isinstance(content, dict)
+        written.append(content["bodies"])
+        referred.append(len(driver.state.statistics))
+        assert {driver.state.optimizer, *driver.state.statistics} <= files_of(driver) <= driver.log.named()
+    assert max(referred) > 0
+    assert all(a != b for a, b in pairwise(written) if a)
+
+
+def test_a_batch_that_runs_again_keeps_the_files_that_it_writes_again(tmp_path: Path) -> None:
+    """Deletions that undone batches have scheduled are undone as well."""
+    case = make(9_111)
+    query = register(case.query(), case.world, tmp_path / "q", case.settings)
+    how, chunks = Cut("3"), query.chunks(Cut("3"))
+    whole = checkpoint_of(query, how, tmp_path / "whole")
+    driver = query.driver(how, tmp_path / "state")
+    for number, rows in enumerate(chunks[:3]):
+        driver.batch(number, rows)
+    driver.schedule_deletion(2, {optimizer_file(1)})  # as if batch 2 had moved the windows past the slots of batch 1
+    for number, rows in [*enumerate(chunks)][1:]:
+        driver.batch(number, rows)
+        assert {driver.state.optimizer, *driver.state.statistics} <= files_of(driver)
+    assert driver.state.statistics
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = query.driver(how, tmp_path / "state")
+    assert [summary(b.statistics) for p in again.planners.values() for b in p.blocks.values()] == [
+        summary(b.statistics) for p in whole.planners.values() for b in p.blocks.values()
+    ]
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK", None])
+def test_a_file_that_the_newest_refers_to_may_be_lost(damage: bytes | None, tmp_path: Path) -> None:
+    case = make(9_104)
+    query = register(case.query(), case.world, tmp_path / "q", case.settings)
+    folder = tmp_path / "state"
+    older = folder / checkpoint_of(query, Cut("3"), folder).state.statistics[0]
+    if damage is None:
+        older.unlink()
+    else:
+        older.write_bytes(damage)
+    with pytest.warns(RuntimeWarning, match=f"statistics of the optimizer are lost and are counted again: {older}"):
+        query.driver(Cut("3"), folder)
