@@ -6,11 +6,14 @@ A small job of one such task takes about a third of the time of the same functio
 from __future__ import annotations
 
 import gc
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import RDD, SparkContext, TaskContext
+from pyspark.errors.exceptions.captured import convert_exception
 
 from cqels_opt.errors import CqelsOptError
 from cqels_opt.storage import disk
@@ -111,10 +114,24 @@ def _drained(rows: Iterable[int]) -> None:
 
 def reported(tasks: RDD[Any]) -> Iterator[Any]:
     """Runs a job and yields the reports of its tasks; raises our first error."""
-    for report in tasks.collect():
+    for report in _collected(tasks):
         if isinstance(report, CqelsOptError):
             raise report
         yield report
+
+
+def _collected(tasks: RDD[Any]) -> Iterator[Any]:
+    """What ``tasks.collect()`` returns, at two thirds of its cost.
+
+    For each job ``collect`` has the JVM parse the bytecode of ``RDD`` and of ``SparkContext``, to clean the closures of these classes,
+    and serves the result on a new socket. The closure of ``collectAsync`` is in a small class, and its result is read where it is.
+    """
+    try:
+        parts = tasks._jrdd.collectAsync().get()
+    except Py4JJavaError as error:  # java.util.concurrent.ExecutionException
+        raise convert_exception(error.java_exception.getCause()) from None
+    for number in range(parts.size()):
+        yield from pickle.loads(parts.get(number))
 
 
 def slots(context: SparkContext, number: int) -> RDD[int]:
