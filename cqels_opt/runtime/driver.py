@@ -97,9 +97,12 @@ class Driver(RunState):
             self.restore(number)
         rows = rows() if callable(rows) else rows
         batch = self._begin(number)
-        self._ingest(batch, rows)
-        for place in range(len(self.network.stages)):
-            self._evaluate_stage(batch, place)
+        try:
+            self._ingest(batch, rows)
+            for place in range(len(self.network.stages)):
+                self._evaluate_stage(batch, place)
+        finally:
+            self.runner.end()
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
         batch.clock.lap("execute")
         observed = self._observe(batch)

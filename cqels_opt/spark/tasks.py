@@ -6,14 +6,13 @@ A small job of one such task takes about a third of the time of the same functio
 from __future__ import annotations
 
 import gc
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, TypeAlias
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import RDD, SparkContext, TaskContext
-from pyspark.errors.exceptions.captured import convert_exception
 
 from cqels_opt.errors import CqelsOptError
 from cqels_opt.storage import disk
@@ -31,7 +30,20 @@ Shuffled: TypeAlias = tuple[int, Any]
 def task_name() -> str:
     """A name for the output of this attempt of a task; no retry or speculative copy has the same."""
     context = TaskContext.get()
-    return f"{context.partitionId()}a{context.taskAttemptId()}" if context else "d"
+    return f"{context.partitionId()}a{context.taskAttemptId()}{_work.get()}" if context else "d"
+
+
+_work: ContextVar[str] = ContextVar("work", default="")
+
+
+@contextmanager
+def numbered_work(number: int) -> Iterator[None]:
+    """Gives each function that one attempt of a task runs its own :func:`task_name`."""
+    before = _work.set(f"w{number}")
+    try:
+        yield
+    finally:
+        _work.reset(before)
 
 
 def task_number() -> int:
@@ -75,7 +87,7 @@ def one_stage(slots: RDD[int], tasks: Sequence[Work]) -> RDD[Any]:
     """The tasks, one per partition."""
 
     def perform(number: int, rows: Iterable[int]) -> Iterator[Any]:
-        _drained(rows)
+        drained(rows)
         return iter(answered(tasks[number]))
 
     return slots.mapPartitionsWithIndex(perform)
@@ -93,7 +105,7 @@ def two_stages(
     """
 
     def first_stage(number: int, rows: Iterable[int]) -> Iterator[Shuffled]:
-        _drained(rows)
+        drained(rows)
         reports = answered(lambda: first(number))
         wrong = [error for error in reports if isinstance(error, CqelsOptError)]
         return iter([(to, error) for error in wrong[:1] for to in range(parts)] or reports)
@@ -106,7 +118,7 @@ def two_stages(
     return slots.mapPartitionsWithIndex(first_stage).partitionBy(parts, int).mapPartitionsWithIndex(second_stage)
 
 
-def _drained(rows: Iterable[int]) -> None:
+def drained(rows: Iterable[int]) -> None:
     """Consumes a task's input: Spark does not reuse a worker that did not."""
     for _ in rows:
         continue
@@ -114,24 +126,15 @@ def _drained(rows: Iterable[int]) -> None:
 
 def reported(tasks: RDD[Any]) -> Iterator[Any]:
     """Runs a job and yields the reports of its tasks; raises our first error."""
-    for report in _collected(tasks):
+    return successful(tasks.collect())
+
+
+def successful(reports: Iterable[Any]) -> Iterator[Any]:
+    """The reports; raises our first error among them."""
+    for report in reports:
         if isinstance(report, CqelsOptError):
             raise report
         yield report
-
-
-def _collected(tasks: RDD[Any]) -> Iterator[Any]:
-    """What ``tasks.collect()`` returns, at two thirds of its cost.
-
-    For each job ``collect`` has the JVM parse the bytecode of ``RDD`` and of ``SparkContext``, to clean the closures of these classes,
-    and serves the result on a new socket. The closure of ``collectAsync`` is in a small class, and its result is read where it is.
-    """
-    try:
-        parts = tasks._jrdd.collectAsync().get()
-    except Py4JJavaError as error:  # java.util.concurrent.ExecutionException
-        raise convert_exception(error.java_exception.getCause()) from None
-    for number in range(parts.size()):
-        yield from pickle.loads(parts.get(number))
 
 
 def slots(context: SparkContext, number: int) -> RDD[int]:
