@@ -59,7 +59,7 @@ class BatchTask:
         while True:
             if self._channel is None:
                 self._channel = self._accepted()
-            with suppress(OSError):  # the task is gone
+            with suppress(OSError):  # the task has ended
                 _send(self._channel, content)
             found = _receive(self._channel)
             if found is not None:
@@ -118,7 +118,7 @@ def _send(channel: socket.socket, content: bytes) -> None:
 
 
 def _receive(channel: socket.socket) -> Any:
-    """What the other side sent; None if it is gone."""
+    """What the other side sent; None if it has closed the connection."""
     head = _read(channel, _LENGTH.size)
     content = _read(channel, *_LENGTH.unpack(head)) if head is not None else None
     return pickle.loads(content) if content is not None else None
