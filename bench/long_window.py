@@ -124,6 +124,9 @@ class WorkerRunner:
         found: Evaluated = self.ask("evaluate", tasks, 1)
         return found
 
+    def end(self) -> None:
+        """Does nothing."""
+
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
         """Merges between two stages: there is only one worker."""
         found: list[SlotFile] = self.ask("merge", tasks)

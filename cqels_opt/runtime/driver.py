@@ -31,7 +31,6 @@ from cqels_opt.runtime.trace_builder import trace_record
 from cqels_opt.state.commit_log import Commit
 from cqels_opt.state.pending_counts import LostOptimizerStateError
 from cqels_opt.state.retention import Retention
-from cqels_opt.storage import disk
 from cqels_opt.trace.records import Lag, StoreVersions, TraceRecord
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.instants import drained, instants
@@ -94,13 +93,17 @@ class Driver(RunState):
         to the beginning of the batch, and how its input is read may depend on that. Queries that read no stream are answered once, by
         their first batch, which has no rows.
         """
+        self.deletion.wait()  # a batch that runs again may write files of the same names
         if self.log.begin(number, self.state.batch, self.options.allow_gap):
             self.restore(number)
         rows = rows() if callable(rows) else rows
         batch = self._begin(number)
-        self._ingest(batch, rows)
-        for place in range(len(self.network.stages)):
-            self._evaluate_stage(batch, place)
+        try:
+            self._ingest(batch, rows)
+            for place in range(len(self.network.stages)):
+                self._evaluate_stage(batch, place)
+        finally:
+            self.runner.end()
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
         batch.clock.lap("execute")
         observed = self._observe(batch)
@@ -346,8 +349,7 @@ class Driver(RunState):
     def _delete_scheduled(self, number: int) -> None:
         reading = self.compaction.reading
         ready = [paths for doomed, paths in self.scheduled_deletions if doomed <= number - 2]
-        for path in set().union(*ready) - reading:
-            disk.delete(self.folder / path)
+        self.deletion.begin(set().union(*ready) - reading)
         kept = [(number, paths & reading) for paths in ready if paths & reading]  # until no merge reads them
         self.scheduled_deletions = [*kept, *self.scheduled_deletions[len(ready) :]]
 

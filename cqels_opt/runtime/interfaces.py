@@ -65,6 +65,9 @@ class Runner(Protocol):
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """The second stage, each delta in ``parts`` shares."""
 
+    def end(self) -> None:
+        """The batch has no further stage, or has failed."""
+
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
         """Merges files of the state in the background, outside the cost of a batch."""
 

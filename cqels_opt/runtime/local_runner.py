@@ -67,6 +67,9 @@ class LocalRunner:
                 done.add(name, finish(task, f"t{part}", fresh, part, spread))
         return done
 
+    def end(self) -> None:
+        """Nothing waits."""
+
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
         """One after the other."""
         return [merge(task) for task in tasks]

@@ -34,6 +34,7 @@ from cqels_opt.runtime.query_network import network
 from cqels_opt.state import worker_cache
 from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.state.compaction import Compaction
+from cqels_opt.state.deletion import Deletion
 from cqels_opt.storage import disk
 from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements
@@ -88,8 +89,9 @@ class RunState(ABC):
         background_jobs: BackgroundJobs | None = None,
         compaction_start: Start = at_once,
         catalog: QueryCatalog | None = None,
+        deletion_start: Start = at_once,
     ) -> None:
-        """``compaction_start`` starts the merges of small files: at once, within the batch, or in a thread.
+        """``compaction_start`` starts merges of small files, ``deletion_start`` deletions: at once, within the batch, or in a thread.
 
         With a ``catalog``, ``programs`` are those at the start of the run; it has the current ones.
         """
@@ -97,7 +99,7 @@ class RunState(ABC):
         for part in FOLDERS:
             disk.make_folder(folder / part)
         self.background_jobs = background_jobs or BackgroundJobs(folder / "subresults")
-        self._compaction_start = compaction_start
+        self._compaction_start, self.deletion = compaction_start, Deletion(folder, deletion_start)
         self.log = CommitLog(folder)
         self.run = self.log.claim(identity, options.continue_changed, programs[0].scheme.key)
         self.query, self._changed = identity.digest, False

@@ -64,6 +64,7 @@ class JoinRunner(SparkRunner):
         making = any(task.leaving or task.take_over is not None for task in tasks)  # computes state, not the answers of a step
         if not found or making or not self.joins(tasks):
             return super().evaluate(tasks, parts)
+        self.end()
         fixed = {**FIXED, "spark.sql.shuffle.partitions": str(parts)}
         with self._set(BY_SPARK if self.by_spark else fixed):
             metrics = _Metrics()

@@ -48,7 +48,18 @@ def make_driver(
     )
     log = TraceFile(Path(trace), folder) if trace is not None else None
     return Driver(
-        folder, programs, runner, sink, frontier, options, identity, (), log, compaction_start=in_thread, catalog=catalog
+        folder,
+        programs,
+        runner,
+        sink,
+        frontier,
+        options,
+        identity,
+        (),
+        log,
+        compaction_start=in_thread,
+        catalog=catalog,
+        deletion_start=in_thread,
     )
 
 

@@ -21,9 +21,11 @@ from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, evaluate, f
 from cqels_opt.runtime.ingest import ROW_SCHEMA, FileRead, IngestReport, IngestTask, ingest
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.local_runner import whole
+from cqels_opt.spark.batch_task import BatchTask
 from cqels_opt.spark.chunks import Piece, read, shares
 from cqels_opt.spark.files import FileBatch, NumberedBatch, OrderedBatch, in_order, in_places, read_files
 from cqels_opt.spark.messages import MessageBatch, check_topics, read_messages, topics_of
+from cqels_opt.spark.session import in_one_process
 from cqels_opt.spark.tasks import (
     COMMITTING,
     Shuffled,
@@ -64,6 +66,7 @@ class SparkRunner:
         self.settings: dict[str, str] = {}  # effective planner settings of a session, where they matter
         self._tag = ""
         self._slots: dict[int, RDD[int]] = {}
+        self._task: BatchTask | None = None  # of small batches
 
     # -------------------------------------------------------------- job counts
     def begin(self, batch: int) -> None:
@@ -93,6 +96,7 @@ class SparkRunner:
         """The first stage: a job over the batch's rows or messages, over the files that it lists, or over a chunk of a replay."""
         if isinstance(rows, Path):
             return list(self._run([_reading(piece, task) for piece in shares(rows, self.parallelism)]))
+        self.end()
         reading = rows.reading if isinstance(rows, FileBatch) else None
         order = rows.admission if isinstance(rows, OrderedBatch) else None
         first_place = rows.first if isinstance(rows, NumberedBatch) else None
@@ -134,24 +138,37 @@ class SparkRunner:
         return reports
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
-        """The second stage in one job: one task for a small batch; else a task per share and, after a shuffle, the answers."""
+        """The second stage: one task for a small batch, the one that ingested it; else a job with a task per share and, after a
+        shuffle, the answers.
+        """
         if parts == 1:
             return self._gather(self._run([_whole(tasks)]))
+        self.end()
         spread = max(finish_parts(task, parts) for task in tasks)
         return self._gather(
             self._reported(two_stages(self._slots_of(parts), _share(tasks, parts), finishing(tasks, parts), spread))
         )
 
+    def end(self) -> None:
+        """Ends the task that waits for further stages."""
+        if self._task is not None:
+            self._task.end()
+
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
         """A separate job of one task, so that the batches keep the other slots; it runs in a thread without the batches' tag."""
         self.spark.sparkContext.setLocalProperty(COMMITTING, disk.machine())  # of this thread
         try:
-            return list(self._run([_merging(tasks)]))
+            return list(self._reported(one_stage(self._slots_of(1), [_merging(tasks)])))
         except (PySparkException, Py4JError) as error:
             raise RunError(str(error).splitlines()[0]) from error
 
-    def _run(self, tasks: Sequence[Work]) -> Iterator[Any]:
-        return self._reported(one_stage(self._slots_of(len(tasks)), tasks))
+    def _run(self, tasks: Sequence[Work]) -> Iterable[Any]:
+        if len(tasks) > 1 or not in_one_process(self.spark):
+            self.end()
+            return self._reported(one_stage(self._slots_of(len(tasks)), tasks))
+        if self._task is None:
+            self._task = BatchTask(self.spark.sparkContext)
+        return self._task.run(tasks[0])
 
     def _reported(self, tasks: RDD[Any]) -> Iterator[Any]:
         return reported(tasks)

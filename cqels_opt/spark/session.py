@@ -18,7 +18,16 @@ from cqels_opt.errors import RunError
 from cqels_opt.lod.locations import CACHE_VARIABLE
 from cqels_opt.spark.scratch import process_folder
 
-__all__ = ["IN_A_BATCH", "SparkSession", "make_session", "on_one_machine", "settings", "shuffle_partitions"]
+__all__ = [
+    "IN_A_BATCH",
+    "SparkSession",
+    "in_one_process",
+    "make_session",
+    "on_one_machine",
+    "room_for_sockets",
+    "settings",
+    "shuffle_partitions",
+]
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -66,7 +75,7 @@ def make_session(master: str | None, scratch: Path, quiet: bool = True, packages
     builder = SparkSession.builder.appName("cqels-opt").master(master)
     temporary = process_folder()
     settings = {**SETTINGS, "spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.pyspark.python": python}
-    if _LOOPBACK.match(master) and not _room_for_sockets(temporary):
+    if _LOOPBACK.match(master) and not room_for_sockets(temporary):
         settings["spark.python.unix.domain.socket.dir"] = "/tmp"
     if CACHE_VARIABLE in os.environ:
         settings[f"spark.executorEnv.{CACHE_VARIABLE}"] = os.environ[CACHE_VARIABLE]
@@ -108,7 +117,7 @@ def _jvm_with(temporary: Path) -> Iterator[None]:
             os.environ[_JVM_OPTIONS] = before
 
 
-def _room_for_sockets(temporary: Path) -> bool:
+def room_for_sockets(temporary: Path) -> bool:
     """Whether the paths of Spark's sockets in the folder are short enough."""
     return len(os.fsencode(temporary)) + _NAME_OF_SOCKET < _LONGEST_SOCKET
 
@@ -145,6 +154,12 @@ def settings(session: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
 def on_one_machine(session: SparkSession) -> bool:
     """Whether the executors of a session run on this machine, so that they can access its folders."""
     return str(session.sparkContext.master).startswith("local")
+
+
+def in_one_process(session: SparkSession) -> bool:
+    """Whether the session's executor is in the driver's JVM."""
+    master = str(session.sparkContext.master)
+    return master == "local" or master.startswith("local[")
 
 
 def shuffle_partitions(session: SparkSession, slots: int) -> int:

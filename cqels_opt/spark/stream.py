@@ -213,7 +213,7 @@ class StreamRun:
         try:
             ended = self._query.awaitTermination(timeout)  # type: ignore[arg-type]  # accepts fractions of a second
             if ended is None or ended:
-                self.driver.compaction.wait(MERGE_TIMEOUT)
+                self._finish()
             return True if ended is None else bool(ended)
         except PySparkException as error:
             if isinstance(self._failure, CqelsOptError | BrokenPipeError):  # or the reader of the answers has closed the pipe
@@ -235,9 +235,13 @@ class StreamRun:
             self._query.stop()
 
     def settle(self) -> None:
-        """Waits for the current batch, after :meth:`stop`, and for background merges."""
+        """Waits for the current batch, after :meth:`stop`, and for background merges and deletions."""
         with self._lock:
-            self.driver.compaction.wait(MERGE_TIMEOUT)
+            self._finish()
+
+    def _finish(self) -> None:
+        self.driver.compaction.wait(MERGE_TIMEOUT)
+        self.driver.deletion.wait()
 
     @property
     def is_active(self) -> bool:

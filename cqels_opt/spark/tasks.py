@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -28,7 +30,20 @@ Shuffled: TypeAlias = tuple[int, Any]
 def task_name() -> str:
     """A name for the output of this attempt of a task; no retry or speculative copy has the same."""
     context = TaskContext.get()
-    return f"{context.partitionId()}a{context.taskAttemptId()}" if context else "d"
+    return f"{context.partitionId()}a{context.taskAttemptId()}{_work.get()}" if context else "d"
+
+
+_work: ContextVar[str] = ContextVar("work", default="")
+
+
+@contextmanager
+def numbered_work(number: int) -> Iterator[None]:
+    """Gives each function that one attempt of a task runs its own :func:`task_name`."""
+    before = _work.set(f"w{number}")
+    try:
+        yield
+    finally:
+        _work.reset(before)
 
 
 def task_number() -> int:
@@ -72,7 +87,7 @@ def one_stage(slots: RDD[int], tasks: Sequence[Work]) -> RDD[Any]:
     """The tasks, one per partition."""
 
     def perform(number: int, rows: Iterable[int]) -> Iterator[Any]:
-        _drained(rows)
+        drained(rows)
         return iter(answered(tasks[number]))
 
     return slots.mapPartitionsWithIndex(perform)
@@ -90,7 +105,7 @@ def two_stages(
     """
 
     def first_stage(number: int, rows: Iterable[int]) -> Iterator[Shuffled]:
-        _drained(rows)
+        drained(rows)
         reports = answered(lambda: first(number))
         wrong = [error for error in reports if isinstance(error, CqelsOptError)]
         return iter([(to, error) for error in wrong[:1] for to in range(parts)] or reports)
@@ -103,7 +118,7 @@ def two_stages(
     return slots.mapPartitionsWithIndex(first_stage).partitionBy(parts, int).mapPartitionsWithIndex(second_stage)
 
 
-def _drained(rows: Iterable[int]) -> None:
+def drained(rows: Iterable[int]) -> None:
     """Consumes a task's input: Spark does not reuse a worker that did not."""
     for _ in rows:
         continue
@@ -111,7 +126,12 @@ def _drained(rows: Iterable[int]) -> None:
 
 def reported(tasks: RDD[Any]) -> Iterator[Any]:
     """Runs a job and yields the reports of its tasks; raises our first error."""
-    for report in tasks.collect():
+    return successful(tasks.collect())
+
+
+def successful(reports: Iterable[Any]) -> Iterator[Any]:
+    """The reports; raises our first error among them."""
+    for report in reports:
         if isinstance(report, CqelsOptError):
             raise report
         yield report

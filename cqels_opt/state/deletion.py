@@ -1,0 +1,45 @@
+"""Deletion of files that a commit no longer needs, while Spark prepares the next batch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from cqels_opt.storage import disk
+
+
+class Deletion:
+    """Deletes files of a folder. Files that a killed process did not delete are deleted when the state is opened again."""
+
+    def __init__(self, folder: Path, start: Callable[[Callable[[], None]], None]) -> None:
+        self.folder, self._start = folder, start
+        self._ended = threading.Event()
+        self._ended.set()
+        self._failed: OSError | None = None
+
+    def begin(self, paths: Iterable[str]) -> None:
+        """Deletes files, after those of the last call. An error is raised here if deletion has ended, else by :meth:`wait`."""
+        self.wait()
+        mine = sorted(paths)
+        if mine:
+            self._ended.clear()
+            self._start(lambda: self._delete(mine))
+            if self._ended.is_set():
+                self.wait()
+
+    def wait(self) -> None:
+        """Waits until the files are deleted; raises the error if that failed."""
+        self._ended.wait()
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise failed
+
+    def _delete(self, paths: Iterable[str]) -> None:
+        try:
+            for path in paths:
+                disk.delete(self.folder / path)
+        except OSError as error:
+            self._failed = error
+        finally:
+            self._ended.set()

@@ -1,0 +1,47 @@
+"""Deletion of files that no commit needs: at once, or later in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cqels_opt.planner.background_jobs import at_once, in_thread
+from cqels_opt.state.deletion import Deletion
+from cqels_opt.storage import disk
+
+
+def test_files_are_deleted_when_it_has_ended(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).touch()
+    deletion = Deletion(tmp_path, in_thread)
+    deletion.begin({"a", "missing"})
+    deletion.begin({"b"})
+    deletion.wait()
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_batch_waits_for_deletion_that_has_not_begun(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    later: list[Callable[[], None]] = []
+    deletion = Deletion(tmp_path, later.append)
+    deletion.begin({"a"})
+    assert (tmp_path / "a").exists()
+    in_thread(later[0])
+    deletion.wait()
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("start", [at_once, in_thread])
+def test_an_error_is_raised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Callable[..., None]) -> None:
+    def denied(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    deletion = Deletion(tmp_path, start)
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "delete", denied)
+        with pytest.raises(PermissionError):
+            deletion.begin({"a"})
+            deletion.wait()
+    deletion.wait()
