@@ -100,7 +100,7 @@ class ReoptimizationTrigger:
         return rows / before if before else 0.0
 
     def observe(self, source: str, rows: float, counts: Sequence[int]) -> None:
-        """Takes the rows that a plan's operators gave for a delta of so many ``rows``."""
+        """Takes the rows that a plan's operators gave for a delta of this number of ``rows``."""
         basis = self._bases.get(source)
         if basis is None or not rows or len(counts) != len(basis.operators):
             return
