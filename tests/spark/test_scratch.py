@@ -93,4 +93,4 @@ def test_without_locks_nothing_is_taken_for_dead(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize(("length", "room"), [(20, True), (60, True), (61, False), (200, False)])
 def test_paths_of_sockets_have_an_end(length: int, room: bool) -> None:
-    assert session._room_for_sockets(Path("/" + "x" * (length - 1))) is room
+    assert session.room_for_sockets(Path("/" + "x" * (length - 1))) is room
