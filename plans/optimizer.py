@@ -42,9 +42,7 @@ from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
 from cqels_opt.plans.what_if import FACTORS, TOLERANCE, safe_factors
 
 Logs: TypeAlias = "list[tuple[RelationSet, float]]"
-State: TypeAlias = (
-    "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None, list[float]]"
-)
+State: TypeAlias = "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None]"
 """What a checkpoint keeps of one delta source; :meth:`Optimizer.state` lists the parts."""
 
 Learnt: TypeAlias = "Mapping[frozenset[str], float]"
@@ -56,7 +54,7 @@ FORMER = 3
 """The number of plans chosen before that are priced again with every batch, for the trace."""
 
 NEAR_TIE = 0.01
-"""The current plan is kept unless it costs this share more than the cheapest one: estimates are not more precise."""
+"""The current plan is kept unless the cheapest one saves more than this share of its own cost."""
 
 
 class Optimizer:
@@ -301,7 +299,7 @@ class Optimizer:
     # ------------------------------------------------------------------ a restart
     def state(self) -> dict[str, State]:
         """For each source: its plan, the statistics that the plan was chosen from (NaN: not observed), whether it is kept, feedback,
-        estimates, former plans, the cost of plans since they were last sampled (None: never), and the statistics that were last read."""
+        estimates, former plans, and the cost of plans since they were last sampled (None: never)."""
         return {
             source: (
                 str(plan),
@@ -311,7 +309,6 @@ class Optimizer:
                 [(relations, *found) for relations, found in self._estimated.get(source, {}).items()],
                 [str(former) for former in self._former.get(source, ())],
                 self._pace.since.get(source),
-                self.leaves.raw[self.sources.index(source)].tolist(),
             )
             for source, plan in self._current.items()
         }
@@ -334,10 +331,12 @@ class Optimizer:
                 self._current[source], self._seen[source] = plan, np.array(seen, np.float64)
                 if kept and self.mode == "static":
                     self._kept[source] = plan
-        if state and all(len(found) > 7 for found in state.values()) and state.keys() == set(self.sources):
-            moved = self.leaves.replace(np.array([state[source][7] for source in self.sources], np.float64))
-            for memo in {id(memo): memo for memo in self._memos.values()}.values():
-                memo.refresh(moved)
+
+    def restore_statistics(self, raw: Sequence[Sequence[float]]) -> None:
+        """Prices the memo under the statistics that an earlier run read last: its ``leaves.raw``."""
+        moved = self.leaves.replace(np.array(raw, np.float64).reshape(self.leaves.raw.shape))
+        for memo in {id(memo): memo for memo in self._memos.values()}.values():
+            memo.refresh(moved)
 
     def _choose(self, source: str) -> PlanChoice:
         best = plan_extraction.cheapest(self._memos[source], source)

@@ -102,8 +102,14 @@ def together(slots: Sequence[SlotStatistics], variable: str) -> BoundedCounts:
 
 def weighted(slots: Sequence[SlotStatistics], variable: str) -> list[tuple[float, BoundedCounts]]:
     """The value counts of slots with the weight of each; exact counts of slots of which no row has expired are added up."""
-    full = [held for held in slots if held.spans.rows == held.total and held.counts[variable].exact]
-    rest = [(held.weight, held.counts[variable]) for held in slots if held not in full]
+    full: list[SlotStatistics] = []
+    rest: list[tuple[float, BoundedCounts]] = []
+    for held in slots:
+        counts = held.counts[variable]
+        if counts.exact and held.spans.rows == held.total:
+            full.append(held)
+        else:
+            rest.append((held.weight, counts))
     return [(1.0, together(full, variable)), *rest] if full else rest
 
 

@@ -137,19 +137,27 @@ class BlockPlanner:
         design = {"design": list(self.catalogue.default)} if self.advisor is None else self.advisor.state()
         ran = {source: decision.ran for source, decision in self.delta_plans.items()}
         looks = self.splitter.budget.since if self.splitter else {}
-        return {**design, "ran": ran, "costs": self.costs.state(), "looks": looks, "chosen": self._choice_state()}
+        chosen = self._choice_state() if self._may_keep else None
+        return {**design, "ran": ran, "costs": self.costs.state(), "looks": looks, "chosen": chosen}
 
     def _choice_state(self) -> list[Any]:
-        """The last choice: its plans, its delta rule, and its trigger."""
-        return [{s: chosen.state() for s, chosen in self._chosen.items()}, list(self._chosen_rule.order), self.trigger.state()]
+        """The last choice: its plans, its delta rule, its trigger, and the statistics that it read."""
+        plans = {source: chosen.state() for source, chosen in self._chosen.items()}
+        return [plans, list(self._chosen_rule.order), self.trigger.state(), self.optimizer.leaves.raw.tolist()]
 
     def resume_choice(self, state: Mapping[str, Any]) -> None:
-        """Continues with the choice of a :meth:`state` whose design is in use, after :meth:`Optimizer.resume`."""
-        plans, order, trigger = state["chosen"]
+        """Continues with the choice of a :meth:`state` whose design is in use, after :meth:`Optimizer.resume`.
+
+        Without one, or with plans that are not kept, the next batch chooses.
+        """
+        if not self._may_keep or state["chosen"] is None:
+            return
+        plans, order, trigger, raw = state["chosen"]
         graph = self.optimizer.graph
         self._chosen = {source: DeltaPlan.of(found, graph, self.fixed_splits.get(source)) for source, found in plans.items()}
         self._chosen_rule = DeltaRule(tuple(order))
         self.trigger.resume(trigger)
+        self.optimizer.restore_statistics(raw)
 
     def resume(self, state: Mapping[str, Any] | None) -> bool:
         """Restores :meth:`state`. Returns False if a sub-result of its design was deleted; the optimizer's state is then of no use."""

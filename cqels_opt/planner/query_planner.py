@@ -40,11 +40,11 @@ class QueryPlanner:
 
     def choose(self, step: EvaluationStep | None = None) -> tuple[dict[str, dict[str, Plan | Split]], dict[str, DeltaRule]]:
         """The plans by block and source, and the delta rules by block. ``step`` is the step that they are for, if it has a delta."""
+        terms = None
         for block in self.blocks.values():
             block.settle()
             if not block.keep():
-                terms = None
-                if step is not None:  # for join sampling, whose calls do not count as the batch's
+                if step is not None and terms is None:  # for join sampling, whose calls do not count as the batch's
                     terms = worker_cache.term_table(self.compiled.store, self.compiled.scheme, replace(step, remember=False))
                 block.choose(step, terms)
                 block.consider()
