@@ -64,37 +64,41 @@ class _Sealing:
 def sealing(path: Path) -> Iterator[Any]:
     """A file object whose content becomes a sealed file, whole or not at all, when the block ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with disk.create(temporary) as file:
-            file.write(bytes(HEADER))
-            content = _Sealing(file)
-            yield content
-            hasher = content.hasher
-            if large := hasher.size > checksum.WHOLE:
-                file.write(hasher.blocks)
-            file.seek(0)
-            file.write(_LAYOUT.pack(_MAGIC, _FORMAT, large, hasher.size, hash_of(path.name.encode()), hasher.digest))
-        disk.rename(temporary, path)
-    except BaseException:
-        disk.delete(temporary)
-        raise
+    with _renamed_into(path) as file:
+        file.write(bytes(HEADER))
+        content = _Sealing(file)
+        yield content
+        if content.hasher.size > checksum.WHOLE:
+            file.write(content.hasher.blocks)
+        file.seek(0)
+        file.write(_header(path, content.hasher))
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes content that is in memory as a sealed file."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    """Writes content that is in memory as a sealed file, in one call; the folder exists."""
     hasher = Hasher()
     hasher.update(content)
-    large = hasher.size > checksum.WHOLE
-    header = _LAYOUT.pack(_MAGIC, _FORMAT, large, hasher.size, hash_of(path.name.encode()), hasher.digest)
+    blocks = hasher.blocks if hasher.size > checksum.WHOLE else b""
+    with _renamed_into(path) as file:
+        file.write(b"".join([_header(path, hasher), content, blocks]))
+
+
+@contextmanager
+def _renamed_into(path: Path) -> Iterator[BinaryIO]:
+    """A temporary file that becomes the file when the block ends, and is deleted if it fails."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with disk.create(temporary) as file:
-            file.write(b"".join([header, content, hasher.blocks if large else b""]))
+            yield file
         disk.rename(temporary, path)
     except BaseException:
         disk.delete(temporary)
         raise
+
+
+def _header(path: Path, hasher: Hasher) -> bytes:
+    large = hasher.size > checksum.WHOLE
+    return _LAYOUT.pack(_MAGIC, _FORMAT, large, hasher.size, hash_of(path.name.encode()), hasher.digest)
 
 
 def opened(path: Path) -> tuple[pa.Buffer, Blocks | None]:
