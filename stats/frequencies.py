@@ -88,8 +88,9 @@ class ValueCounts:
     def __init__(self, counts: FrequencyTable | None = None) -> None:
         self._base, self._recent = _Tier(), _Tier()
         self.total = self.distinct = self.version = 0
-        if counts is not None:
-            self.add(*counts)
+        if counts is not None and len(counts.values):
+            self._base = _Tier(counts.values, counts.counts.copy())
+            self.total, self.distinct, self.version = int(counts.counts.sum()), len(counts.values), 1
 
     def add(self, values: Ints, counts: Ints) -> None:
         """Adds rows: ``counts[i]`` with ``values[i]``."""

@@ -33,11 +33,15 @@ and was replaced by heavier ones, at most the count of the lightest of those. Th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.stats.frequencies import EMPTY, Fanout, FrequencyTable, Ints, ValueCounts
+
+SAMPLE = 512
+"""The most values of a column that are looked up elsewhere to estimate a join; columns with fewer are looked up whole."""
 
 HIGHEST_LEVEL = 60
 LEAST_RISE = 8
@@ -80,16 +84,20 @@ class RetainedFrequencies:
 
 ALL = RetainedFrequencies(EMPTY, 0)
 
+Weighted: TypeAlias = "tuple[Ints, NDArray[np.float64]]"
+"""Values in ascending order, and the weight of each."""
+
 
 class BoundedCounts:
     """The value counts of one variable in ``rows`` rows, restricted to those that ``kept`` retains; with :data:`ALL` exact."""
 
-    __slots__ = ("counts", "kept", "rows")
+    __slots__ = ("_sample", "counts", "kept", "rows")
 
     def __init__(self, counts: ValueCounts | None = None, kept: RetainedFrequencies = ALL, rows: int | None = None) -> None:
         self.counts = counts or ValueCounts()
         self.kept = kept
         self.rows = self.counts.total if rows is None else rows
+        self._sample: tuple[int, Weighted] | None = None
 
     @property
     def exact(self) -> bool:
@@ -137,10 +145,27 @@ class BoundedCounts:
             size += float((products / np.minimum(self.kept.chance(values), other.kept.chance(values))).sum())
         return size
 
+    def sampled(self) -> Weighted:
+        """Values with weights, so that Σ weight·g(value) is Σ_c f(c)·g(c): exact for at most :data:`SAMPLE` values, else unbiased over
+        shuffled values.
+
+        A systematic sample with probabilities proportional to f: a value with many rows is always in it. Only of exact counts.
+        """
+        if self._sample is None or self._sample[0] != self.counts.version:
+            values, counts = self.counts.tally()
+            if len(values) <= SAMPLE:
+                weights = counts.astype(np.float64)
+            else:
+                upto, step = np.cumsum(counts), self.counts.total / SAMPLE
+                values = values[np.searchsorted(upto, (np.arange(SAMPLE) + 0.5) * step, "right")]
+                weights = np.full(SAMPLE, step)
+            self._sample = self.counts.version, (values, weights)
+        return self._sample[1]
+
     def keep(self, kept: RetainedFrequencies) -> None:
         """Retains only the values of ``kept`` from now on. It must not contain values that have been dropped."""
         self.counts = ValueCounts(self._within(self.counts.tally(), kept))
-        self.kept = kept
+        self.kept, self._sample = kept, None
 
     def tally(self) -> FrequencyTable:
         """The retained counters, as one table."""

@@ -1,9 +1,10 @@
 """Exact join sizes of pairs of relations on a variable x: Σ_c f1(c)·f2(c), kept incrementally (DESIGN §6).
 
-When slots enter or leave, only their values are looked up in the other side. Against a static relation, f2 is the fan-out of its
-index, and the sum of a slot is computed once, from exact counts. Between two windows the sum counts all pairs with equal values, so it
-is multiplied by the share of pairs of rows whose intervals overlap. That share is exact as well; the assumption is that value and
-time are independent. The report (§5) has card and sel of single mapping sets only, and leaves the size of a join to assumptions.
+When slots enter or leave, only their values are looked up in the other side. Of a slot with many values a sample is looked up
+(:meth:`BoundedCounts.sampled`). Against a static relation, f2 is the fan-out of its index, and the sum of a slot is computed once. Between
+two windows the sum counts all pairs with equal values, so it is multiplied by the share of pairs of rows whose intervals overlap. That
+share is exact; the assumption is that value and time are independent. The report (§5) has card and sel of single mapping sets only, and
+leaves the size of a join to assumptions.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cqels_opt.stats.frequencies import Fanout
-from cqels_opt.stats.frequency_sketch import RetainedFrequencies
+from cqels_opt.stats.frequency_sketch import SAMPLE, BoundedCounts, RetainedFrequencies
 from cqels_opt.stats.interval_overlap import overlapping
 from cqels_opt.stats.slot_statistics import SlotStatistics, together, weighted
 from cqels_opt.stats.window import BOTH, Part, WindowStatistics
@@ -39,9 +40,10 @@ class StaticPair:
     def size(self, *contents: Part, since: int | None = None) -> float:
         """The rows of the join with the contents (a static row is always valid), without rows that have ended at ``since``."""
         contents = contents or BOTH
+        size = 0.0
         if "old" in contents:
-            self.window.update()
-        size = self._whole if "old" in contents else 0.0
+            entered, left = self.window.waiting
+            size = self._whole + sum(map(self._slot, entered)) - sum(map(self._slot, left))
         size += sum(held.weight * self._slot(held) for held in self.window.apart(*contents))
         gone = self.window.ended(since, *contents) if since is not None else []
         return size - sum(self._slot(held) * rows / held.total for held, rows in gone)
@@ -49,7 +51,7 @@ class StaticPair:
     def _slot(self, held: SlotStatistics) -> float:
         found = held.known.get(self.name)
         if found is None:
-            found = held.known[self.name] = held.counts[self.variable].dot(self.fanout)
+            found = held.known[self.name] = _size(held.counts[self.variable], self.fanout)
         return found
 
     def _changed(self, slots: Sequence[SlotStatistics], sign: int) -> None:
@@ -61,12 +63,10 @@ class WindowPair:
 
     def __init__(self, left: WindowStatistics, right: WindowStatistics, variable: str) -> None:
         self.left, self.right, self.variable = left, right, variable
-        self._whole = 0.0
+        self._whole: float | None = None  # of the counted slots of both sides; None until it is read first
         self._kept = self._retained()
         self._known: dict[tuple[Part, Part, int | None], float] = {}
         self._epochs = (-1, -1)
-        left.listeners.append(lambda slots, sign: self._changed(slots, sign, right))
-        right.listeners.append(lambda slots, sign: self._changed(slots, sign, left))
 
     def product(self, left: Part, right: Part) -> float:
         """Σ_c f1(c)·f2(c) whatever the times; exact within the budget except for the rows of partial slots."""
@@ -74,10 +74,10 @@ class WindowPair:
         lefts, rights = weighted(self.left.apart(left), x), weighted(self.right.apart(right), x)
         size = self._both_whole() if (left, right) == ("old", "old") else 0.0
         if right == "old":
-            size += sum(weight * counts.dot(self.right.whole[x]) for weight, counts in lefts)
+            size += sum(weight * self._with_whole(counts, self.right) for weight, counts in lefts)
         if left == "old":
-            size += sum(weight * counts.dot(self.left.whole[x]) for weight, counts in rights)
-        return size + sum(one * two * mine.dot(other) for one, mine in lefts for two, other in rights)
+            size += sum(weight * self._with_whole(counts, self.left) for weight, counts in rights)
+        return size + sum(one * two * _size(mine, other) for one, mine in lefts for two, other in rights)
 
     def overlap(self, left: Part, right: Part, since: int | None = None) -> float:
         """The share of pairs of rows, in [0, 1], whose intervals overlap and neither of which has ended at ``since``; exact."""
@@ -86,7 +86,9 @@ class WindowPair:
             return 0.0
         lefts, rights = self.left.chunks(left), self.right.chunks(right)
         if since is not None:
-            lefts, rights = ([chunk.after(since) for chunk in chunks] for chunks in (lefts, rights))
+            lefts, rights = (
+                [chunk if chunk.first_end > since else chunk.after(since) for chunk in chunks] for chunks in (lefts, rights)
+            )
         return overlapping(lefts, rights) / pairs
 
     def size(self, left: Iterable[Part], right: Iterable[Part], since: int | None = None) -> float:
@@ -110,16 +112,37 @@ class WindowPair:
     def _retained(self) -> tuple[RetainedFrequencies, RetainedFrequencies]:
         return self.left.counted[self.variable].kept, self.right.counted[self.variable].kept
 
+    def _with_whole(self, counts: BoundedCounts, window: WindowStatistics) -> float:
+        """Σ_c f(c)·g(c) of the value counts of some rows and those of a window's whole slots."""
+        if not counts.exact or window.is_bounded:
+            return counts.dot(window.whole[self.variable])
+        values, weights = counts.sampled()
+        return float(weights @ window.count_whole(self.variable, values))
+
     def _both_whole(self) -> float:
-        """The incremental sum, or a new one if either side now retains other values."""
+        """The sum for the whole slots of both sides; incremental once it has been read, unless either side now retains other values."""
         self.left.update()
         self.right.update()
-        if self._kept != self._retained():
+        if self._whole is None:
+            self.left.listeners.append(lambda slots, sign: self._changed(slots, sign, self.right))
+            self.right.listeners.append(lambda slots, sign: self._changed(slots, sign, self.left))
+        if self._whole is None or self._kept != self._retained():
             self._whole = self.left.whole[self.variable].dot(self.right.whole[self.variable])
             self._kept = self._retained()
         return self._whole
 
     def _changed(self, slots: Sequence[SlotStatistics], sign: int, other: WindowStatistics) -> None:
         """Keeps the sum that of the counted slots of both sides."""
-        if sign and self._kept == self._retained():
+        if sign and self._whole is not None and self._kept == self._retained():
             self._whole += sign * together(slots, self.variable).dot(other.counted[self.variable])
+
+
+def _size(counts: BoundedCounts, other: BoundedCounts | Fanout) -> float:
+    """Σ_c f(c)·g(c); a side with many values is represented by a sample of them."""
+    if isinstance(other, BoundedCounts) and len(other.counts) < len(counts.counts):
+        counts, other = other, counts
+    exact = counts.exact and (other.exact if isinstance(other, BoundedCounts) else True)
+    if not exact or len(counts.counts) <= SAMPLE:
+        return counts.dot(other)
+    values, weights = counts.sampled()
+    return float(weights @ (other.get(values) if isinstance(other, BoundedCounts) else other(values)))

@@ -4,8 +4,9 @@ An occurrence's content is its *old* slots, those before this step, and its *del
 are *whole* or *partial*. Of a whole slot no row has expired, and its value counts are summed into one counter per variable. Of a partial
 slot some rows have expired. There are few of those at any time; they are kept apart and weighted with the share of rows that remain.
 
-Numbers of rows follow each step. Value counts are brought up to date when they are read (:meth:`WindowStatistics.update`), for all slots
-that have entered or left since together; a slot that has done both is never counted.
+Numbers of rows follow each step. Value counts are brought up to date when all of them are read (:meth:`WindowStatistics.update`), for all
+slots that have entered or left since together; a slot that has done both is never counted. To read the counts of a few values, these are
+looked up in the slots that wait (:meth:`WindowStatistics.count_whole`).
 
 Memory: at most ``budget`` counters per variable over all old slots, and ``most_slots`` slots. Beyond the first limit, counters become
 heavy hitters and a sketch (``frequency_sketch.py`` has the error bounds). Beyond the second, neighbouring slots are merged and expire
@@ -14,7 +15,7 @@ together, in proportion. Rows stay exact as long as a slot has at most ``budget 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Literal, TypeAlias
 
@@ -33,6 +34,8 @@ Part: TypeAlias = Literal["old", "delta"]
 BOTH: tuple[Part, Part] = ("old", "delta")
 BUDGET = 1 << 20
 MOST_SLOTS = 256
+MOST_WAITING = 16
+"""If more slots than this wait to be added to the value counts, or removed from them, reading a few values updates the counts."""
 
 Listener: TypeAlias = Callable[[Sequence[SlotStatistics], int], None]
 """Called with the slots whose counts are about to enter the whole slots (1), to leave them (-1), or to lose values (0)."""
@@ -113,7 +116,7 @@ class WindowStatistics:
         for held in self._partial:
             held.spans = held.spans.after(frontier)
         self._partial = [held for held in self._partial if held.spans.rows]
-        if not self._whole and not self._partial and self._is_bounded:
+        if not self._whole and not self._partial and self.is_bounded:
             self.update()
             self.counted = {variable: BoundedCounts() for variable in self.variables}
         gone = before - self.card("old")
@@ -155,10 +158,26 @@ class WindowStatistics:
         contents = contents or BOTH
         found = np.zeros(len(values))
         if "old" in contents:
-            found += self.whole[variable].get(values)
+            found += self.count_whole(variable, values)
         for held in self.apart(*contents):
             found += held.weight * held.counts[variable].get(values)
         return found
+
+    def count_whole(self, variable: str, values: Ints) -> NDArray[np.float64]:
+        """The rows with each value in the whole slots; exact within the budget."""
+        if self.is_bounded or len(self._entered) + len(self._left) > MOST_WAITING:
+            self.update()
+        found = self.counted[variable].get(values)
+        for held in self._entered:
+            found += held.counts[variable].get(values)
+        for held in self._left:
+            found -= held.counts[variable].get(values)
+        return found
+
+    @property
+    def waiting(self) -> tuple[Collection[SlotStatistics], Collection[SlotStatistics]]:
+        """The slots that have entered the whole slots, and those that have left them, since the listeners were last called."""
+        return self._entered.keys(), self._left.keys()
 
     def distinct(self, variable: str, *contents: Part) -> float:
         """The distinct values; exact within the budget, except that a value of k rows in a partial slot remains with 1 − (1 − share)^k."""
@@ -218,14 +237,14 @@ class WindowStatistics:
     def _place(self, held: SlotStatistics) -> None:
         if not held.spans.rows:
             return
-        if self._is_bounded:
+        if self.is_bounded:
             self._note_sizes((held,))
             for variable, counts in self.whole.items():
                 self._bound(held, variable, counts)
         self._admit(held)
         if len(self._whole) > self.most_slots:
             self._merge_neighbours()
-        if self._is_bounded or 2 * (self._whole_rows + sum(held.total for held in self._partial)) > self.budget:
+        if self.is_bounded or 2 * (self._whole_rows + sum(held.total for held in self._partial)) > self.budget:
             self._note_sizes(self._partial)
             for variable in self.variables:
                 self._shrink(variable)
@@ -263,7 +282,7 @@ class WindowStatistics:
 
     # ------------------------------------------------------------------ the budget
     @property
-    def _is_bounded(self) -> bool:
+    def is_bounded(self) -> bool:
         """Whether some counts are restricted to retained values; slots are then counted as they come."""
         return not all(counts.exact for counts in self.counted.values())
 

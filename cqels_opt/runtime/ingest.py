@@ -30,13 +30,17 @@ __all__ = [
     "RejectSpool",
     "Rejected",
     "StreamReport",
+    "count_parts",
     "ingest",
 ]
 
 FileRead: TypeAlias = "tuple[int, str, int]"
 """A file of a live folder: the stream's number, the name, and the bytes when it was read."""
 
-COUNT_PARTS = 8  # value counts enter and leave the statistics by parts of a slot
+COUNT_PARTS = 8
+"""The most parts of a slot by which value counts enter and leave the statistics."""
+ROWS_PER_PART = 4096
+"""A slot with fewer rows than two parts has one: statistics cost time per part, and a small batch is short next to its windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +159,12 @@ def _counts(t: Ints, values: dict[str, Ints]) -> tuple[SlotCounts, ...]:
     """Counts in parts by time; the greatest time is a part of its own, for the frontier mostly stops short of it."""
     rest = int(np.searchsorted(t, t[-1]))
     tail = slot_counts(0, t[rest:], {v: c[rest:] for v, c in values.items()})
-    return (*slot_parts(0, t[:rest], {v: c[:rest] for v, c in values.items()}, COUNT_PARTS), tail)
+    return (*slot_parts(0, t[:rest], {v: c[:rest] for v, c in values.items()}, count_parts(rest)), tail)
+
+
+def count_parts(rows: int) -> int:
+    """The number of parts of a slot with some rows."""
+    return max(1, min(COUNT_PARTS, rows // ROWS_PER_PART))
 
 
 def _distinct(column: Ints) -> list[int]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.runtime.ingest import COUNT_PARTS
+from cqels_opt.runtime.ingest import count_parts
 from cqels_opt.state.sorted_runs import SortedRun
 from cqels_opt.state.time_slices import read_time_slice, sealed
 from cqels_opt.stats import SlotCounts, slot_parts
@@ -94,7 +94,9 @@ def counted_again(
             if (file.kind, file.stream, file.shape) == ("slot", shape.stream, shape.key):
                 columns = read_span(folder, [file], after, upto, shape.width)
                 values = {f"v{i}": columns[f"v{i}"] for i in range(shape.width)}
-                found.setdefault(shape.stream + shape.key, []).extend(slot_parts(0, columns["t"], values, COUNT_PARTS))
+                found.setdefault(shape.stream + shape.key, []).extend(
+                    slot_parts(0, columns["t"], values, count_parts(len(columns["t"])))
+                )
     return found
 
 
@@ -109,7 +111,9 @@ def counted_all(folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shape]
         slots = [f for f in files if (f.kind, f.stream, f.shape) == ("slot", shape.stream, shape.key) and f.greatest > behind]
         parts = [_columns(read_time_slice(folder / f.path)) for f in segments]
         parts.append(read_span(folder, slots, behind, upto, shape.width))
-        counted = (slot_parts(0, c["t"], {f"v{i}": c[f"v{i}"] for i in range(shape.width)}, COUNT_PARTS) for c in parts)
+        counted = (
+            slot_parts(0, c["t"], {f"v{i}": c[f"v{i}"] for i in range(shape.width)}, count_parts(len(c["t"]))) for c in parts
+        )
         found[shape.stream + shape.key] = [counts for some in counted for counts in some]
     return found
 
