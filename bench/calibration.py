@@ -30,7 +30,7 @@ from cqels_opt.planner.calibration import measure
 from cqels_opt.planner.calibration_store import seconds_text
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Constants, Join, JoinOperator, Optimizer, Plan, Scan, SecondsCost
-from cqels_opt.plans.plan_extraction import cost_of
+from cqels_opt.plans.plan_pricing import cost_of
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.interfaces import Evaluated

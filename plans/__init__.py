@@ -31,7 +31,6 @@ from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.plan_text import parse_plan, parse_planned, parse_plans
 from cqels_opt.plans.query_graph import FilterNode, GraphError, JoinEdge, JoinKind, QueryGraph, RelationNode
 from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget
-from cqels_opt.plans.reoptimization_trigger import ReoptimizationTrigger
 from cqels_opt.plans.sampling import SampledCardinality, Sampler
 from cqels_opt.plans.statistics import KnownStatistics, StatisticKey, Statistics
 from cqels_opt.plans.validity_ranges import ValidityRange
@@ -63,7 +62,6 @@ __all__ = [
     "Reason",
     "RelationNode",
     "ReoptimizationBudget",
-    "ReoptimizationTrigger",
     "SampledCardinality",
     "Sampler",
     "Scan",

@@ -129,13 +129,6 @@ class StateTable:
         product: NDArray[np.float64] = np.multiply.reduce(self._leaves.factors.ravel()[self._factors[:, chosen]], axis=0)
         return product
 
-    def rows_if(self, cases: Sequence[tuple[RelationSet, float]]) -> NDArray[np.float64]:
-        """The rows of all states, in each case with those of the states that contain a set multiplied by a factor."""
-        rows = np.repeat(self.rows[None, :], len(cases), axis=0)
-        for row, (relations, factor) in zip(rows, cases):
-            row[(self._sets & relations == relations)] *= factor
-        return rows
-
     def update(self, changed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Estimates again the states that read a changed factor or have a new correction; returns which states' rows have changed."""
         touched = np.flatnonzero(changed.ravel()[self._factors].any(axis=0) | self._corrected)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias
 
@@ -27,19 +28,18 @@ from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.greedy import GreedySearch
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan import Plan, PlanError
-from cqels_opt.plans.plan_changes import Reason, corrected, reasons, rows_and_factor
+from cqels_opt.plans.plan_changes import Reason, corrected, reasons
 from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_extraction import Ranked
+from cqels_opt.plans.plan_pricing import PricedPlan, cost_of
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.predicate_placement import Placing, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget, is_surprising
-from cqels_opt.plans.reoptimization_trigger import Basis
 from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Corrections, Sampler
 from cqels_opt.plans.statistics import Key, Statistics
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
-from cqels_opt.plans.what_if import FACTORS, TOLERANCE, safe_factors
 
 Logs: TypeAlias = "list[tuple[RelationSet, float]]"
 State: TypeAlias = "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None]"
@@ -99,6 +99,8 @@ class Optimizer:
         elif mode == "heuristic":
             self._kept = {source: planning.heuristic_order(graph, source) for source in self.sources}
         self._current: dict[str, Plan] = {}
+        self._choices: dict[str, PlanChoice] = {}  # of the last batch
+        self._priced: dict[str, PricedPlan] = {}  # the current plans
         self._former: dict[str, tuple[Plan, ...]] = {}
         self._seen: dict[str, NDArray[np.float64]] = {}
         self._estimated: dict[str, dict[RelationSet, tuple[float, float]]] = {}
@@ -138,7 +140,8 @@ class Optimizer:
 
         ``changed`` may name the only statistics that can have moved since the last call; otherwise all are read. Only
         alternatives that depend on a changed statistic are priced again. ``sampler`` runs the cheapest plan on a sample of the delta;
-        the counted rows correct the estimates for this delta alone, and the search is repeated until its result has been sampled
+        the counted rows correct the estimates for this delta (without feedback, until the next sample), and the search is repeated until
+        its result has been sampled
         (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``sampling_seconds`` is the cost of sampling a plan, in the cost
         model's unit: plans are sampled again once they have cost a multiple of it (:class:`ReoptimizationBudget`), or after surprising
         row counts. A greedy search takes about as long as sampling a plan, and runs as often.
@@ -146,14 +149,21 @@ class Optimizer:
         if not self.sources:
             return {}
         moved = self.leaves.read(statistics, changed if self._current else None)
-        self._known = {}
         if self.fallback:
             self._plan_greedily(moved, sampling_seconds)
         else:
+            if self._feedback is not None:  # observed rows of later deltas are better than samples of earlier ones
+                for source in self._known:
+                    self.memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
+                self._known = {}
             self.memo.refresh(moved)
             if sampler is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
-                self._try(sampler, sampling_seconds)
-        return {source: self._choose(source) for source in self.sources}
+                self._sample_plans(sampler, sampling_seconds)
+        for number, source in enumerate(self.sources):
+            choice = self._choices[source] = self._keep(source) or self._choose(source)
+            if choice.switched or source not in self._seen or self._has_rows(source):
+                self._seen[source] = self.leaves.raw[number]
+        return dict(self._choices)
 
     @property
     def filter_order(self) -> tuple[str, ...]:
@@ -181,58 +191,29 @@ class Optimizer:
             return ()
         return validity_ranges(self._memos[source], source, self._current[source], NEAR_TIE)
 
-    def basis(self, source: str) -> Basis:
-        """The row counts that the current plan of a source depends on, and how far each may move while the plan is kept."""
-        plan, graph, number = self._current[source], self.graph, self.sources.index(source)
-        factors, relation = self.leaves.factors[number], graph.index[source]
-        windows = [i for i, node in enumerate(graph.relations) if node.dynamic]
-        edges = [i for i, edge in enumerate(graph.edges) if relation in (edge.left, edge.right)]
-        steps = [graph.set_of(step.covers) for step in planning.operators(plan, graph)]
-        sets = [*(1 << i for i in windows), *(1 << graph.edges[i].left | 1 << graph.edges[i].right for i in edges), *steps]
-        kept = self.fallback or source in self._kept
-        safe = iter([FACTORS[-1]] * len(sets) if kept else safe_factors(self._memos[source], source, plan, TOLERANCE, sets))
-        delta = float(factors[self.leaves.rows_factor(relation)])
-        share = 1 / delta if delta else 0.0
-        return Basis(
-            str(plan),
-            {graph.relations[i].name: (float(factors[self.leaves.rows_factor(i)]), next(safe)) for i in windows},
-            {
-                (graph.relations[edge.left].name, graph.relations[edge.right].name, edge.variable): (size * share, next(safe))
-                for edge, size in ((graph.edges[i], float(factors[self.leaves.pair_factor(i)])) for i in edges)
-            },
-            [(self._estimated[source][relations][0] * share, next(safe)) for relations in steps],
-        )
-
-    def spend(self, source: str, cost: float) -> None:
-        """Counts a batch whose plan was kept in the budget for sampling."""
-        self._pace.spend(source, cost)
-
-    def _try(self, sampler: Sampler, sampling_seconds: float) -> None:
-        """Samples the cheapest plans, with estimates corrected on the way, until the cheapest plan has been sampled."""
+    def _sample_plans(self, sampler: Sampler, sampling_seconds: float) -> None:
+        """Samples the cheapest plans whose budget allows it, with estimates corrected on the way, until the cheapest has been sampled."""
         nothing = np.zeros_like(self.leaves.factors, bool)
-        learnt = [Corrections(self._feedback[source].corrections() if self._feedback else {}) for source in self.sources]
-        self._known = dict(zip(self.sources, learnt))
-        for number, corrections in enumerate(learnt):
-            self.memo.table.correct(number, corrections.known)
-        self.memo.refresh(nothing)
-        best = {s: self._select(s, plan_extraction.cheapest(self.memo, s)) for s in self.sources if self._has_rows(s)}
-        due = {source: chosen.plan for source, chosen in best.items() if self._pace.due(source, chosen.cost, sampling_seconds)}
+        moving = [source for source in self.sources if self._has_rows(source)]
+        due = [source for source in moving if self._pace.due(source, self._selected_cost(source), sampling_seconds)]
+        for source in due:
+            self._known[source] = Corrections(self._feedback[source].corrections() if self._feedback else {})
         walked: set[tuple[str, str]] = set()
-        for _ in range(SAMPLING_ROUNDS):
+        for _ in range(SAMPLING_ROUNDS if due else 0):
             before = len(walked)
-            for source, plan in due.items():
+            for source in due:
+                plan = self._select(source, plan_extraction.cheapest(self.memo, source)).plan
                 number = self.sources.index(source)
                 if (source, str(plan)) not in walked:
                     walked.add((source, str(plan)))
                     for step, found in zip(planning.operators(plan, self.graph), sampler(source, plan), strict=True):
                         if found is not None:
                             relations = self.graph.set_of(step.covers)
-                            learnt[number].learn(relations, self._memos[source].uncorrected_rows(source, relations), found)
-                    self.memo.table.correct(number, learnt[number].known)
+                            self._known[source].learn(relations, self.memo.uncorrected_rows(source, relations), found)
+                    self.memo.table.correct(number, self._known[source].known)
             if len(walked) == before:
                 return
             self.memo.refresh(nothing)
-            due = {source: self._select(source, plan_extraction.cheapest(self._memos[source], source)).plan for source in due}
 
     def observe(self, source: str, rows: Sequence[float | None]) -> None:
         """Takes the rows that the operators of the source's last plan produced, in their order (None: not counted).
@@ -241,8 +222,7 @@ class Optimizer:
         """
         if self._feedback is None:
             return
-        steps = planning.operators(self._current[source], self.graph)
-        given = [(self.graph.set_of(step.covers), seen) for step, seen in zip(steps, rows, strict=True) if seen is not None]
+        given = [(step, seen) for step, seen in zip(self._priced[source].covered, rows, strict=True) if seen is not None]
         if any(is_surprising(self._estimated[source][relations][0], seen) for relations, seen in given):
             self._pace.reset_budget(source)
         if self.fallback:
@@ -298,20 +278,24 @@ class Optimizer:
 
     # ------------------------------------------------------------------ a restart
     def state(self) -> dict[str, State]:
-        """For each source: its plan, the statistics that the plan was chosen from (NaN: not observed), whether it is kept, feedback,
-        estimates, former plans, and the cost of plans since they were last sampled (None: never)."""
+        """For each source: its plan, the statistics that the plan was chosen from (NaN: not observed), whether it is kept, feedback (or the
+        last sample), estimates, former plans, and the cost of plans since they were last sampled (None: never)."""
         return {
             source: (
                 str(plan),
                 self._seen[source].tolist(),
                 source in self._kept,
-                self._feedback[source].state() if self._feedback else [],
+                self._feedback[source].state() if self._feedback else self._sampled(source),
                 [(relations, *found) for relations, found in self._estimated.get(source, {}).items()],
                 [str(former) for former in self._former.get(source, ())],
                 self._pace.since.get(source),
             )
             for source, plan in self._current.items()
         }
+
+    def _sampled(self, source: str) -> Logs:
+        """The factors of the last sample."""
+        return [*self._known[source].known.items()] if source in self._known else []
 
     def resume(self, state: Mapping[str, State]) -> None:
         """Continues from the :meth:`state` of an optimizer of the same block; a plan that this memo does not have is dropped."""
@@ -326,56 +310,79 @@ class Optimizer:
             if self._feedback and not self.fallback:
                 self._feedback[source] = Feedback.of(learnt)
                 self.memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
+            elif learnt and not self.fallback:
+                self._known[source] = Corrections(dict(learnt))
+                self.memo.table.correct(self.sources.index(source), self._known[source].known)
             plan = parse_plan(text)
-            if self.fallback or plan_extraction.cost_of(self._memos[source], source, plan) is not None:
+            if self.fallback or cost_of(self._memos[source], source, plan) is not None:
                 self._current[source], self._seen[source] = plan, np.array(seen, np.float64)
                 if kept and self.mode == "static":
                     self._kept[source] = plan
 
-    def restore_statistics(self, raw: Sequence[Sequence[float]]) -> None:
-        """Prices the memo under the statistics that an earlier run read last: its ``leaves.raw``."""
-        moved = self.leaves.replace(np.array(raw, np.float64).reshape(self.leaves.raw.shape))
-        for memo in {id(memo): memo for memo in self._memos.values()}.values():
-            memo.refresh(moved)
+    def _keep(self, source: str) -> PlanChoice | None:
+        """The choice of the batch before with the costs and estimates of this one; None if the plan has to be selected again."""
+        last, priced = self._choices.get(source), self._priced.get(source)
+        if last is None or priced is None or priced.memo is not self._memos[source]:
+            return None
+        cost = priced.cost
+        if source not in self._kept and source not in self._stays:
+            least = plan_extraction.cheapest_cost(priced.memo, source)
+            if self.mode != "adaptive" or cost > least * (1 + NEAR_TIE):
+                return None
+        estimated = self._estimate(source, priced)
+        return replace(
+            last,
+            cost=cost,
+            filters=self._filters_of(priced, last.filters),
+            estimated=estimated,
+            runner_up=priced.cheapest_other(),
+            previous=None,
+            reason=(),
+            assumed=self.leaves.assumed(source),
+            former=priced.former_costs(),
+        )
 
     def _choose(self, source: str) -> PlanChoice:
-        best = plan_extraction.cheapest(self._memos[source], source)
-        chosen = self._select(source, best)
-        other = plan_extraction.runner_up(self._memos[source], source) if chosen.plan == best.plan else best
+        memo = self._memos[source]
+        chosen = self._select(source, plan_extraction.cheapest(memo, source))
         before = self._current.get(source)
         previous = before if before != chosen.plan else None
-        raw = self.leaves.raw[self.sources.index(source)]
         reason: tuple[Reason, ...] = ()
         if previous is not None:
-            reason = reasons(self._memos[source], source, previous, chosen.plan, self._seen[source])
-            reason += corrected(self._memos[source], source, self._estimated.get(source, {}))
+            reason = reasons(memo, source, previous, chosen.plan, self._seen[source])
+            reason += corrected(memo, source, self._estimated.get(source, {}))
             others = (plan for plan in self._former.get(source, ()) if plan not in (previous, chosen.plan))
             self._former[source] = (previous, *others)[:FORMER]
         self._current[source] = chosen.plan
-        if previous is not None or source not in self._seen or self._has_rows(source):
-            self._seen[source] = raw
-        steps, in_turn = tuple(planning.operators(chosen.plan, self.graph)), self.filter_order
-        covered = [self.graph.set_of(step.covers) for step in steps]
-        self._estimated[source] = {relations: rows_and_factor(self._memos[source], source, relations) for relations in covered}
+        priced = self._priced[source] = PricedPlan.of(memo, source, chosen.plan, self._former.get(source, ()))
         return PlanChoice(
             source,
             chosen.plan,
             chosen.cost,
-            steps,
-            tuple(tuple(name for name in in_turn if name in names) for names in planning.filters(chosen.plan, self.graph)),
-            tuple(self._estimated[source][relations][0] for relations in covered),
-            other,
+            priced.operators,
+            self._filters_of(priced, ()),
+            self._estimate(source, priced),
+            priced.cheapest_other(),
             previous,
             reason,
             self.leaves.assumed(source),
-            self._memos[source].retained(source),
+            memo.retained(source),
             self.fallback,
-            tuple(
-                Ranked(plan, cost)
-                for plan in self._former.get(source, ())
-                if (cost := plan_extraction.cost_of(self._memos[source], source, plan)) is not None
-            ),
+            priced.former_costs(),
         )
+
+    def _filters_of(self, priced: PricedPlan, last: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+        """The filters that each operator of a plan evaluates, in their order; the ``last`` ones if there is no choice of order."""
+        if last and all(len(names) < 2 for names in last):
+            return last
+        order = self.filter_order
+        return tuple(tuple(name for name in order if name in names) for names in planning.filters(priced.plan, self.graph))
+
+    def _estimate(self, source: str, priced: PricedPlan) -> tuple[float, ...]:
+        """The estimated rows after each operator. They are kept with the factors of their corrections."""
+        rows, factors = priced.rows()
+        self._estimated[source] = dict(zip(priced.covered, zip(rows, factors)))
+        return tuple(rows)
 
     def _select(self, source: str, best: Ranked) -> Ranked:
         if (stays := self._kept.get(source) or self._stays.get(source)) is not None:
@@ -391,8 +398,15 @@ class Optimizer:
                 return Ranked(current, cost)
         return best
 
+    def _selected_cost(self, source: str) -> float:
+        """The cost of the plan that :meth:`_select` takes in adaptive mode."""
+        least, priced = plan_extraction.cheapest_cost(self.memo, source), self._priced.get(source)
+        if priced is None:
+            return self._select(source, plan_extraction.cheapest(self.memo, source)).cost
+        return cost if (cost := priced.cost) <= least * (1 + NEAR_TIE) else least
+
     def _cost(self, source: str, plan: Plan) -> float:
-        cost = plan_extraction.cost_of(self._memos[source], source, plan)
+        cost = cost_of(self._memos[source], source, plan)
         if cost is None:
             raise PlanError(f"plan of {source}: the memo has no such joins: {plan}")
         return cost
@@ -415,7 +429,7 @@ class Optimizer:
         for memo in self._memos.values():
             memo.refresh(moved)
         for source, plan in self._current.items():
-            if plan_extraction.cost_of(self._memos[source], source, plan) is None:  # after a restart the memo has no joins
+            if cost_of(self._memos[source], source, plan) is None:  # after a restart the memo has no joins
                 self._memos[source] = self._greedy_memo(estimator, source, ())
             costs[source] = self._cost(source, plan)
         free = [source for source in self.sources if source not in self._kept]

@@ -1,4 +1,4 @@
-"""Plans out of a memo: the cheapest, the runner-up, the most expensive, the cost of a given one, and the k best in order.
+"""Plans out of a memo: the cheapest, the runner-up, the most expensive, and the k best in order.
 
 The cost of a plan is the sum of Φ over its joins and of Ψ over its scans. So the runner-up is the cheapest plan with one node of its
 tree replaced by that node's second-best pair of sides. The k best are found lazily (Huang & Chiang 2005, *Better k-best parsing*,
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.plans.memo import Memo
-from cqels_opt.plans.plan import Plan, Scan, join_plans, right_side
-from cqels_opt.plans.relation_set import RelationSet, members
+from cqels_opt.plans.plan import Plan, Scan, join_plans
+from cqels_opt.plans.relation_set import members
 
 Choices = dict[int, int]
 """The alternative of a plan at some of its nodes; at the others it takes the cheapest one."""
@@ -47,6 +47,12 @@ def runner_up(memo: Memo, source: str) -> Ranked | None:
     if not found:
         return None
     gap, alternative, node = min(found, key=lambda other: other[0])
+    return with_alternative(memo, source, node, alternative, gap)
+
+
+def with_alternative(memo: Memo, source: str, node: int, alternative: int, gap: float) -> Ranked:
+    """The cheapest plan with another alternative at one node, which costs ``gap`` more."""
+    root = memo.root(source)
     return Ranked(_plan(memo, root, {node: alternative}), float(memo.psi[root]) + gap)
 
 
@@ -88,38 +94,6 @@ def _most_expensive_pair(totals: NDArray[np.float64], pairs: NDArray[np.intp]) -
     least = np.minimum.reduceat(totals, starts)
     start = starts[int(least.argmax())]
     return int(start + totals[start : start + int((pairs == pairs[start]).sum())].argmin())
-
-
-def cost_of(memo: Memo, source: str, plan: Plan) -> float | None:
-    """The current cost of a plan, each join by its cheapest operator; None if the memo lacks one of its joins."""
-    found = costs_of(memo, source, plan)
-    return None if found is None else float(found)
-
-
-def costs_of(memo: Memo, source: str, plan: Plan) -> NDArray[np.float64] | None:
-    """The same under each case of a memo that is priced for several (:meth:`Memo.under`)."""
-    shape, graph, found = memo.shape, memo.graph, memo.shape.alternatives
-    number = shape.sources.index(source)
-
-    def cost(part: Plan) -> tuple[RelationSet, NDArray[np.float64]] | None:
-        """The relations of a part, and its cost."""
-        if isinstance(part, Scan):
-            relations = 1 << graph.index[part.relation]
-            return relations, memo.psi[..., shape.node_of[number, relations]]
-        left, right = cost(part.input), cost(right_side(part))
-        if left is None or right is None or (node := shape.node_of.get((number, left[0] | right[0]))) is None:
-            return None
-        if shape.free[node]:
-            return left[0] | right[0], np.zeros_like(left[1])
-        span = shape.alternatives_of(node)
-        here = span.start + np.flatnonzero(found.right_set[span] == shape.node_of[number, right[0]])
-        if not len(here):
-            return None
-        scanned = np.where(found.right[here] == shape.null, 0.0, right[1][..., None])
-        return left[0] | right[0], (memo.phi[..., here] + left[1][..., None] + scanned).min(axis=-1)
-
-    priced = cost(plan)
-    return None if priced is None else priced[1]
 
 
 # ------------------------------------------------------------------ trees

@@ -34,11 +34,6 @@ class ReoptimizationBudget:
             self.since[source] = 0.0
         return due
 
-    def spend(self, source: str, cost: float) -> None:
-        """Adds the cost of a batch for which none is considered."""
-        if source in self.since:
-            self.since[source] += cost
-
     def reset_budget(self, source: str) -> None:
         """The estimates of a source were wrong: its next re-optimization follows the rule of the first one."""
         self.since.pop(source, None)

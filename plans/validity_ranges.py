@@ -16,6 +16,7 @@ from typing import TypeAlias
 from cqels_opt.plans import plan_extraction
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan import Plan
+from cqels_opt.plans.plan_pricing import cost_of
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.statistics import StatisticKey
 
@@ -118,7 +119,7 @@ class _Search:
         raw = self.kept.copy()
         raw[self.number, column] = value
         self.memo.refresh(self.leaves.replace(raw))
-        cost = plan_extraction.cost_of(self.memo, self.source, self.plan)
+        cost = cost_of(self.memo, self.source, self.plan)
         return cost is not None and cost > plan_extraction.cheapest_cost(self.memo, self.source) * (1 + self.tie)
 
     def places(self, key: StatisticKey) -> _Places | None:

@@ -70,6 +70,8 @@ class WindowStatistics:
         self.listeners: list[Listener] = []
         self.epoch = 0
         self.frontier: int | None = None
+        self._ended: dict[Part, list[tuple[SlotStatistics, int]]] = {}
+        self._ended_at = (-1, 0)  # the epoch and the instant of :attr:`_ended`
         self._whole: SortedKeyList = SortedKeyList(key=_next_end)
         self._whole_rows = 0
         self._partial: list[SlotStatistics] = []
@@ -149,9 +151,14 @@ class WindowStatistics:
 
     def ended(self, since: int, *contents: Part) -> list[tuple[SlotStatistics, int]]:
         """The slots with rows that have ended at an instant, and the number of these rows, exact. Rows that begin then do not meet them."""
-        slots = list(takewhile(lambda held: held.next_end <= since, self._whole)) if "old" in contents else []
-        slots += [held for held in self.apart(*contents) if held.spans.rows and held.next_end <= since]
-        return [(held, int(held.spans.ended_by(np.array([since]))[0])) for held in slots]
+        if self._ended_at != (self.epoch, since):
+            self._ended, self._ended_at = {}, (self.epoch, since)
+        for part in contents:
+            if part not in self._ended:
+                slots = list(takewhile(lambda held: held.next_end <= since, self._whole)) if part == "old" else []
+                slots += [held for held in self.apart(part) if held.spans.rows and held.next_end <= since]
+                self._ended[part] = [(held, int(held.spans.ended_by(np.array([since]))[0])) for held in slots]
+        return [found for part in contents for found in self._ended[part]]
 
     def count(self, variable: str, values: Ints, *contents: Part) -> NDArray[np.float64]:
         """card(Ω_{x=c}) for each value c; exact within the budget, except that a partial slot counts a share of its rows."""

@@ -116,8 +116,7 @@ MANY_MERGES = CompactionPolicy(files=2, rows=6, share=4)
 
 @dataclass(frozen=True)
 class Cut:
-    """One way to run: the cut into batches, the plans, and the shares of each delta. ``plan`` "random": other plans each batch; "kept": see
-    ``PlannerOptions.keep_plans``."""
+    """One way to run: the cut into batches, the plans, and the shares of each delta. ``plan`` "random": other plans each batch."""
 
     batch: str = "7"
     plan: str = "adaptive"
@@ -275,8 +274,6 @@ def write_stream(path: Path, elements: Sequence[Element]) -> None:
 def _mode(plan: str) -> PlannerOptions:
     if plan.startswith("fixed:"):
         return PlannerOptions("fixed", parse_plans(plan.removeprefix("fixed:")))
-    if plan == "kept":
-        return PlannerOptions(keep_plans=True, sampling_seconds=0.0)
     return PlannerOptions(
         "adaptive" if plan == "random" else plan, sampling_seconds=0.0
     )  # joins are sampled, however small the world

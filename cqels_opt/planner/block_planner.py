@@ -29,7 +29,6 @@ from cqels_opt.plans import (
     Optimizer,
     Plan,
     PlanChoice,
-    ReoptimizationTrigger,
     SecondsCost,
     Split,
     Statistics,
@@ -81,11 +80,6 @@ class BlockPlanner:
         self.costs = MeasuredCosts(options.calibration.constants.evaluate)
         self.optimizer = self.optimizer_of(block, chosen)
         self.rule = DeltaRule(tuple(self.sources))
-        self.trigger = ReoptimizationTrigger()
-        self._chosen: dict[str, DeltaPlan] = {}  # by the last choice, which the batches since then keep
-        self._chosen_rule = self.rule
-        self._may_keep = options.keep_plans and self.optimizer.model.unit == "s"  # the budget of a choice is in seconds
-        self._rows: dict[str, dict[str, float]] = {}  # of the delta and the windows, by source, in this batch
         self.splitter: Splitter | None = self._splitter()
         self.delta_plans: dict[str, DeltaPlan] = {}
         self._ran: dict[str, ExecutedPlan] = {}  # in the last batch of an earlier run
@@ -110,7 +104,7 @@ class BlockPlanner:
         options = self.options
         adaptive = options.mode == "adaptive" and options.fixed is None and options.placing == "cost"
         if options.split and adaptive and options.estimates in ("sampling", "all"):
-            return Splitter(self.optimizer.graph, self.optimizer.model, self.costs.weights)
+            return Splitter(self.optimizer.graph, self.optimizer.model, self.costs.weights, options.sampling_seconds)
         return None
 
     # -------------------------------------------------------------- view selection
@@ -122,7 +116,6 @@ class BlockPlanner:
         merged = [static_summand(o) for o in after.occurrences if o.static is not None]
         self.statistics.watch([*self.statistics.windows, *merged, *(s.name for s in after.statics)])
         left, self.block, self.optimizer = self.optimizer, after, self.optimizer_of(after)
-        self.trigger.forget()
         self.splitter = self._splitter()
         if left.current:  # both price the current statistics, because feedback is a ratio to these
             views = self.views()
@@ -136,28 +129,8 @@ class BlockPlanner:
         """The state for a checkpoint: the last plans, the measured costs of filters, and the design."""
         design = {"design": list(self.catalogue.default)} if self.advisor is None else self.advisor.state()
         ran = {source: decision.ran for source, decision in self.delta_plans.items()}
-        looks = self.splitter.budget.since if self.splitter else {}
-        chosen = self._choice_state() if self._may_keep else None
-        return {**design, "ran": ran, "costs": self.costs.state(), "looks": looks, "chosen": chosen}
-
-    def _choice_state(self) -> list[Any]:
-        """The last choice: its plans, its delta rule, its trigger, and the statistics that it read."""
-        plans = {source: chosen.state() for source, chosen in self._chosen.items()}
-        return [plans, list(self._chosen_rule.order), self.trigger.state(), self.optimizer.leaves.raw.tolist()]
-
-    def resume_choice(self, state: Mapping[str, Any]) -> None:
-        """Continues with the choice of a :meth:`state` whose design is in use, after :meth:`Optimizer.resume`.
-
-        Without one, or with plans that are not kept, the next batch chooses.
-        """
-        if not self._may_keep or state["chosen"] is None:
-            return
-        plans, order, trigger, raw = state["chosen"]
-        graph = self.optimizer.graph
-        self._chosen = {source: DeltaPlan.of(found, graph, self.fixed_splits.get(source)) for source, found in plans.items()}
-        self._chosen_rule = DeltaRule(tuple(order))
-        self.trigger.resume(trigger)
-        self.optimizer.restore_statistics(raw)
+        split = self.splitter.state() if self.splitter else None
+        return {**design, "ran": ran, "costs": self.costs.state(), "split": split}
 
     def resume(self, state: Mapping[str, Any] | None) -> bool:
         """Restores :meth:`state`. Returns False if a sub-result of its design was deleted; the optimizer's state is then of no use."""
@@ -166,12 +139,10 @@ class BlockPlanner:
         self.costs.resume(tuple(row) for row in state.get("costs", ()))
         self.optimizer.weigh(self.costs.weights)
         there = self._resume_design(state)
-        if there and self.splitter is not None:
-            self.splitter.budget.resume(state.get("looks", {}))
         for source, (plan, cut, heavy) in state["ran"].items():
             self._ran[source] = ExecutedPlan(plan, Cut(*cut) if cut else None, heavy)
-            if cut and there and self.splitter is not None:
-                self.splitter.cuts[source] = Cut(*cut)
+        if there and self.splitter is not None and state["split"] is not None:
+            self.splitter.resume(state["split"], {source: ran.cut for source, ran in self._ran.items() if ran.cut})
         return there
 
     def _resume_design(self, state: Mapping[str, Any]) -> bool:
@@ -245,45 +216,14 @@ class BlockPlanner:
         view = self.statistics.view(contents)
         return UnionStatistics(view, parts) if parts else view
 
-    def keep(self) -> bool:
-        """Keeps the plans of the last choice for this batch, if nothing that they were chosen from has left its range."""
-        self._views = self.views()
-        if not self._may_keep:
-            return False
-        names = [relation.name for relation in self.optimizer.graph.relations if relation.dynamic]
-        self._rows = {source: {name: view.cardinality(name) or 0.0 for name in names} for source, view in self._views.items()}
-        if self._left or self.rule != self._chosen_rule or self.trigger.is_due(self._rows, self._join_sizes):
-            return False
-        last, self.observed_rows = self._last_plans(), {}
-        shares = {source: self.trigger.share(source, self._rows[source][source]) for source in self._chosen}
-        self.delta_plans = {source: plan.kept(shares[source], last.get(source)) for source, plan in self._chosen.items()}
-        cost = 0.0
-        for source, plan in self.delta_plans.items():
-            cost += plan.cost
-            self.optimizer.spend(source, plan.whole.cost)
-            if self.splitter is not None:
-                self.splitter.budget.spend(source, plan.whole.cost)
-        self.trigger.spend(cost)
-        if self.advisor is not None:
-            self.advisor.spend(cost)
-        return True
-
-    def _join_sizes(self, source: str) -> dict[tuple[str, str, str], float]:
-        """The known sizes of the joins of a source's delta with one relation."""
-        view = self._views[source]
-        sizes = {edge: view.join_size(*edge) for edge in self.trigger.joins(source)}
-        return {edge: size for edge, size in sizes.items() if size is not None}
-
     def _last_plans(self) -> dict[str, ExecutedPlan]:
         """What ran in the batch before."""
         return self._ran | {source: plan.ran for source, plan in self.delta_plans.items()}
 
     def choose(self, step: EvaluationStep | None, terms: TermTable | None) -> None:
-        """Chooses the plans of a batch, after :meth:`keep` has read its rows and found that they have to be chosen.
-
-        With a ``step`` (one that has a delta) joins are sampled, and skewed deltas may be split.
-        """
-        views, last, self.observed_rows = self._views, self._last_plans(), {}
+        """Chooses the plans of a batch. With a ``step`` (one that has a delta) joins may be sampled and skewed deltas split."""
+        self._views = views = self.views()
+        last, self.observed_rows = self._last_plans(), {}
         relations = sampler = None
         if step is not None and terms is not None:
             relations = BlockRelations(self.block, self.store, step, terms, self.rule)
@@ -299,9 +239,6 @@ class BlockPlanner:
             for source, choice in choices.items():
                 split = self.splitter.choose(choice, views[source], relations)
                 self.delta_plans[source] = DeltaPlan(choice, split, last.get(source))
-        if self._may_keep and self.statistics.epoch:
-            self._chosen, self._chosen_rule = dict(self.delta_plans), self.rule
-            self.trigger.chosen({source: self.optimizer.basis(source) for source in self.sources})
 
     def standing_plan(self, variable: str | None) -> Plan:
         """The cheapest plan for all rows that are valid now. It begins with a relation that has the variable, else with a delta source."""
@@ -347,10 +284,7 @@ class BlockPlanner:
         for source, counts in observed.operators.items():
             decision = self.delta_plans[source]
             if not self.planned_by_spark and decision.split is None and len(counts) == len(decision.whole.operators):
-                rows = self._rows.get(source, {}).get(source, 0.0)
-                self.trigger.observe(source, rows, counts)
-                if share := self.trigger.share(source, rows):  # the memo has the estimates of the last choice
-                    self.optimizer.observe(source, [count / share for count in counts])
+                self.optimizer.observe(source, counts)
 
     @property
     def choices(self) -> dict[str, PlanChoice]:

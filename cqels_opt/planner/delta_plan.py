@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cqels_opt.planner.skew_splitting import SplitChoice
-from cqels_opt.plans import Cut, Plan, PlanChoice, PlanOperator, QueryGraph, Ranked, Split
+from cqels_opt.plans import Cut, Plan, PlanChoice, PlanOperator, Ranked, Split
 from cqels_opt.plans import operators as plan_operators
 from cqels_opt.plans.join_methods import JoinMethod
 from cqels_opt.trace.records import Delta, Moved, OperatorRecord, RunnerUp
@@ -36,27 +36,6 @@ class DeltaPlan:
         if isinstance(self.split, SplitChoice):
             return ExecutedPlan(str(self.plan), self.split.cut, self.split.heavy)
         return ExecutedPlan(str(self.plan))
-
-    def kept(self, share: float, last: ExecutedPlan | None) -> DeltaPlan:
-        """The same plan for a later delta; see :meth:`PlanChoice.kept`."""
-        split = self.split.kept(share) if isinstance(self.split, SplitChoice) else self.split
-        return DeltaPlan(self.whole.kept(share), split, last)
-
-    def state(self) -> list[Any]:
-        """For a checkpoint: the choice for the whole delta, and that of a chosen split."""
-        if not isinstance(self.split, SplitChoice):
-            return [self.whole.state(), None]
-        return [self.whole.state(), [list(self.split.cut), self.split.heavy, self.split.few.state(), self.split.many.state()]]
-
-    @classmethod
-    def of(cls, state: Sequence[Any], graph: QueryGraph, fixed: Split | None) -> DeltaPlan:
-        """From a :meth:`state`; ``fixed`` is a split that the options give."""
-        whole, split = state
-        if split is None:
-            return cls(PlanChoice.of(whole, graph), fixed)
-        cut, heavy, few, many = split
-        parts = SplitChoice(Cut(*cut), heavy, PlanChoice.of(few, graph), PlanChoice.of(many, graph))
-        return cls(PlanChoice.of(whole, graph), parts)
 
     @property
     def plan(self) -> Plan | Split:

@@ -39,8 +39,7 @@ class PlannerOptions:
     (``view_advisor.py``). ``shuffled``: the sides of a join that the runner shuffles. ``joins``: the join methods that are allowed on this
     ``machine``; the cheapest is used. In the mode ``spark``, Spark's own planner decides and ours keeps the written order. ``placing``
     states where filters are evaluated. In the mode ``heuristic``, joins are ordered by H1 and, with ``graphs``, H2. ``remember``: results
-    of extension functions are kept until a step ends. ``keep_plans``: plans are chosen only in batches for which row counts have left the
-    range in which the current plans are good (``plans/reoptimization_trigger.py``); not the default, see decision 042.
+    of extension functions are kept until a step ends.
     """
 
     mode: str = "adaptive"
@@ -57,7 +56,6 @@ class PlannerOptions:
     placing: Placing = "cost"
     graphs: bool = True
     remember: bool = True
-    keep_plans: bool = False
 
     @property
     def model(self) -> CostModel:

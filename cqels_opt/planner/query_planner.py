@@ -43,11 +43,10 @@ class QueryPlanner:
         terms = None
         for block in self.blocks.values():
             block.settle()
-            if not block.keep():
-                if step is not None and terms is None:  # for join sampling, whose calls do not count as the batch's
-                    terms = worker_cache.term_table(self.compiled.store, self.compiled.scheme, replace(step, remember=False))
-                block.choose(step, terms)
-                block.consider()
+            if step is not None and terms is None:  # for join sampling, whose calls do not count as the batch's
+                terms = worker_cache.term_table(self.compiled.store, self.compiled.scheme, replace(step, remember=False))
+            block.choose(step, terms)
+            block.consider()
         plans = {name: {s: d.plan for s, d in block.delta_plans.items()} for name, block in self.blocks.items()}
         return plans, {name: block.rule for name, block in self.blocks.items()}
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -59,10 +60,6 @@ class SplitChoice:
         """The cost of both."""
         return self.few.cost + self.many.cost
 
-    def kept(self, share: float) -> SplitChoice:
-        """The same split for a later delta; see :meth:`PlanChoice.kept`."""
-        return SplitChoice(self.cut, round(self.heavy * share), self.few.kept(share), self.many.kept(share))
-
 
 @dataclass(frozen=True, slots=True)
 class PartStatistics:
@@ -98,14 +95,26 @@ class PartStatistics:
 class Splitter:
     """Decides for the delta sources of a block whether a delta is split. It keeps the cuts in use, so that near ties do not alternate.
 
-    ``weights`` are the measured weights of filters, which change later.
+    ``weights`` are the measured weights of filters, which change later. ``sampling_seconds`` per relation is what sampling a plan takes.
     """
 
-    def __init__(self, graph: QueryGraph, model: CostModel, weights: Mapping[str, float]) -> None:
-        self.graph, self.model, self.weights = graph, model, weights
+    def __init__(self, graph: QueryGraph, model: CostModel, weights: Mapping[str, float], sampling_seconds: float) -> None:
+        self.graph, self.model, self.weights, self.sampling_seconds = graph, model, weights, sampling_seconds
         self._optimizers: dict[tuple[str, int], Optimizer] = {}
         self.cuts: dict[str, Cut] = {}
         self.budget = ReoptimizationBudget()
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint: the budget, and the optimizers of the parts. The cuts are those of the plans that ran."""
+        parts = [[source, number, optimizer.state()] for (source, number), optimizer in self._optimizers.items()]
+        return {"since": self.budget.since, "parts": parts}
+
+    def resume(self, state: Mapping[str, Any], cuts: Mapping[str, Cut]) -> None:
+        """Continues from a :meth:`state` with the cuts in use."""
+        self.budget.resume(state["since"])
+        self.cuts.update(cuts)
+        for source, number, known in state["parts"]:
+            self._optimizer(source, number).resume(known)
 
     def choose(self, whole: PlanChoice, view: Statistics, relations: BlockRelations) -> SplitChoice | None:
         """The two plans of a source's delta if they pay off; ``whole`` is the plan for all of it, ``view`` its statistics."""
@@ -122,7 +131,8 @@ class Splitter:
                 return None
         fans = self._fans(source, rows, relations)
         best: SplitChoice | None = None
-        for cut in dict.fromkeys([*([current] if current and current[:2] in fans else []), *cuts(self._joined(fans))]):
+        others = cuts(self._joined(fans)) if due or current is None or current[:2] not in fans else []
+        for cut in dict.fromkeys([*([current] if current and current[:2] in fans else []), *others]):
             heavy = fans[cut.relation, cut.variable] >= cut.at_least
             if not 0 < int(heavy.sum()) < len(rows):
                 continue
@@ -160,13 +170,19 @@ class Splitter:
         relations: BlockRelations,
     ) -> PlanChoice:
         """The cheapest plan for a part of a delta."""
-        if (source, number) not in self._optimizers:
-            self._optimizers[source, number] = Optimizer(self.graph, [source], self.model)
-        self._optimizers[source, number].weigh(self.weights)
+        optimizer = self._optimizer(source, number)
+        optimizer.weigh(self.weights)
         shares = {key: float(fan[places].sum()) / max(1.0, float(fan.sum())) for key, fan in fans.items()}
         part = rows.take(places)
         sampler, statistics = JoinSampler(relations, only=(source, part)), PartStatistics(view, source, part, shares)
-        return self._optimizers[source, number].choose({source: statistics}, sampler=sampler)[source]
+        seconds = self.sampling_seconds * len(self.graph.relations) if optimizer.current else 0.0  # the first time at once
+        return optimizer.choose({source: statistics}, sampler=sampler, sampling_seconds=seconds)[source]
+
+    def _optimizer(self, source: str, number: int) -> Optimizer:
+        """The optimizer of one of the two parts of a delta."""
+        if (source, number) not in self._optimizers:
+            self._optimizers[source, number] = Optimizer(self.graph, [source], self.model)
+        return self._optimizers[source, number]
 
 
 def cuts(fans: Fans) -> list[Cut]:

@@ -23,14 +23,18 @@ from cqels_opt.plans import Optimizer, Plan, Statistics
 from cqels_opt.plans.cost import Constants
 from cqels_opt.plans.optimizer import Learnt
 from cqels_opt.plans.relation_set import RelationSet, size
+from cqels_opt.plans.reoptimization_budget import SURPRISE
 from cqels_opt.plans.view_selection import Design, ViewBenefits, design_of, neighbours, suggested
 from cqels_opt.state import worker_cache
 from cqels_opt.trace.records import SubResults
 
 PRICED = 4  # designs that are priced at a time, at most one of them for the first time; more take turns
 
-PACE = 0.1
-"""Estimated seconds of batches between two pricings. A pricing takes a few milliseconds, so its share stays small."""
+PACE = 0.3
+"""Estimated seconds of batches before the first pricing. A pricing takes some milliseconds."""
+
+LONGEST = 3.2
+"""Estimated seconds of batches between two pricings at most: each one that finds no design that saves time doubles the time to the next."""
 
 
 class ViewCatalogue:
@@ -128,6 +132,8 @@ class ViewAdvisor:
         self.current = catalogue.default
         self.benefits = ViewBenefits()
         self.unseen = 0.0  # estimated seconds of the batches since the last pricing
+        self.pause = PACE  # estimated seconds of batches from the last pricing to the next
+        self.usual = 0.0  # the cost of a batch at the last pricing; one that costs much more shortens the pause again
         self.failed: set[RelationSet] = set()
         self.events: list[SubResults] = []
         self._target: Design | None = None
@@ -160,22 +166,20 @@ class ViewAdvisor:
         seconds = self.benefits.saved.get(design, 0.0)
         cost = self._costs.get(design)
         self.events.append(SubResults(self.catalogue.block.name, tuple(names[0]), tuple(names[1]), self._cost, cost, seconds))
-        self.current, self._target = design, None
+        self.current, self._target, self.pause = design, None, PACE
         self.benefits.take(design)
         self._priced, self._optimizers, self._costs = {}, {}, {}
 
-    def spend(self, cost: float) -> None:
-        """Adds the cost of a planned batch."""
+    def turn(self, cost: float) -> bool:
+        """Adds the cost of a planned batch; returns whether :meth:`weigh` is due."""
         self._batch += 1
         self._cost = cost
         self.unseen += cost
-
-    def turn(self, cost: float) -> bool:
-        """Adds the cost of a planned batch; returns whether :meth:`weigh` is due."""
-        self.spend(cost)
-        if self.unseen < PACE:
+        if cost > SURPRISE * self.usual:
+            self.pause, self.usual = PACE, cost
+        if self.unseen < self.pause:
             return False
-        self.unseen = 0.0
+        self.unseen, self.usual = 0.0, cost
         return True
 
     def weigh(
@@ -197,6 +201,7 @@ class ViewAdvisor:
                 fresh |= first
                 self._price(design, views, cost, learnt, block)
         self._turn += PRICED
+        self.pause = PACE if fresh or any(self.benefits.saved.values()) else min(2 * self.pause, LONGEST)
         if self._target is None:
             builds = {d: self.building(d) for d in found if d in self._costs and self._measured(d)}
             self._target = self.benefits.due(builds, cost)
@@ -268,7 +273,7 @@ class ViewAdvisor:
             "design": list(self.current),
             "saved": [[list(design), seconds] for design, seconds in self.benefits.saved.items()],
             "taken": [[list(design), times] for design, times in self.benefits.taken.items()],
-            "unseen": self.unseen,
+            "unseen": [self.unseen, self.pause, self.usual],
             "target": self._target,
             "turn": [self._turn, self._batch, self._cost],
             "priced": [[list(design), batch, self._costs[design]] for design, batch in self._priced.items()],
@@ -279,7 +284,7 @@ class ViewAdvisor:
         design = design_of(state["design"])
         if "saved" not in state:  # saved by a run without an advisor
             return design == self.current
-        self.unseen = float(state.get("unseen", 0.0))
+        self.unseen, self.pause, self.usual = state["unseen"]
         if not self.catalogue.find(design) or self.catalogue.bytes(design) > self.catalogue.block.budget:
             return False
         self.current = design

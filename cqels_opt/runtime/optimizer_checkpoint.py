@@ -90,7 +90,6 @@ def read_optimizer_state(folder: Path, path: str, planners: Mapping[str, QueryPl
                 design = index["designs"][program][name]
                 if block.resume(design):
                     block.optimizer.resume(index["plans"][program][name])
-                    block.resume_choice(design)
         return int(index["counted"])
     except LostOptimizerStateError:
         raise

@@ -17,6 +17,7 @@ from cqels_opt.plans.cost_models.paper import PaperCost
 from cqels_opt.plans.cost_models.seconds import SecondsCost
 from cqels_opt.plans.dpccp import join_pairs
 from cqels_opt.plans.memo import Memo
+from cqels_opt.plans.plan_pricing import cost_of
 
 from . import brute_force
 from .graphs import RowsEstimator, random_graph, random_statistics
@@ -66,10 +67,10 @@ def test_the_memo_finds_the_optimum_of_all_trees(rng: random.Random, model: str)
     oracle = brute_force.Oracle(graph, source, sizes_of(memo, source), model)
     best = plan_extraction.cheapest(memo, source)
     assert best.cost == pytest.approx(brute_force.cheapest(oracle), rel=1e-9)
-    assert plan_extraction.cost_of(memo, source, best.plan) == pytest.approx(best.cost, rel=1e-9)
+    assert cost_of(memo, source, best.plan) == pytest.approx(best.cost, rel=1e-9)
     worst = plan_extraction.most_expensive(memo, source)
     assert worst.cost == pytest.approx(brute_force.dearest(oracle), rel=1e-9)
-    assert plan_extraction.cost_of(memo, source, worst.plan) == pytest.approx(worst.cost, rel=1e-9)
+    assert cost_of(memo, source, worst.plan) == pytest.approx(worst.cost, rel=1e-9)
 
 
 @settings(max_examples=40, deadline=None)

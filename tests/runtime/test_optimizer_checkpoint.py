@@ -13,7 +13,6 @@ import pytest
 from local_runs import Cut, Registered, register
 from random_cases import make
 
-from cqels_opt.plans import reoptimization_trigger
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.runtime.optimizer_checkpoint import optimizer_file
@@ -49,18 +48,6 @@ def test_a_restart_goes_on_as_if_nothing_had_happened(seed: int, tmp_path: Path)
     query = register(case.query(), case.world, tmp_path / "q", case.settings)
     how = Cut(["3", "7", "500ms"][seed % 3], ["adaptive", "static", "worst", "first"][seed % 4], 1 + seed % 2)
     assert stopped_each_time(query, how, tmp_path / "state") == at_once(query, how)
-
-
-@pytest.mark.parametrize("few", [1.0, 4.0])
-@pytest.mark.parametrize("seed", range(12))
-def test_kept_plans_are_kept_over_a_restart(seed: int, few: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same records as without a restart, and the answers of plans that are chosen in every batch."""
-    monkeypatch.setattr(reoptimization_trigger, "FEW", few)
-    case = make(9_100 + seed)
-    query = register(case.query(), case.world, tmp_path / "q", case.settings)
-    how = Cut(["2", "3", "500ms"][seed % 3], "kept", 1 + seed % 2)
-    assert stopped_each_time(query, how, tmp_path / "state") == at_once(query, how)
-    assert query.run(how).answers == query.run(replace(how, plan="adaptive")).answers
 
 
 @pytest.mark.parametrize("seed", range(12))

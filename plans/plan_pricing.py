@@ -1,0 +1,176 @@
+"""A plan priced at its places in a memo: its cost, the rows of its operators and its runner-up, without a search.
+
+Trees of plans are made and compared only when a plan is chosen. As long as it stays, a batch reads the memo at these places.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cqels_opt.plans import plan as planning
+from cqels_opt.plans import plan_extraction
+from cqels_opt.plans.memo import Memo
+from cqels_opt.plans.plan import Plan, PlanOperator, Scan, right_side
+from cqels_opt.plans.plan_extraction import Ranked
+from cqels_opt.plans.relation_set import RelationSet
+
+
+class JoinPlace(NamedTuple):
+    """A join of a plan: its node, its ``alternatives`` in the memo, and the places of its sides' costs.
+
+    ``alternatives`` has each operator that can do the join, and whether it scans the right side; none if the join is free. ``others`` are
+    the alternatives of the node with other sides. A side is a leaf's node, or −1 − the position of a join among those of the plan.
+    """
+
+    node: int
+    alternatives: tuple[tuple[int, bool], ...]
+    others: NDArray[np.intp]
+    left: int
+    right: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPlaces:
+    """The places of a plan in a memo. ``joins`` has the inputs of each join before it, and ``order`` their positions from the root on."""
+
+    root: int
+    joins: tuple[JoinPlace, ...]
+    order: tuple[int, ...]
+
+    def cost(self, memo: Memo) -> float:
+        """The cost of the plan, each join by its cheapest operator."""
+        costs: list[float] = []
+        phi, psi = memo.phi, memo.psi
+        for join in self.joins:
+            left = costs[-1 - join.left] if join.left < 0 else float(psi[join.left])
+            right = costs[-1 - join.right] if join.right < 0 else float(psi[join.right])
+            prices = [float(phi[at]) + left + (right if scanned else 0.0) for at, scanned in join.alternatives]
+            costs.append(min(prices, default=0.0))
+        return costs[-1 - self.root] if self.root < 0 else float(psi[self.root])
+
+    def is_cheapest(self, memo: Memo) -> bool:
+        """Whether the plan is the one that :func:`plan_extraction.cheapest` would make."""
+        for join in self.joins:
+            if join.alternatives:
+                span = memo.shape.alternatives_of(join.node)
+                first = span.start + int(memo.total[span].argmin())
+                if all(first != at for at, _ in join.alternatives):
+                    return False
+        return True
+
+    def second_best(self, memo: Memo) -> tuple[int, int, float] | None:
+        """Of the cheapest plan, the node and the alternative that make it the runner-up, and the difference of the costs."""
+        best: tuple[int, int, float] | None = None
+        for join in map(self.joins.__getitem__, self.order):
+            if join.alternatives and len(join.others):
+                totals = memo.total[join.others]
+                second = int(totals.argmin())
+                gap = float(totals[second]) - min(float(memo.total[at]) for at, _ in join.alternatives)
+                if np.isfinite(gap) and (best is None or gap < best[2]):
+                    best = join.node, int(join.others[second]), gap
+        return best
+
+
+def places_of(memo: Memo, source: str, plan: Plan) -> PlanPlaces | None:
+    """The places of a plan in a memo; None if the memo lacks one of its joins."""
+    shape, graph, found = memo.shape, memo.graph, memo.shape.alternatives
+    number = shape.sources.index(source)
+    joins: list[JoinPlace] = []
+
+    def place(part: Plan) -> tuple[RelationSet, int, tuple[int, ...]] | None:
+        """The relations of a part, the place of its cost, and the positions of its joins from its root on."""
+        if isinstance(part, Scan):
+            relations = 1 << graph.index[part.relation]
+            return relations, shape.node_of[number, relations], ()
+        left, right = place(part.input), place(right_side(part))
+        if left is None or right is None or (node := shape.node_of.get((number, left[0] | right[0]))) is None:
+            return None
+        alternatives: tuple[tuple[int, bool], ...] = ()
+        others = np.empty(0, np.intp)
+        if not shape.free[node]:
+            span = shape.alternatives_of(node)
+            here = span.start + np.flatnonzero(found.right_set[span] == shape.node_of[number, right[0]])
+            if not len(here):
+                return None
+            alternatives = tuple((at, bool(found.right[at] != shape.null)) for at in here.tolist())
+            others = span.start + np.flatnonzero(found.pair[span] != found.pair[here[0]])
+        joins.append(JoinPlace(node, alternatives, others, left[1], right[1]))
+        return left[0] | right[0], -len(joins), (len(joins) - 1, *left[2], *right[2])
+
+    placed = place(plan)
+    return None if placed is None else PlanPlaces(placed[1], tuple(joins), placed[2])
+
+
+def cost_of(memo: Memo, source: str, plan: Plan) -> float | None:
+    """The current cost of a plan, each join by its cheapest operator; None if the memo lacks one of its joins."""
+    places = places_of(memo, source, plan)
+    return None if places is None else places.cost(memo)
+
+
+@dataclass(slots=True)
+class PricedPlan:
+    """The plan of a delta source, with everything that pricing it for the next batch needs.
+
+    ``covered`` are the relations after each operator, and ``states`` their places in the table of rows. ``former`` are plans of earlier
+    batches. ``second`` is the last runner-up with its places.
+    """
+
+    memo: Memo
+    source: str
+    plan: Plan
+    places: PlanPlaces
+    operators: tuple[PlanOperator, ...]
+    covered: tuple[RelationSet, ...]
+    states: NDArray[np.intp]
+    former: tuple[tuple[Plan, PlanPlaces], ...]
+    second: tuple[Plan, PlanPlaces | None] | None = None
+
+    @classmethod
+    def of(cls, memo: Memo, source: str, plan: Plan, former: Iterable[Plan]) -> PricedPlan:
+        """PlanError if the memo lacks a join of the plan; former plans that it lacks are left out."""
+        places = places_of(memo, source, plan)
+        if places is None:
+            raise planning.PlanError(f"plan of {source}: the memo has no such joins: {plan}")
+        operators = tuple(planning.operators(plan, memo.graph))
+        covered = tuple(memo.graph.set_of(operator.covers) for operator in operators)
+        shape, number = memo.shape, memo.shape.sources.index(source)
+        states = np.array([shape.state_of[s, shape.covered[s]] for s in covered], np.intp) + number * len(shape.states)
+        before = ((other, placed) for other in former if (placed := places_of(memo, source, other)) is not None)
+        return cls(memo, source, plan, places, operators, covered, states, tuple(before))
+
+    @property
+    def cost(self) -> float:
+        """The current cost."""
+        return self.places.cost(self.memo)
+
+    def rows(self) -> tuple[list[float], list[float]]:
+        """The estimated rows after each operator, and the factor by which sampling and feedback correct the statistics."""
+        rows, alone = self.memo.table.rows[self.states], self.memo.table.uncorrected(self.states)
+        factors = np.maximum(rows, 1.0) / np.maximum(alone, 1.0)
+        return rows.tolist(), factors.tolist()
+
+    def cheapest_other(self) -> Ranked | None:
+        """The cheapest other plan; None if there is none."""
+        memo = self.memo
+        if not self.places.is_cheapest(memo):
+            return plan_extraction.cheapest(memo, self.source)
+        found = self.places.second_best(memo)
+        if found is None:
+            return None
+        node, alternative, gap = found
+        cost = plan_extraction.cheapest_cost(memo, self.source) + gap
+        if self.second is not None and self.second[1] is not None and math.isclose(self.second[1].cost(memo), cost):
+            return Ranked(self.second[0], cost)
+        other = plan_extraction.with_alternative(memo, self.source, node, alternative, gap)
+        self.second = other.plan, places_of(memo, self.source, other.plan)
+        return other
+
+    def former_costs(self) -> tuple[Ranked, ...]:
+        """The former plans with their current costs."""
+        return tuple(Ranked(plan, places.cost(self.memo)) for plan, places in self.former)
