@@ -53,7 +53,7 @@ MODES = ("adaptive", "static", "first", "worst", "heuristic")
 FORMER = 3
 """The number of plans chosen before that are priced again with every batch, for the trace."""
 
-NEAR_TIE = 0.01
+NEAR_TIE = 0.05
 """The current plan is kept unless the cheapest one saves more than this share of its own cost."""
 
 

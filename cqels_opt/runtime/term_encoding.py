@@ -24,6 +24,7 @@ from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
 from cqels_opt.state import worker_cache
 
 BLOCK = 1 << 18  # rows that are encoded at a time
+MOST_KNOWN = 1 << 16  # IRIs of the store whose ids a worker keeps; columns with more distinct terms do without
 
 _FIELDS: dict[str, pa.DataType] = {
     "stream": pa.int32(),
@@ -64,6 +65,8 @@ class Texts:
     def losers(self, pages: Iterable[Page]) -> list[str]:
         """The terms whose id is that of another term: one of the store, of these pages, or else of those here."""
         found = list(self.collided)
+        if not self._ids:
+            return found
         try:
             known, texts = self._once()
             among: tuple[str, ...] = ()
@@ -123,15 +126,19 @@ class TripleTerms:
         return np.where(known[place] == ids, parts[:, place], 0)
 
 
-def _keep(ids: Ints, terms: pa.StringArray, store: str, texts: Texts) -> None:
-    """Keeps the texts that neither their id nor the static store gives, and those whose id the store has for another term."""
-    untold = ~term_ids.is_inline(ids)
+def _keep(ids: Ints, terms: pa.StringArray, store: str, texts: Texts) -> NDArray[np.bool_]:
+    """Keeps the texts that neither their id nor the static store gives, and those whose id the store has for another term.
+
+    Returns which terms the store has."""
+    untold, same = ~term_ids.is_inline(ids), np.zeros(len(ids), bool)
     if store and untold.any():
         known, other = worker_cache.store(store).compare(ids, terms)
         texts.collided += term_ids.chosen(terms, other)
         untold &= ~known
+        same = known & ~other
     if untold.any():
         texts.add(ids[untold], terms.filter(pa.array(untold)))
+    return same
 
 
 @dataclass(slots=True)
@@ -253,8 +260,25 @@ def _ints(rows: pa.Table, column: str) -> Ints:
 def _encoded(rows: pa.Table, name: str, encoding: _Encoding, bad: NDArray[np.bool_]) -> Ints:
     """The ids of a column of terms. Rows with an invalid term are marked as bad; texts to be kept are added."""
     distinct, index = _dictionary(rows.column(name))
-    if pc.any(pc.or_(pc.starts_with(distinct, "_:"), _blank_inside(distinct))).as_py():
-        distinct, index = _dictionary(_scoped(rows, name))
+    known = worker_cache.term_ids(encoding.store, encoding.scheme) if encoding.store and len(distinct) <= MOST_KNOWN else {}
+    ids = np.fromiter((known.get(text, 0) for text in distinct.to_pylist()), np.int64, len(distinct)) if known else None
+    if ids is None or not ids.all():
+        missing = distinct if ids is None else distinct.filter(pa.array(ids == 0))
+        if pc.any(pc.or_(pc.starts_with(missing, "_:"), _blank_inside(missing))).as_py():
+            missing, index = _dictionary(_scoped(rows, name))
+            ids = None
+        found = _new_ids(missing, name, encoding)
+        if ids is None:
+            ids = found
+        else:
+            ids[ids == 0] = found
+        if not found.all():
+            bad |= ids[index] == 0
+    return ids[index]
+
+
+def _new_ids(distinct: pa.StringArray, name: str, encoding: _Encoding) -> Ints:
+    """The ids of the distinct terms of a column; 0 if a term is invalid there."""
     forms: Any = canonical_texts(distinct)
     good: Any = pc.is_valid(forms)
     if name == "s":
@@ -267,12 +291,21 @@ def _encoded(rows: pa.Table, name: str, encoding: _Encoding, bad: NDArray[np.boo
     which: NDArray[np.bool_] = good.to_numpy(zero_copy_only=False)
     kept = forms if which.all() else forms.filter(good)
     ids[which] = term_ids.encode(kept, encoding.scheme)
-    _keep(ids[which], kept, encoding.store, encoding.texts)
+    in_store = _keep(ids[which], kept, encoding.store, encoding.texts)
+    if encoding.store and len(distinct) <= MOST_KNOWN:
+        _remember(distinct.filter(good), ids[which], in_store, worker_cache.term_ids(encoding.store, encoding.scheme))
     if encoding.quoted is not None and (triples := term_ids.kinds(ids) == term_ids.KIND_QUOTED).any():
         encoding.quoted.add(ids[triples], forms.filter(pa.array(triples)), encoding.store, encoding.scheme, encoding.texts)
-    if not which.all():
-        bad |= ~which[index]
-    return ids[index]
+    return ids
+
+
+def _remember(texts: pa.StringArray, ids: Ints, in_store: NDArray[np.bool_], known: dict[str, int]) -> None:
+    """Adds the IRIs of the store to the known ids; when these are too many, they begin again."""
+    some = in_store & (term_ids.kinds(ids) == term_ids.KIND_IRI)
+    if len(known) + int(some.sum()) > MOST_KNOWN:
+        known.clear()
+    found: Any = texts.filter(pa.array(some)).to_pylist()
+    known.update(zip(found, ids[some].tolist()))
 
 
 def _dictionary(column: Any) -> tuple[Any, Ints]:

@@ -44,6 +44,7 @@ Stamp = tuple[int, int]
 _STORES: LRUCache[tuple[str, Stamp], Store] = LRUCache(8)
 _RELATIONS: LRUCache[tuple[str, Stamp, StaticPattern | None], Relation] = LRUCache(256)
 _JOIN_SIZES: LRUCache[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPattern | str, str, str], int] = LRUCache(4096)
+_TERM_IDS: LRUCache[tuple[str, Stamp, IdScheme], dict[str, int]] = LRUCache(4)
 _PAGES: LRUCache[tuple[str, Stamp], Page] = LRUCache(256)
 _RESULTS: LRUCache[tuple[str, str, str, int], Results] = LRUCache(2)
 
@@ -65,6 +66,11 @@ def stamp_in_state(path: Path) -> Stamp:
 def store(folder: str) -> Store:
     """The static store in a folder or at a URI, mapped. A replaced store is opened again."""
     return cached(_STORES, (folder, stamp_of(header_file(folder))), lambda: open_store(folder))
+
+
+def term_ids(store_folder: str, scheme: IdScheme) -> dict[str, int]:
+    """The ids of IRIs that tasks have read and that the store has: such terms are neither hashed nor compared again."""
+    return cached(_TERM_IDS, (store_folder, stamp_of(header_file(store_folder)), scheme), dict)
 
 
 def relation(store_folder: str, at: StaticPattern | str) -> Relation:

@@ -80,7 +80,7 @@ def test_small_deltas_are_not_worth_it(tmp_path: Path) -> None:
 
 def test_the_estimates_of_both_parts_are_for_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(skew_splitting, "SECONDS", 0.0)
-    _, records = run(register(TEXT, crowd(1), tmp_path), PlannerOptions())
+    _, records = run(register(TEXT, crowd(1), tmp_path), PlannerOptions(sampling_seconds=0.0))
     errors = [o.q_error for r in records for d in r.deltas if " | " in d.plan for o in d.operators if o.observed is not None]
     assert errors and np.max([e for e in errors if e is not None]) == pytest.approx(1)
 

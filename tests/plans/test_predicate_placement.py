@@ -77,7 +77,7 @@ def test_a_measured_weight_moves_the_filter() -> None:
     optimizer = Optimizer(world(50.0), ["s"])
     statistics = known(0.98, 0.3)
     assert str(optimizer.choose(statistics)["s"].plan) == EARLY
-    optimizer.weigh({"f": 5_000.0})
+    optimizer.weigh({"f": 20_000.0})
     again = optimizer.choose(statistics)["s"]
     assert (str(again.plan), again.switched) == (LATE, True)
     assert optimizer.filter_order == ("plain",)
