@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cqels_opt.cli.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.cli.query_requests import (
@@ -51,9 +52,11 @@ from cqels_opt.spark.stream import MOST_BYTES, StreamRun, chunk_stream, folder_s
 from cqels_opt.spark.tasks import freeze_modules
 from cqels_opt.spark.waiting import wait
 from cqels_opt.trace.progress import Watcher, batches_progress, bytes_progress, watching
-from cqels_opt.trace.server import shown
 from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, ReplaySource, cut
+
+if TYPE_CHECKING:
+    from cqels_opt.trace.live import LiveTrace
 
 
 # ------------------------------------------------------------------ run
@@ -65,7 +68,7 @@ def run(options: RunOptions, watch: Watcher | None = None) -> Summary:
     title, earlier = ", ".join(path.name for path in options.queries), options.trace if options.checkpoint is not None else None
     with (
         _workplace(options.checkpoint) as folder,
-        shown(title, options.ui, earlier) as trace,
+        _shown(title, options, earlier) as trace,
         _session(options.master, folder, options.debug, kafka) as spark,
     ):
         return in_session(spark, options, folder, watching(watch, trace.add if trace else None), requests).summary
@@ -351,6 +354,14 @@ def load(options: LoadOptions) -> LoadReport:
 
 
 # ------------------------------------------------------------------ shared
+def _shown(title: str, options: RunOptions, earlier: Path | None) -> AbstractContextManager[LiveTrace | None]:
+    if options.ui is None:
+        return nullcontext()
+    from cqels_opt.trace.server import shown  # with an HTTP server and prometheus_client
+
+    return shown(title, options.ui, earlier)
+
+
 def _requests(options: RunOptions) -> list[QueryRequest]:
     if options.store is not None and (options.static or options.graphs):
         raise InputError(
