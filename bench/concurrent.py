@@ -156,7 +156,7 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
     with ExitStack() as ending:
         spark = None if local else ending.enter_context(make_session(None, folder / "spark"))
         runner: Any = LocalRunner() if spark is None else SparkRunner(spark)
-        programs = Programs(found.store, folder / "queries", *([] if spark is None else [prepare.by_an_executor(spark)]))
+        programs = Programs(found.store, folder / "queries", *([] if spark is None else [prepare.compiling(spark, found.store)]))
         mode = PlannerOptions("first", view_selection=False, split=False) if contender == "sub-results" else PlannerOptions()
         sink = FileSink(folder / "answers.jsonl")
         folder.mkdir(parents=True, exist_ok=True)

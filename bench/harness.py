@@ -45,6 +45,7 @@ STUDIES = {
     "w3c": "The W3C's SPARQL query tests, static and as a stream: what passes, and why the others do not",
     "csrbench": "CSRBench in three languages at every t0, next to what real engines answered",
     "rdf-star": "RDF-star next to reification: bytes, milliseconds, and the e-health query",
+    "start-up": "From a command to its first answer, next to a plain Spark job",
     "profile": "Where the milliseconds of a batch go",
     "join-orders": "Join orders next to DuckDB's",
 }

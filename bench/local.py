@@ -12,12 +12,12 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 from cachetools import LRUCache
 
-from cqels_opt.bench.answers import digest_of_answers
 from cqels_opt.bench.social import Phase, social
 from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
@@ -36,11 +36,13 @@ from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.worker_cache import cached
 from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
-from cqels_opt.verify import Element
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
+
+if TYPE_CHECKING:  # it imports rdflib
+    from cqels_opt.verify import Element
 
 ADAPTIVE = PlannerOptions()
 
@@ -88,6 +90,8 @@ class Prepared:
 
     def run(self, name: str, mode: PlannerOptions, answers: Path | None = None) -> Ran:
         """Runs the query from its first batch to its last; writes its answers to a file if one is given."""
+        from cqels_opt.bench.answers import digest_of_answers  # it imports rdflib
+
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             out = answers or Path(scratch) / "answers.jsonl"
             records, lines = self.finish(Path(scratch) / "state", mode, out=out)

@@ -44,6 +44,7 @@ from cqels_opt.spark.kafka_topic import KafkaTopic
 from cqels_opt.spark.messages import Messages, message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.run_factory import check_streams, external_streams, make_driver, rejects_of
+from cqels_opt.spark.session import DeferredSession, session_of
 from cqels_opt.spark.sinks import BatchFunction, FunctionSink
 from cqels_opt.spark.sources import Incoming, Source, of_messages
 from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, row_stream
@@ -127,15 +128,16 @@ class Engine:
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: SparkSession | DeferredSession,
         static: PathLike | Sequence[PathLike] | None = None,
         graphs: Mapping[str, PathLike] | None = None,
         store: PathLike | None = None,
         folder: PathLike | None = None,
         on_error: Literal["fail", "skip"] = "fail",
     ) -> None:
-        check_classic(spark)
-        self.spark = spark
+        if not isinstance(spark, DeferredSession):
+            check_classic(spark)
+        self._session = spark
         self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-") if folder is None else None
         self.folder = Path(self._temporary.name if self._temporary else folder or ".").absolute()
         paths = _paths(static or ())
@@ -150,9 +152,14 @@ class Engine:
             store = self._load(folder=self.folder / "static")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.store = prepare.leased_store(self.folder, store)
-        self.programs = Programs(self.store, self.folder / "queries", prepare.by_an_executor(spark))
+        self.programs = Programs(self.store, self.folder / "queries", prepare.compiling(spark, self.store))
         self._queries: dict[str, CompiledQuery] = {}
         self._kinds: set[Hashable] = set()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session; makes one that is deferred, or waits for it."""
+        return session_of(self._session)
 
     def update(
         self,
@@ -180,7 +187,7 @@ class Engine:
             name = hashlib.sha256(str(key).encode()).hexdigest()[:8]
             place = self._load(folder=self.folder / f"static-{name}", scheme=IdScheme(str(key)))
             self.store = prepare.leased_store(self.folder, place)
-            self.programs = Programs(self.store, self.folder / f"queries-{name}", prepare.by_an_executor(self.spark))
+            self.programs = Programs(self.store, self.folder / f"queries-{name}", prepare.compiling(self._session, self.store))
         return self.programs
 
     @property

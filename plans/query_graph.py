@@ -18,8 +18,6 @@ from functools import cached_property
 from itertools import combinations, product
 from typing import Literal, TypeAlias
 
-import networkx as nx
-
 from cqels_opt.errors import CqelsOptError
 from cqels_opt.plans.relation_set import RelationSet, contains, members, of, of_all, size
 
@@ -215,9 +213,13 @@ class QueryGraph:
 
         Joining two of them is a cross product.
         """
-        found = []
-        for component in nx.connected_components(self.networkx().subgraph(members(self.inner))):
-            relations = sum(1 << i for i in component)
+        found, rest = [], self.inner
+        while rest:
+            relations = reached = rest & -rest
+            while reached:
+                reached = of_all(self.adjacent, reached) & rest & ~relations
+                relations |= reached
+            rest &= ~relations
             while more := [k for k in members(self.units & ~relations) if self.fits(relations, 1 << k)]:
                 relations |= sum(1 << k for k in more)
             found.append(relations)
@@ -283,16 +285,6 @@ class QueryGraph:
     def is_static(self, relations: RelationSet) -> bool:
         """Whether no relation of the set changes with a stream."""
         return not any(self.relations[i].dynamic for i in members(relations))
-
-    def networkx(self) -> nx.Graph[int]:
-        """The graph for checks and drawing: nodes with ``name`` and ``dynamic``, edges with the ``variables`` shared."""
-        graph: nx.Graph[int] = nx.Graph()
-        for i, relation in enumerate(self.relations):
-            graph.add_node(i, name=relation.name, dynamic=relation.dynamic)
-        for edge in self.edges:
-            known = graph.get_edge_data(edge.left, edge.right, {"variables": ()})["variables"]
-            graph.add_edge(edge.left, edge.right, variables=(*known, edge.variable))
-        return graph
 
     def __repr__(self) -> str:
         relations = ", ".join(f"{r.name}({' '.join('?' + v for v in sorted(r.variables))})" for r in self.relations)

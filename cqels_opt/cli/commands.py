@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cqels_opt.cli.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.cli.query_requests import (
@@ -18,6 +19,7 @@ from cqels_opt.cli.query_requests import (
     warn_of_never_true,
 )
 from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
+from cqels_opt.cli.session_settings import jvm_settings, jvm_settings_of_run
 from cqels_opt.cli.void_planning import warn_of_disagreement
 from cqels_opt.cli.warnings_console import Notices, warn
 from cqels_opt.engine import CompiledQuery, Engine, population_of
@@ -38,37 +40,39 @@ from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
 from cqels_opt.spark.files import FileReading
-from cqels_opt.spark.kafka import CONNECTOR, KafkaSink, topic_stream
+from cqels_opt.spark.jvm import JvmSettings
+from cqels_opt.spark.kafka import KafkaSink, topic_stream
 from cqels_opt.spark.load import load as load_store
 from cqels_opt.spark.messages import message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.run_factory import check_streams, external_streams, make_driver, rejects_of
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.scratch import scratch_folder
-from cqels_opt.spark.session import SparkSession, make_session
+from cqels_opt.spark.session import AnySession, DeferredSession, SparkSession, in_one_process, session_of
 from cqels_opt.spark.sinks import FileSink, StreamSink
 from cqels_opt.spark.stream import MOST_BYTES, StreamRun, chunk_stream, folder_stream
 from cqels_opt.spark.tasks import freeze_modules
 from cqels_opt.spark.waiting import wait
+from cqels_opt.spark.warm_up import warm_up
 from cqels_opt.trace.progress import Watcher, batches_progress, bytes_progress, watching
-from cqels_opt.trace.server import shown
 from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, ReplaySource, cut
+
+if TYPE_CHECKING:
+    from cqels_opt.trace.live import LiveTrace
 
 
 # ------------------------------------------------------------------ run
 def run(options: RunOptions, watch: Watcher | None = None) -> Summary:
     """Runs a query over files to their end, or over folders or topics until stopped. ``watch`` gets each batch's records."""
-    wanted = options.packages or (CONNECTOR if options.topics or options.out_topic else "none")
-    kafka = None if wanted == "none" else wanted
-    requests = _requests(options)  # a mistake in a query is reported before Spark starts
     title, earlier = ", ".join(path.name for path in options.queries), options.trace if options.checkpoint is not None else None
     with (
         _workplace(options.checkpoint) as folder,
-        shown(title, options.ui, earlier) as trace,
-        _session(options.master, folder, options.debug, kafka) as spark,
+        _shown(title, options, earlier) as trace,
+        _session(folder, jvm_settings_of_run(options), True) as session,
     ):
-        return in_session(spark, options, folder, watching(watch, trace.add if trace else None), requests).summary
+        requests = _requests(options)  # a mistake in a query is reported without waiting for Spark
+        return in_session(session, options, folder, watching(watch, trace.add if trace else None), requests).summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ class FinishedRun:
 
 
 def in_session(
-    spark: SparkSession,
+    session: AnySession,
     options: RunOptions,
     folder: Path,
     watch: Watcher | None = None,
@@ -93,7 +97,7 @@ def in_session(
 ) -> FinishedRun:
     """:func:`run` in an existing session, with its state in ``folder`` (absolute); reads the queries if none are given."""
     began = time.monotonic()
-    catalog = population_of(_registered(spark, options, folder, requests or _requests(options)), folder)
+    catalog = population_of(_registered(session, options, folder, requests or _requests(options)), folder)
     freeze_modules()
     given: dict[str, object] = {iri.strip("<>"): place for iri, place in (*options.streams, *options.topics)}
     needed = external_streams(catalog)
@@ -107,6 +111,9 @@ def in_session(
     if options.follow and not needed:
         raise InputError("the query reads no stream, and is answered once: leave --follow out")
     live = options.follow or any(path.is_dir() for _, path in used)
+    spark = session_of(session)
+    if in_one_process(spark):
+        warm_up(spark)
     if options.topics:
         handle, stopped = _follow_topics(spark, catalog, options, folder, watch)
         return _done(handle, options, stopped, 0, began)
@@ -290,8 +297,8 @@ def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int,
 def explain(options: ExplainOptions) -> str:
     """The plans of a query, with estimates, before it runs."""
     requests = _requests(options.run)
-    with _workplace(None) as folder, _session(options.run.master, folder, options.run.debug) as spark:
-        queries = _registered(spark, options.run, folder, requests)
+    with _workplace(None) as folder, _session(folder, jvm_settings_of_run(options.run)) as session:
+        queries = _registered(session, options.run, folder, requests)
         if options.void is not None:
             warn_of_disagreement(queries[0].engine.store, read_description(options.void), str(options.void))
         programs = population_of(queries, folder).programs()
@@ -331,8 +338,8 @@ def calibrate(options: CalibrateOptions) -> str:
     if not options.show:
         found = operator_constants.measure()
         if options.spark:
-            with _workplace(None) as folder, _session(options.master, folder, options.debug) as spark:
-                found |= spark_constants.measure(spark)
+            with _workplace(None) as folder, _session(folder, jvm_settings(options.master, options.debug)) as session:
+                found |= spark_constants.measure(session.get())
         calibration_store.keep(found, datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
     return f"{calibration_store.known().text()}\n  kept in {calibration_store.cache_file()}"
 
@@ -340,10 +347,10 @@ def calibrate(options: CalibrateOptions) -> str:
 def load(options: LoadOptions) -> LoadReport:
     """Loads files into a store."""
     began = time.monotonic()
-    with _workplace(None) as folder, _session(options.master, folder, options.debug) as spark:
+    with _workplace(None) as folder, _session(folder, jvm_settings(options.master, options.debug)) as session:
         sources = prepare.static_sources(options.paths, options.graphs)
         with bytes_progress() as progress:
-            report = load_store(spark, sources, options.store, on_error=options.on_error, progress=progress)
+            report = load_store(session, sources, options.store, on_error=options.on_error, progress=progress)
     warn_of_disagreement(options.store)
     for reason in report.reasons:
         warn(reason)
@@ -351,6 +358,14 @@ def load(options: LoadOptions) -> LoadReport:
 
 
 # ------------------------------------------------------------------ shared
+def _shown(title: str, options: RunOptions, earlier: Path | None) -> AbstractContextManager[LiveTrace | None]:
+    if options.ui is None:
+        return nullcontext()
+    from cqels_opt.trace.server import shown  # with an HTTP server and prometheus_client
+
+    return shown(title, options.ui, earlier)
+
+
 def _requests(options: RunOptions) -> list[QueryRequest]:
     if options.store is not None and (options.static or options.graphs):
         raise InputError(
@@ -359,9 +374,9 @@ def _requests(options: RunOptions) -> list[QueryRequest]:
     return query_requests(options)
 
 
-def _registered(spark: SparkSession, options: RunOptions, folder: Path, requests: Sequence[QueryRequest]) -> list[CompiledQuery]:
+def _registered(session: AnySession, options: RunOptions, folder: Path, requests: Sequence[QueryRequest]) -> list[CompiledQuery]:
     engine = Engine(
-        spark,
+        session,
         static=options.static or None,
         graphs=dict(options.graphs) or None,
         store=options.store,
@@ -389,9 +404,11 @@ def _workplace(checkpoint: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _session(master: str | None, folder: Path, debug: bool = False, packages: str | None = None) -> Iterator[SparkSession]:
-    spark = make_session(master, folder, quiet=not debug, packages=packages)
+def _session(folder: Path, settings: JvmSettings, at_once: bool = False) -> Iterator[DeferredSession]:
+    session = DeferredSession(folder, settings)
+    if at_once:
+        session.begin()
     try:
-        yield spark
+        yield session
     finally:
-        spark.stop()
+        session.stop()

@@ -66,7 +66,7 @@ def demo(options: DemoOptions) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     files = _lift(options.days, options.out / "data", console)
     with scratch_folder("demo") as scratch:
-        spark = make_session(None, scratch, quiet=not options.debug)
+        spark = make_session(None, scratch, quiet=not options.debug, works=False)
         try:
             play(spark, files, batch_of(options.days), options.out, scratch, console, debug=options.debug)
         finally:

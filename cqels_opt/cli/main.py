@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -20,10 +21,14 @@ from pathlib import Path
 from cqels_opt.cli import arguments, options_from_arguments
 from cqels_opt.cli.input_files import existing_folder, existing_store
 from cqels_opt.cli.java import find_java
+from cqels_opt.cli.session_settings import jvm_settings, jvm_settings_of_run
 from cqels_opt.errors import CqelsOptError, InputError, QueryError
+from cqels_opt.spark.jvm import jvm_started
 from cqels_opt.storage.file_errors import file_error
 
 DONE, DIFFERENT, WRONG_INPUT, FAILED = 0, 1, 2, 3
+_ALLOCATIONS = 50_000
+"""Between two collections of garbage. With Python's 700, a tenth of the start traverses modules, which are never garbage."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -32,6 +37,7 @@ def main(words: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     if not debug:
         logging.basicConfig(level=logging.CRITICAL)  # we report a failure in one line instead
+    gc.set_threshold(_ALLOCATIONS)
     try:
         options = arguments.make_parser().parse_args(words)
         with _terminated_as_interrupted():
@@ -89,9 +95,10 @@ def _one_line(message: str) -> str:
 def _run(words: Namespace) -> int:
     options = options_from_arguments.run_options(words)
     find_java()
-    from cqels_opt.cli.commands import run
+    with jvm_started(jvm_settings_of_run(options)):
+        from cqels_opt.cli.commands import run
 
-    print(run(options), file=sys.stderr)
+        print(run(options), file=sys.stderr)
     return DONE
 
 
@@ -117,9 +124,10 @@ def _explain(words: Namespace) -> int:
 def _verify(words: Namespace) -> int:
     options = options_from_arguments.run_options(words)
     find_java()
-    from cqels_opt.cli.commands import verify
+    with jvm_started(jvm_settings_of_run(options)):
+        from cqels_opt.cli.commands import verify
 
-    report = verify(options)
+        report = verify(options)
     print(report)
     return DONE if report.agrees else DIFFERENT
 
@@ -235,9 +243,10 @@ def _calibrate(words: Namespace) -> int:
 def _demo(words: Namespace) -> int:
     options = options_from_arguments.demo_options(words)
     find_java()
-    from cqels_opt.cli.demo import demo
+    with jvm_started(jvm_settings(None, options.debug)):
+        from cqels_opt.cli.demo import demo
 
-    demo(options)
+        demo(options)
     return DONE
 
 

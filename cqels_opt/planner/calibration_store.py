@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from cqels_opt.plans import Constants
 from cqels_opt.storage import disk
+from cqels_opt.storage.cache_folder import cache_folder
 
 FORMAT = 1
 NAMES = tuple(f.name for f in fields(Constants))
@@ -71,9 +72,7 @@ def seconds_text(seconds: float) -> str:
 
 def cache_file() -> Path:
     """Where the measured constants are kept."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    folder = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
-    return folder / "cqels-opt" / "constants.json"
+    return cache_folder() / "constants.json"
 
 
 def fingerprint() -> dict[str, str]:

@@ -1,26 +1,55 @@
-"""The grammar of a dialect: SPARQL 1.1 extended by the dialect's rules, as one LALR parser."""
+"""The grammar of a dialect: SPARQL 1.1 extended by the dialect's rules, as one LALR parser.
+
+Its tables take a quarter of a second to make, so they are kept in the user's cache folder. Lark makes them again if the file is absent,
+damaged, or of another grammar, Lark or Python; if the folder is not writable, each process makes them.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import sys
+from contextlib import suppress
 from functools import cache
 from importlib import resources
+from importlib.metadata import version
+from typing import Literal
 
 from lark import Lark
 from lark.lexer import PatternRE, PatternStr, TerminalDef
+
+from cqels_opt.storage.cache_folder import cache_folder
+
+_TERMINALS = 1
+"""To be increased with each change of :func:`_as_word`, whose effect Lark does not see when it compares a file with the grammar."""
 
 
 @cache
 def load(addition: str) -> Lark:
     """The parser for SPARQL 1.1 extended by a dialect's grammar text; cached."""
     text = resources.files("cqels_opt.query").joinpath("sparql.lark").read_text(encoding="utf-8")
+    whole = f"{text}\n{addition}"
     return Lark(
-        f"{text}\n{addition}",
+        whole,
         parser="lalr",
         lexer="contextual",
         propagate_positions=True,
         maybe_placeholders=False,
         edit_terminals=_as_word,
+        cache=_tables(whole),
     )
+
+
+def _tables(grammar: str) -> str | Literal[False]:
+    """The file of a grammar's tables, or False if there is no place for it."""
+    with suppress(OSError, RuntimeError):  # no home folder, or no permission
+        folder = cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        made_by = (
+            f"{_TERMINALS} {version('lark')} {sys.implementation.cache_tag}"  # so that versions do not replace each other's file
+        )
+        key = hashlib.sha256(f"{made_by}\n{grammar}".encode()).hexdigest()[:16]
+        return str(folder / f"grammar-{key}.tables")
+    return False
 
 
 def _as_word(terminal: TerminalDef) -> None:

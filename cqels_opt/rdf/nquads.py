@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import cast
 
 import numpy as np
@@ -22,15 +23,21 @@ from cqels_opt.rdf.terms import BLANK_PATTERN, IRI_PATTERN, LITERAL_PATTERN, Ter
 from cqels_opt.rdf.times import mask_of
 
 _NODE = rf"(?:{IRI_PATTERN}|{BLANK_PATTERN})"
-_LINE = re.compile(
+# Compiled on first use, by _compiled(): most processes parse no line that needs them, and compiling them takes 50 ms.
+_LINE = (
     rf"[ \t]*(?:({_NODE})[ \t]*({IRI_PATTERN})[ \t]*({_NODE}|{LITERAL_PATTERN})[ \t]*({_NODE})?[ \t]*\.)?"
     r"[ \t]*(?:#[^\n]*)?\r?\n?"
 )
-_BEFORE_TRIPLE = re.compile(rf"[ \t]*({_NODE})[ \t]*({IRI_PATTERN})[ \t]*(?=<<\()")
-_AFTER_TRIPLE = re.compile(rf"[ \t]*({_NODE})?[ \t]*\.[ \t]*(?:#[^\n]*)?\r?\n?")
+_BEFORE_TRIPLE = rf"[ \t]*({_NODE})[ \t]*({IRI_PATTERN})[ \t]*(?=<<\()"
+_AFTER_TRIPLE = rf"[ \t]*({_NODE})?[ \t]*\.[ \t]*(?:#[^\n]*)?\r?\n?"
 _NEWLINE, _RETURN, _BLANK, _QUOTE, _STOP = b'\n\r ".'
 
 Places = NDArray[np.int64]
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 def parse_block(block: bytes, scope: int, graph: str | None, quads: bool) -> tuple[Quads, list[tuple[int, str]]]:
@@ -149,7 +156,7 @@ def parse_line(raw: bytes, scope: int, quads: bool = True) -> tuple[str, str, st
         text = raw.decode()
     except UnicodeDecodeError as error:
         raise TermError(f"not UTF-8: {error.reason} at byte {error.start + 1} of the line") from error
-    match = _LINE.fullmatch(text)
+    match = _compiled(_LINE).fullmatch(text)
     found: tuple[str | None, str, str, str | None] | None
     found = _of_triple_term(text) if match is None else cast("tuple[str | None, str, str, str | None]", match.groups())
     if found is None:
@@ -169,11 +176,11 @@ def parse_line(raw: bytes, scope: int, quads: bool = True) -> tuple[str, str, st
 
 def _of_triple_term(text: str) -> tuple[str, str, str, str | None] | None:
     """The components of a line whose object is a triple term (RDF 1.2), or None."""
-    before = _BEFORE_TRIPLE.match(text)
+    before = _compiled(_BEFORE_TRIPLE).match(text)
     if before is None:
         return None
     end = term_end(text, before.end())
-    after = _AFTER_TRIPLE.fullmatch(text, end)
+    after = _compiled(_AFTER_TRIPLE).fullmatch(text, end)
     if after is None:
         raise TermError(f"column {end + 1}: expected a full stop at the end of the statement, found {text[end : end + 40]!a}")
     return before[1], before[2], text[before.end() : end], after[1]
@@ -185,18 +192,18 @@ def scoped(term: str, scope: int) -> str:
 
 
 _STEPS = (
-    (re.compile(rf"[ \t]*({_NODE})[ \t]*"), "a subject (an IRI in angle brackets or a blank node)"),
-    (re.compile(rf"({IRI_PATTERN})[ \t]*"), "a predicate (an IRI in angle brackets)"),
-    (re.compile(rf"({_NODE}|{LITERAL_PATTERN})[ \t]*"), "an object (an IRI, a blank node or a literal)"),
-    (re.compile(rf"(?:({_NODE})[ \t]*)?\."), "a full stop at the end of the statement"),
-    (re.compile(r"[ \t]*(?:#.*)?$", re.DOTALL), "nothing but a comment after the full stop"),
+    (rf"[ \t]*({_NODE})[ \t]*", "a subject (an IRI in angle brackets or a blank node)"),
+    (rf"({IRI_PATTERN})[ \t]*", "a predicate (an IRI in angle brackets)"),
+    (rf"({_NODE}|{LITERAL_PATTERN})[ \t]*", "an object (an IRI, a blank node or a literal)"),
+    (rf"(?:({_NODE})[ \t]*)?\.", "a full stop at the end of the statement"),
+    (r"(?s)[ \t]*(?:#.*)?$", "nothing but a comment after the full stop"),
 )
 
 
 def _what_is_wrong(text: str, quads: bool) -> str:
     at = 0
     for pattern, expected in _STEPS:
-        match = pattern.match(text, at)
+        match = _compiled(pattern).match(text, at)
         if match is None:
             found = ascii(text[at : at + 40]) if at < len(text) else "the end of the line"
             return f"column {at + 1}: expected {expected}, found {found}"

@@ -1,8 +1,8 @@
 """Loads static RDF into a store, in parallel, through Spark.
 
-A small input is one job of one task. A larger one is two jobs: executors parse and encode pieces of the files and spill them into
-buckets, then executors write vertical partitions and dictionary parts from the buckets. Executors and driver access the files by
-path, so all of them must be able to read the data and the target. The driver handles only counts and names.
+A small input is loaded by the driver, so that it needs no session. A larger one is two jobs: executors parse and encode pieces of the
+files and spill them into buckets, then executors write vertical partitions and dictionary parts from the buckets. Executors and driver
+access the files by path, so all of them must be able to read the data and the target. The driver handles only counts and names.
 
 A store for an object store is first written to a folder next to the cache of fetched stores, and executors upload its files.
 """
@@ -45,10 +45,11 @@ from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import Store
 from cqels_opt.rdf.ids import PUBLIC, CollisionError, IdScheme
 from cqels_opt.rdf.static import Piece, StaticSource, pieces, source_size
+from cqels_opt.spark.session import AnySession, session_of
 
 __all__ = ["LoadReport", "StaticSource", "load"]
 
-#: Inputs up to this many bytes are one task: the overhead of a second job would exceed its gain.
+#: Inputs up to this many bytes are loaded by the driver in a few seconds: a job would have one task, too.
 SMALL: Final = 32 << 20
 _PIECE: Final = (4 << 20, 64 << 20)
 _BUCKET: Final = 64 << 20
@@ -74,7 +75,7 @@ class LoadReport:
 
 
 def load(
-    spark: SparkSession,
+    spark: AnySession,
     sources: Sequence[StaticSource],
     target: Path | str,
     *,
@@ -98,8 +99,9 @@ def load(
         # writing here is most of the work; the upload counts for the last tenth
         report = _load(spark, sources, folder, key, on_error, lambda done, of: tell(done * 9 // 10, of), durable=False)
         store = open_store(folder)
-        tasks = _uploads(store, str(target), spark.sparkContext.defaultParallelism)
-        _run(spark, "load: upload", tasks, lambda done, of: tell(size * 9 // 10 + size * done // (10 * of), size))
+        session = session_of(spark)
+        tasks = _uploads(store, str(target), session.sparkContext.defaultParallelism)
+        _run(session, "load: upload", tasks, lambda done, of: tell(size * 9 // 10 + size * done // (10 * of), size))
         object_store_cache.publish(store.path / HEADER, str(target), store.fingerprint)
     tell(size, size)
     return replace(report, path=target)
@@ -124,7 +126,7 @@ def _uploads(store: Store, uri: str, cores: int) -> list[Task]:
 
 
 def _load(
-    spark: SparkSession,
+    spark: AnySession,
     sources: Sequence[StaticSource],
     target: Path,
     scheme: IdScheme,
@@ -145,10 +147,11 @@ def _load(
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
             if sum(sizes) <= SMALL:
                 whole = [piece for number, source in enumerate(sources) for piece in pieces(source, number, 1 << 62)]
-                outcomes = _run(spark, "load", [partial(load_pieces, whole, folder, scheme, on_error == "skip")])
-                reading = outcomes
+                reading = outcomes = [_performed(partial(load_pieces, whole, folder, scheme, on_error == "skip"))]
             else:
-                reading, outcomes = _in_two_stages(spark, sources, sum(sizes), folder, scheme, on_error == "skip", tell)
+                reading, outcomes = _in_two_stages(
+                    session_of(spark), sources, sum(sizes), folder, scheme, on_error == "skip", tell
+                )
             adopted = folder / "store"
             _adopt(folder, adopted, outcomes)
             return reading, finish(
@@ -250,6 +253,13 @@ def _adopt(folder: Path, store: Path, outcomes: Sequence[Outcome]) -> None:
         shutil.rmtree(own, ignore_errors=True)
 
 
+def _performed(task: Task) -> Outcome:
+    try:
+        return task()
+    except OSError as error:
+        raise RunError(f"{error.filename or 'a file of the load'}: {error.strerror or error}") from error
+
+
 # ------------------------------------------------------------------ tasks on executors
 def _run(spark: SparkSession, name: str, tasks: Sequence[Task], progress: Progress | None = None) -> list[Outcome]:
     """Runs one job with a task per function. Our errors return as data; the first one in task order is raised."""
@@ -277,11 +287,9 @@ def _run(spark: SparkSession, name: str, tasks: Sequence[Task], progress: Progre
 
 def _attempt(task: bytes) -> bytes:
     try:
-        return pickle.dumps(pickle.loads(task)())
+        return pickle.dumps(_performed(pickle.loads(task)))
     except CqelsOptError as error:
         return pickle.dumps(error)
-    except OSError as error:
-        return pickle.dumps(RunError(f"{error.filename or 'a file of the load'}: {error.strerror or error}"))
 
 
 @contextmanager

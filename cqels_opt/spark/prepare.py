@@ -1,4 +1,4 @@
-"""Registration on Spark: executors load static data into a store and compile the query to a program (DESIGN §3)."""
+"""Registration: static data are loaded into a store, and the query is compiled to a program; by executors where the data are large."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
-
-from pyspark.sql import SparkSession
 
 from cqels_opt.compiler.registration import Do
 from cqels_opt.errors import CheckpointError, InputError, StoreError
@@ -20,10 +18,13 @@ from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
+from cqels_opt.spark.session import AnySession, session_of
 from cqels_opt.spark.tasks import run_tasks, slots
 from cqels_opt.storage import disk
 
 SOURCES = "sources.json"
+SMALL = 1 << 18
+"""Triples of a store over which static sub-results are computed by the driver: a job, and a worker that starts, take longer."""
 
 
 def static_sources(paths: Sequence[Path], graphs: Sequence[tuple[str, Path]]) -> list[StaticSource]:
@@ -32,7 +33,7 @@ def static_sources(paths: Sequence[Path], graphs: Sequence[tuple[str, Path]]) ->
 
 
 def static_store(
-    spark: SparkSession,
+    spark: AnySession,
     folder: Path,
     sources: Sequence[StaticSource],
     on_error: Literal["fail", "skip"] = "fail",
@@ -61,11 +62,15 @@ def _facts(path: Path) -> tuple[int, int]:
     return path.stat().st_size, path.stat().st_mtime_ns
 
 
-def by_an_executor(spark: SparkSession) -> Do:
-    """Compiles programs on an executor, which computes and saves static sub-results; the driver gets names and sizes only."""
+def compiling(spark: AnySession, store: Path | str) -> Do:
+    """Compiles programs in this process over a small store, else on an executor; the driver gets names and sizes only."""
 
     def do(work: Callable[[], CompiledProgram]) -> CompiledProgram:
-        (program,) = run_tasks(slots(spark.sparkContext, 1), [lambda: iter((work(),))])
+        if open_store(store).triples <= SMALL:
+            found = work()
+            disk.sync_written(None)
+            return found
+        (program,) = run_tasks(slots(session_of(spark).sparkContext, 1), [lambda: iter((work(),))])
         assert isinstance(program, CompiledProgram)
         return program
 

@@ -38,6 +38,7 @@ from cqels_opt.spark.tasks import (
     task_number,
     two_stages,
 )
+from cqels_opt.spark.warm_up import await_worker
 from cqels_opt.state.compaction import MergeTask, merge
 from cqels_opt.storage import disk
 from cqels_opt.windows.admission import Admitted
@@ -167,6 +168,7 @@ class SparkRunner:
             self.end()
             return self._reported(one_stage(self._slots_of(len(tasks)), tasks))
         if self._task is None:
+            await_worker()
             self._task = BatchTask(self.spark.sparkContext)
         return self._task.run(tasks[0])
 

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cqels_opt.errors import RunError
 from cqels_opt.lod.locations import CACHE_VARIABLE
+from cqels_opt.spark.jvm import DEFAULT_MASTER, Jvm, JvmSettings, take_jvm
 from cqels_opt.spark.scratch import process_folder
 
 __all__ = [
     "IN_A_BATCH",
+    "AnySession",
+    "DeferredSession",
     "SparkSession",
     "in_one_process",
     "make_session",
     "on_one_machine",
     "room_for_sockets",
+    "session_of",
     "settings",
     "shuffle_partitions",
 ]
@@ -56,65 +62,108 @@ IN_A_BATCH = {
 }
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_JVM_OPTIONS = "SPARK_SUBMIT_OPTS"
 _NAME_OF_SOCKET = len("/.00000000-0000-0000-0000-000000000000.sock")
 _LONGEST_SOCKET = 104
 """Maximum bytes of the path of a Unix domain socket: 108 on Linux, 104 on macOS, including the terminator."""
 _LOOPBACK = re.compile(r"local|spark://(127\.0\.0\.1|localhost):")
 
 
-def make_session(master: str | None, scratch: Path, quiet: bool = True, packages: str | None = None) -> SparkSession:
+class DeferredSession:
+    """A session that is made when it is needed, or by another thread from :meth:`begin` on, while this one prepares what needs none."""
+
+    def __init__(self, scratch: Path, settings: JvmSettings) -> None:
+        self._scratch, self._settings = scratch, settings
+        self._jvm: Jvm | None = None
+        self._session: Future[SparkSession] | None = None
+
+    def begin(self) -> None:
+        """Starts the JVM, and makes the session in another thread."""
+        if self._session is None:
+            self._session, self._jvm = Future(), _jvm_for(self._settings)
+            threading.Thread(target=self._make, args=(self._session,), name="cqels-opt session", daemon=True).start()
+
+    def _make(self, session: Future[SparkSession]) -> None:
+        try:
+            session.set_result(_made(self._jvm, self._scratch, self._settings))
+        except BaseException as error:  # noqa: BLE001 - get() raises it
+            session.set_exception(error)
+
+    def get(self) -> SparkSession:
+        """The session, or the reason why there is none."""
+        self.begin()
+        assert self._session is not None
+        return self._session.result()
+
+    def stop(self) -> None:
+        """Stops the session, or ends its JVM if it is still starting."""
+        if self._session is None:
+            return
+        if not self._session.done() and self._jvm is not None:
+            self._jvm.kill()
+            self._session.exception()  # the other thread sees that the JVM has ended
+            _forget(self._jvm)
+        elif self._session.exception() is None:
+            self._session.result().stop()
+
+
+AnySession: TypeAlias = "SparkSession | DeferredSession"
+
+
+def session_of(session: AnySession) -> SparkSession:
+    """The session; makes one that is deferred, or waits for it."""
+    return session.get() if isinstance(session, DeferredSession) else session
+
+
+def make_session(
+    master: str | None, scratch: Path, quiet: bool = True, packages: str | None = None, works: bool = True
+) -> SparkSession:
     """A session for a command. Executors run this Python, or the one that ``PYSPARK_PYTHON`` names.
 
     A master on this machine uses the loopback address; for other masters Spark, or ``SPARK_LOCAL_IP``, chooses the driver's
-    address. With ``quiet``, the JVM's standard error goes to ``spark.log`` below ``scratch``. ``packages`` are Maven coordinates
-    that Spark fetches with Ivy before it starts.
+    address. With ``quiet``, the JVM's standard error goes to a file. ``packages`` are Maven coordinates that Spark fetches with Ivy
+    before it starts. ``works`` is whether the JVM processes rows.
     """
+    settings = JvmSettings(master or DEFAULT_MASTER, packages, works, quiet)
+    return _made(_jvm_for(settings), scratch, settings)
+
+
+def _jvm_for(settings: JvmSettings) -> Jvm | None:
+    """The JVM of the next session; None if this process has one, which all its sessions share."""
+    return None if SparkContext._gateway is not None else take_jvm(settings)
+
+
+def _made(jvm: Jvm | None, scratch: Path, given: JvmSettings) -> SparkSession:
     python = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    master = master or "local[*]"
-    builder = SparkSession.builder.appName("cqels-opt").master(master)
-    temporary = process_folder()
-    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.pyspark.python": python}
-    if _LOOPBACK.match(master) and not room_for_sockets(temporary):
+    builder = SparkSession.builder.appName("cqels-opt")
+    settings = {
+        **SETTINGS,
+        **given.of_spark(),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.pyspark.python": python,
+    }
+    if _LOOPBACK.match(given.master) and not room_for_sockets(process_folder()):
         settings["spark.python.unix.domain.socket.dir"] = "/tmp"
+    if _in_one_process(given.master):
+        settings["spark.python.daemon.module"] = "cqels_opt.spark.worker_daemon"
     if CACHE_VARIABLE in os.environ:
         settings[f"spark.executorEnv.{CACHE_VARIABLE}"] = os.environ[CACHE_VARIABLE]
-    if not _LOOPBACK.match(master):
+    if not _LOOPBACK.match(given.master):
         del settings["spark.driver.bindAddress"], settings["spark.driver.host"]
-    if packages is not None:
-        settings["spark.jars.packages"] = packages
     for key, value in settings.items():
         builder = builder.config(key, value)
-    log = _standard_error_to(scratch / "spark.log") if quiet else nullcontext()
-    with log, _jvm_with(temporary):
-        session = _started(builder, packages)
-        if manager := _file_manager(session):
-            session.conf.set(FILE_MANAGER, manager)
-        session.sparkContext.setLogLevel("OFF" if quiet else "WARN")
-        if quiet and (server := getattr(session.sparkContext, "_accumulatorServer", None)) is not None:
-            server.handle_error = lambda *_: None  # PySpark prints a stack trace when the JVM is killed
+    session = _started(builder, jvm, given.packages)
+    if manager := _file_manager(session):
+        session.conf.set(FILE_MANAGER, manager)
+    session.sparkContext.setLogLevel("OFF" if given.quiet else "WARN")
+    if given.quiet and (server := getattr(session.sparkContext, "_accumulatorServer", None)) is not None:
+        server.handle_error = lambda *_: None  # PySpark prints a stack trace when the JVM is killed
     return session
 
 
-@contextmanager
-def _jvm_with(temporary: Path) -> Iterator[None]:
-    """Sets the temporary folder of a JVM that is started inside, and makes the JVM ignore SIGTERM, which this process handles.
-
-    A service manager sends SIGTERM to all processes at once, and the current batch needs the JVM to finish.
-    """
-    before = os.environ.get(_JVM_OPTIONS)
-    os.environ[_JVM_OPTIONS] = f'{before or ""} "-Djava.io.tmpdir={temporary}"'.strip()
-    main = threading.current_thread() is threading.main_thread()  # only the main thread can handle signals
-    handler = signal.signal(signal.SIGTERM, signal.SIG_IGN) if main else None  # inherited by a new process
-    try:
-        yield
-    finally:
-        if main:
-            signal.signal(signal.SIGTERM, handler)
-        if before is None:
-            del os.environ[_JVM_OPTIONS]
-        else:
-            os.environ[_JVM_OPTIONS] = before
+def _forget(jvm: Jvm) -> None:
+    """Another session of this process gets a JVM of its own."""
+    if SparkContext._gateway is not None and SparkContext._gateway.proc is jvm.process:
+        SparkContext._gateway = SparkContext._jvm = None
 
 
 def room_for_sockets(temporary: Path) -> bool:
@@ -122,16 +171,30 @@ def room_for_sockets(temporary: Path) -> bool:
     return len(os.fsencode(temporary)) + _NAME_OF_SOCKET < _LONGEST_SOCKET
 
 
-def _started(builder: SparkSession.Builder, packages: str | None) -> SparkSession:
+def _started(builder: SparkSession.Builder, jvm: Jvm | None, packages: str | None) -> SparkSession:
     try:
+        if jvm is not None:
+            _connect(jvm)
         return builder.getOrCreate()
-    except PySparkException as error:
+    except (PySparkException, RunError) as error:
         if packages is None:
             raise
         raise RunError(
             f"Spark did not start with {packages}: is there such a version, and is a Maven repository reachable? (--packages names "
             "others, --debug shows what Spark says)"
         ) from error
+
+
+def _connect(jvm: Jvm) -> None:
+    """Makes the JVM that of this process's sessions. PySpark reads where it is from variables."""
+    variables = jvm.connect()
+    os.environ.update(variables)
+    try:
+        SparkContext._ensure_initialized()
+        SparkContext._gateway.proc = jvm.process  # type: ignore[union-attr]  # as long as it is referenced, its input is open
+    finally:
+        for name in variables:
+            del os.environ[name]
 
 
 @contextmanager
@@ -158,7 +221,10 @@ def on_one_machine(session: SparkSession) -> bool:
 
 def in_one_process(session: SparkSession) -> bool:
     """Whether the session's executor is in the driver's JVM."""
-    master = str(session.sparkContext.master)
+    return _in_one_process(str(session.sparkContext.master))
+
+
+def _in_one_process(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
@@ -182,18 +248,3 @@ def _file_manager(session: SparkSession) -> str | None:
         if loader.getResource(f"{name}.class") is not None:
             return name.replace("/", ".")
     return None
-
-
-@contextmanager
-def _standard_error_to(path: Path) -> Iterator[None]:
-    """Redirects the standard error that a process started inside inherits."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with path.open("ab") as log:
-        os.dup2(log.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)

@@ -370,6 +370,16 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_commands_and_workers_import_no_library_that_they_seldom_use() -> None:
+    program = (
+        "import sys, cqels_opt.cli.commands, cqels_opt.spark.batch_task\n"
+        "seldom = ('networkx', 'rdflib', 'sqlglot', 'prometheus_client', 'http.server', 'scipy.stats')\n"
+        "print([name for name in seldom if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_a_reader_that_leaves_is_no_failure() -> None:
     reader, writer = os.pipe()
     os.close(reader)

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cqels_opt.cli import commands
-from cqels_opt.cli.main import main
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.query_requests import query_requests, warn_of_absent_graphs
 from cqels_opt.errors import QueryError
@@ -70,20 +68,6 @@ def test_where_no_graph_is_there_that_is_said(tmp_path: Path, capsys: pytest.Cap
     build_store(tmp_path / "store", [])
     warn_of_absent_graphs(query_requests(RunOptions(tmp_path / "q.rq")), tmp_path / "store")
     assert capsys.readouterr().err.endswith("PATH; there is no named graph\n")
-
-
-@pytest.mark.parametrize("command", ["run", "explain"])
-def test_a_mistake_in_a_query_is_reported_before_spark_starts(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def started(*_: object, **__: object) -> None:
-        raise AssertionError("Spark was started")
-
-    monkeypatch.setattr(commands, "make_session", started)
-    query = tmp_path / "query.rq"
-    query.write_text("SELECT ?x WHERE { ?x ?y }")
-    assert main([command, str(query)]) == 2
-    assert "query.rq:1:" in capsys.readouterr().err
 
 
 def test_only_verify_imports_the_independent_evaluation() -> None:

@@ -1,0 +1,156 @@
+"""``cqels-opt bench start-up``: from a command to its first answer, over small data.
+
+Contenders take turns, each in new processes: the engine without Spark, ``cqels-opt run``, and a Spark job that only reads the same
+stream through one Python stage. The job has PySpark's own settings and, in another turn, the options with which ``cqels-opt`` starts
+its JVM. CPU seconds are those of all processes at the first answer: the driver, the JVM, and the Python workers.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+
+from cqels_opt.bench.apart import empty_folder, scratch_folder
+from cqels_opt.bench.circumstances import descendants
+from cqels_opt.bench.screen import console, numbers, table
+from cqels_opt.errors import RunError
+
+ROUNDS, QUICK_ROUNDS = 5, 1
+AUTHORS, COAUTHOR_PAIRS, ELEMENTS = 600, 6_000, 1_000
+PLAIN_JOB = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master("local[*]").config("spark.log.level", "OFF").getOrCreate()
+schema = "s string, p string, o string, t long"
+rows = spark.readStream.schema(schema).json(sys.argv[1]).mapInArrow(lambda batches: batches, schema)
+job = rows.writeStream.foreachBatch(lambda batch, number: print(batch.collect()[0].s, flush=True))
+job.trigger(availableNow=True).start().awaitTermination()
+spark.stop()
+"""
+"""A streaming job whose one Python stage passes rows on; it prints the first row."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start: seconds from the command to its first answer, and CPU seconds until then."""
+
+    contender: str
+    seconds: float
+    driver: float
+    jvm: float
+    workers: float
+    load: float
+
+    @property
+    def cpu(self) -> float:
+        """The CPU seconds of all processes."""
+        return self.driver + self.jvm + self.workers
+
+
+def study(quick: bool) -> dict[str, Any]:
+    """The starts of all contenders, after one of each that fills the cache folder and the page cache."""
+    progress = Console(stderr=True)
+    starts: list[Start] = []
+    with scratch_folder() as scratch:
+        commands = _commands(scratch)
+        for number in range((QUICK_ROUNDS if quick else ROUNDS) + 1):
+            for name, (command, environment) in commands.items():
+                progress.print(f"start-up: {name}, {'warm-up' if not number else f'round {number}'}")
+                empty_folder(scratch / "work")
+                found = first_answer(name, command, {**os.environ, "PYSPARK_PYTHON": sys.executable, **environment})
+                starts += [found] if number else []
+    return {"elements": ELEMENTS, "starts": [asdict(start) for start in starts]}
+
+
+def _commands(folder: Path) -> dict[str, tuple[list[str], Mapping[str, str]]]:
+    from cqels_opt.bench.scenarios import QUERIES
+    from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
+    from cqels_opt.spark.class_archive import archive_options
+    from cqels_opt.spark.jvm import FAST_START
+
+    social(folder / "world", authors=AUTHORS, coauthor_pairs=COAUTHOR_PAIRS, elements=ELEMENTS)
+    stream, static, places = (str(folder / "world" / name) for name in ("stream.ndjson", "static.nt", "places.nt"))
+    words = ["run", str(QUERIES / "q1.rq"), "--stream", STREAM.strip("<>"), stream, "--static", static]
+    words += ["--graph", PLACES_GRAPH.strip("<>"), places, "--batch", "1000", "--out", "-"]
+    plain = [sys.executable, "-c", PLAIN_JOB, stream.replace(".ndjson", "*.ndjson")]
+    ours = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {archive_options(False)} {FAST_START}".strip()
+    return {
+        "in process": ([sys.executable, "-m", __name__, str(QUERIES / "q1.rq"), str(folder)], {}),
+        "run": ([sys.executable, "-m", "cqels_opt.cli.main", *words], {}),
+        "plain job": (plain, {}),
+        "plain job, our JVM options": (plain, {"SPARK_SUBMIT_OPTS": ours}),
+    }
+
+
+def first_answer(name: str, command: list[str], environment: Mapping[str, str]) -> Start:
+    """Starts a command, and measures when it prints its first line. RunError if it prints none."""
+    began = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None and process.stderr is not None
+        line = process.stdout.readline()
+        seconds, used = time.monotonic() - began, _cpu(process.pid)
+        process.communicate()
+    if not line or process.returncode:
+        raise RunError(f"{name}: no answer (exit code {process.returncode})")
+    return Start(name, seconds, *used, os.getloadavg()[0])
+
+
+def _cpu(process: int) -> tuple[float, float, float]:
+    """CPU seconds of a process, of the JVMs below it, and of the others below it."""
+    used = [0.0, 0.0, 0.0]
+    for number in (process, *descendants(process)):
+        try:
+            name, _, rest = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").partition("(")[2].rpartition(") ")
+        except OSError:  # it has ended in the meantime
+            continue
+        own, waited_for = (sum(int(ticks) / _TICKS for ticks in rest.split()[a : a + 2]) for a in (11, 13))
+        used[0 if number == process else 1 if name == "java" else 2] += own + waited_for
+    return used[0], used[1], used[2]
+
+
+def in_process(query: Path, folder: Path) -> Iterator[str]:
+    """The answers of the engine without Spark, its static data loaded from the same files: the command of this module."""
+    from cqels_opt.bench.local import load, prepare
+    from cqels_opt.bench.social import PLACES_GRAPH, STREAM
+    from cqels_opt.rdf.static import StaticSource
+    from cqels_opt.runtime.local_runner import LocalSink
+    from cqels_opt.windows.replay import BatchSize
+
+    world, work = folder / "world", folder / "work"
+    sources = [StaticSource(world / "static.nt", None), StaticSource(world / "places.nt", PLACES_GRAPH.strip("<>"))]
+    store = load(work / "store", sources)
+    streams, text = {STREAM.strip("<>"): world / "stream.ndjson"}, query.read_text(encoding="utf-8")
+    prepared = prepare("q1", text, store, streams, work / "query", BatchSize(count=ELEMENTS))
+    sink = LocalSink()
+    driver = prepared.driver(work / "state", sink)
+    for number, rows in enumerate(prepared.chunks()):
+        driver.batch(number, rows)
+        yield from sink.lines
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """Prints medians by contender."""
+    starts = [Start(**start) for start in found["starts"]]
+    heads = numbers("s to the first answer", "CPU s", "driver", "JVM", "workers", "load")
+    shown = table("", *heads, title=f"From the command to the first answer, {found['elements']:,} elements (medians)")
+    for name in dict.fromkeys(start.contender for start in starts):
+        own = [start for start in starts if start.contender == name]
+        parts = (median(getattr(start, part) for start in own) for part in ("seconds", "cpu", "driver", "jvm", "workers", "load"))
+        shown.add_row(name, *(f"{value:.1f}" for value in parts))
+    console().print(shown)
+
+
+if __name__ == "__main__":
+    for answer in in_process(Path(sys.argv[1]), Path(sys.argv[2])):
+        print(answer, flush=True)
