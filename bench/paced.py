@@ -2,7 +2,8 @@
 
 A micro-batch begins when the previous one is done, and takes the elements that have arrived by then. An element is done when its
 answers are in the sink: for the engine when the frontier has passed it and the batch is committed, for a Spark job when its
-answers are written, for ``noop`` when the trigger ends.
+answers are written, for ``noop`` when the trigger ends. The engine as ``adaptive`` reads the files of a live folder itself; as ``rows``
+it has the rows of a DataFrame, which Spark reads.
 """
 
 from __future__ import annotations
@@ -32,16 +33,18 @@ from cqels_opt.bench.social import START
 from cqels_opt.engine import Engine, population_of
 from cqels_opt.errors import RunError
 from cqels_opt.planner.plan_modes import plan_mode
+from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.spark.files import live_files
 from cqels_opt.spark.run_factory import make_driver
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink
-from cqels_opt.spark.stream import CHUNK_SCHEMA, StreamRun
+from cqels_opt.spark.stream import CHUNK_SCHEMA, DataFrame, StreamRun, folder_stream
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
 RATES = (1_000, 5_000)
-CONTENDERS = ("adaptive", "tuned", "noop")
+CONTENDERS = ("adaptive", "rows", "tuned", "noop")
 PIECE = 100  # milliseconds of the stream per file
 FIRST = START + SECOND  # earlier elements fill the window, see ReportWorld
 PERCENTILES = (50, 90, 99, 100)
@@ -156,7 +159,7 @@ def _run(
     with settings_kept(spark, (*PLANNER, *kept)):
         for key, value in kept.items():
             spark.conf.set(key, value)
-        runs = {"adaptive": _adaptive, "tuned": _tuned, "noop": _noop}
+        runs = {"adaptive": _adaptive, "rows": _rows, "tuned": _tuned, "noop": _noop}
         query, answers, digest = runs[contender](spark, scenario.queries[name], course, seconds)
     t: Times = np.concatenate([parquet.read_table(path).column("t").to_numpy() for _, path in world.streams])
     counted = t[t >= FIRST + length.warm * SECOND]
@@ -194,15 +197,30 @@ Outcome = tuple[StreamingQuery, int | None, str | None]
 
 
 def _adaptive(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outcome:
+    """Over a live folder, as ``cqels-opt run``."""
+    run, folders = _engine(spark, text, course), [(0, course.pace.folder)]
+    run.files = live_files(course.folder / "spark", folders, run.driver.frontier, GENERATED_AT)
+    return _answered(run, folder_stream(spark, folders), course, seconds)
+
+
+def _rows(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outcome:
+    """Over a DataFrame of rows, as ``Engine.start``."""
+    return _answered(_engine(spark, text, course), course.frame, course, seconds)
+
+
+def _engine(spark: SparkSession, text: Path, course: Course) -> StreamRun:
     folder = course.folder
     query = Engine(spark, store=course.world.store, folder=folder / "registered").register(text.read_text(encoding="utf-8"))
-    runner, out = SparkRunner(spark), folder / "answers.jsonl"
+    runner, sink = SparkRunner(spark), FileSink(folder / "answers.jsonl")
     frontier, options = frontier_of(query.program.streams, course.plan), DriverOptions(plan=plan_mode("adaptive"))
-    driver = make_driver(population_of([query], folder), folder, runner, FileSink(out), frontier, options, None)
-    handle = StreamRun(driver, runner, lambda records: course.commits.note(driver.frontier.value))
-    handle.start(course.frame, folder / "spark", trigger=AT_ONCE)
-    course.run(handle.streaming_query, seconds)
-    return handle.streaming_query, driver.state.totals.get("answers", 0), digest_of_answers(out)
+    driver = make_driver(population_of([query], folder), folder, runner, sink, frontier, options, None)
+    return StreamRun(driver, runner, lambda records: course.commits.note(driver.frontier.value))
+
+
+def _answered(run: StreamRun, frame: DataFrame, course: Course, seconds: int) -> Outcome:
+    run.start(frame, course.folder / "spark", trigger=AT_ONCE)
+    course.run(run.streaming_query, seconds)
+    return run.streaming_query, run.driver.state.totals.get("answers", 0), digest_of_answers(course.folder / "answers.jsonl")
 
 
 def _tuned(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outcome:

@@ -39,7 +39,7 @@ from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
-from cqels_opt.spark.files import FileReading
+from cqels_opt.spark.files import live_files
 from cqels_opt.spark.jvm import JvmSettings
 from cqels_opt.spark.kafka import KafkaSink, topic_stream
 from cqels_opt.spark.load import load as load_store
@@ -188,11 +188,7 @@ def _follow(
     handle = _live(spark, catalog, options, folder, watch, files)
     driver = handle.driver
 
-    def reading() -> FileReading:
-        seen = {n: p.last_offset + 1 for n, p in driver.frontier.partitions.items()}
-        return FileReading(driver.frontier.admission(), seen, options.time_predicate)
-
-    handle.reading = reading
+    handle.files = live_files(folder / "spark", numbers, driver.frontier, options.time_predicate)
     stopped = wait(handle.start(folder_stream(spark, numbers, options.batch_bytes or MOST_BYTES), folder / "spark"))
     for sentence in files.changed():  # since the last batch
         warn(sentence)

@@ -10,7 +10,7 @@ from pyspark.sql.functions import broadcast
 
 from cqels_opt.planner.calibration import Experiment, Timer, Work, fitted, least_seconds
 from cqels_opt.planner.calibration_store import SPARK_NAMES
-from cqels_opt.spark.runner import Batches
+from cqels_opt.spark.ingest_rows import Batches
 
 ROWS = (100_000, 1_000_000)  # shuffled or broadcast; the time of few rows would be lost in that of a job
 WIDTH = 5  # columns of a row: three variables and an interval

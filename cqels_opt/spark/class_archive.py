@@ -21,7 +21,7 @@ from cqels_opt.storage.cache_folder import cache_folder
 ABANDONED = 600.0
 """Seconds after which another JVM makes an archive that is not finished: the JVM that began it was killed, or still runs."""
 UNUSED = 30 * 86_400.0
-"""Seconds without use after which an archive is deleted when another is made: Spark or Java was updated, or the environment is gone."""
+"""Seconds without use after which an archive is deleted when another is made: Spark or Java was updated, or the environment was deleted."""
 _QUIET = "-Xlog:disable -Xlog:all=warning:stderr"  # by default the JVM prints warnings to standard output, among the answers
 _OWN = ("SharedArchiveFile", "ArchiveClassesAtExit", "-Xshare", "AutoCreateSharedArchive")
 _SETTINGS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")

@@ -1,9 +1,8 @@
-"""Live folders: Spark's file source lists the new files, and the first stage reads them in order on an executor."""
+"""Live folders: Spark's file source finds the new files, and the first stage reads them in order on an executor."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,20 +16,21 @@ from cqels_opt.errors import DataError, RunError
 from cqels_opt.operators.rows import Ints
 from cqels_opt.rdf.streams import read_stream
 from cqels_opt.rdf.tabular import Reject
-from cqels_opt.runtime.ingest import ROW_SCHEMA, FileRead, IngestTask, Rejected, RejectSpool
+from cqels_opt.runtime.ingest import ROW_SCHEMA, FileRead, IngestReport, IngestTask, Rejected, RejectSpool, ingest
+from cqels_opt.spark.source_log import NamedFile, files_of_batch
+from cqels_opt.spark.tasks import Work, task_name
 from cqels_opt.windows.admission import Admission, Admitted
+from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.intervals import BEFORE_TIME
 
 NO_ORDER = "max_ahead is of elements in an order: give order=, or messages with the columns partition and offset"
 
-_LOCAL = re.compile(r"^file:(//)?(?=/)")  # prefix of a Hadoop path, whose text is not percent-encoded
-
 
 @dataclass(frozen=True, slots=True)
 class FileBatch:
-    """A batch of file names (``frame``: stream, path, modificationTime). The ordered files of a folder are a source partition."""
+    """A batch of files. The ordered files of a folder are a source partition."""
 
-    frame: DataFrame
+    files: Sequence[NamedFile]
     reading: FileReading
 
 
@@ -90,6 +90,21 @@ class FileReading:
     time_predicate: str
 
 
+def live_files(
+    checkpoint: Path, folders: Sequence[tuple[int, Path]], frontier: Frontier, time_predicate: str
+) -> Callable[[int], FileBatch]:
+    """The files of each batch of a Spark job over live folders. ``folders`` pairs a stream's number with its folder."""
+    streams = tuple(number for number, _ in folders)
+
+    def batch(number: int) -> FileBatch:
+        seen = {n: p.last_offset + 1 for n, p in frontier.partitions.items()}
+        # Spark skips names that begin with "." or, in general, "_"; a pattern for its source is slow on folders of many files.
+        files = [file for file in files_of_batch(checkpoint, number, streams) if Path(file.path).name[0] not in "._"]
+        return FileBatch(files, FileReading(frontier.admission(), seen, time_predicate))
+
+    return batch
+
+
 def in_order(
     rows: pa.Table, admission: Admission, task: IngestTask, rejected: RejectSpool, place: str = ""
 ) -> tuple[pa.Table, dict[int, Admitted]]:
@@ -116,16 +131,15 @@ def in_order(
 
 
 def read_files(
-    files: pa.Table, reading: FileReading, task: IngestTask, rejected: RejectSpool
+    files: Sequence[NamedFile], reading: FileReading, task: IngestTask, rejected: RejectSpool
 ) -> tuple[pa.Table, dict[int, Admitted], list[FileRead]]:
     """The rows of the batch's files in order, the admission result per folder, and the files. Bad input is ``rejected``."""
-    named = sorted(zip(*(files.column(c).to_pylist() for c in ("stream", "modificationTime", "path"))))
     tables: list[pa.Table] = []
     admission, elements = reading.admission, dict(reading.elements)
     judged: dict[int, Admitted] = {}
     read: list[FileRead] = []
-    for stream, _, uri in named:
-        path = Path(_LOCAL.sub("", uri))
+    for stream, _, name in sorted(files):
+        path = Path(name)
 
         def refuse(reject: Reject, name: str = path.name, number: int = stream) -> None:
             rejected.append(Rejected(task.streams[number], number, reject.line, f"{name}: {reject.reason}"))
@@ -156,3 +170,17 @@ def read_files(
         admission = admission.after(found)
         tables.append(table)
     return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), judged, read
+
+
+def reading_files(batch: FileBatch, task: IngestTask) -> Work:
+    """The first stage of a batch of files."""
+
+    def work() -> Iterator[IngestReport]:
+        rejected = task.rejects(task_name())
+        rows, judged, read = read_files(batch.files, batch.reading, task, rejected)
+        report = ingest(rows, task, task_name(), rejected)
+        report.suspects = {number: found.suspect for number, found in judged.items()}
+        report.files_read = read
+        yield report
+
+    return work

@@ -22,8 +22,9 @@ from cqels_opt.operators.rows import empty
 from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, Fresh, finish, finish_parts, keep
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.spark.fixed_order import FixedOrder
+from cqels_opt.spark.ingest_rows import Batches
 from cqels_opt.spark.relations import Layout, Relations, Side, by_block, layouts, width
-from cqels_opt.spark.runner import REPORT, Batches, SparkRunner, answering, finishing
+from cqels_opt.spark.runner import REPORT, SparkRunner, answering, finishing
 from cqels_opt.spark.session import settings
 from cqels_opt.spark.sql import SqlPlanner
 from cqels_opt.spark.tables import Tables

@@ -25,10 +25,10 @@ from cqels_opt.plans.plan import relations as names
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.spark.fixed_order import FixedOrder
+from cqels_opt.spark.ingest_rows import Batches
 from cqels_opt.spark.joins import JoinRunner
 from cqels_opt.spark.partitioned import PartitionedOrder
 from cqels_opt.spark.relations import Columns, Side
-from cqels_opt.spark.runner import Batches
 from cqels_opt.spark.scan import BATCH
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 

@@ -19,8 +19,8 @@ from cqels_opt.operators.rows import RANK, Rows
 from cqels_opt.plans import Plan, Probe
 from cqels_opt.rdf.ids import INLINE, KIND_SHIFT
 from cqels_opt.spark.fixed_order import FixedOrder
+from cqels_opt.spark.ingest_rows import Batches
 from cqels_opt.spark.relations import Side
-from cqels_opt.spark.runner import Batches
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 GRANULES: Final = 64

@@ -6,7 +6,7 @@ import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,18 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from cqels_opt.errors import CqelsOptError, RunError
 from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, evaluate, finish, finish_parts
-from cqels_opt.runtime.ingest import ROW_SCHEMA, FileRead, IngestReport, IngestTask, ingest
+from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.local_runner import whole
-from cqels_opt.spark.batch_task import BatchTask
-from cqels_opt.spark.chunks import Piece, read, shares
-from cqels_opt.spark.files import FileBatch, NumberedBatch, OrderedBatch, in_order, in_places, read_files
-from cqels_opt.spark.messages import MessageBatch, check_topics, read_messages, topics_of
+from cqels_opt.spark.batch_task import BatchTask, rows_of_task
+from cqels_opt.spark.chunks import SHARE, Piece, read, shares
+from cqels_opt.spark.files import FileBatch, reading_files
+from cqels_opt.spark.ingest_rows import Batches, RowBatch, frame_of, ingesting
+from cqels_opt.spark.messages import check_topics
 from cqels_opt.spark.session import in_one_process
 from cqels_opt.spark.tasks import (
     COMMITTING,
@@ -35,17 +37,15 @@ from cqels_opt.spark.tasks import (
     reported,
     slots,
     task_name,
-    task_number,
     two_stages,
 )
 from cqels_opt.spark.warm_up import await_worker
 from cqels_opt.state.compaction import MergeTask, merge
 from cqels_opt.storage import disk
-from cqels_opt.windows.admission import Admitted
 from cqels_opt.windows.binding_slots import SlotFile
 
-Batches = Iterator[pa.RecordBatch]
 REPORT = "report binary"
+LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"  # columns then have other types than the schema says
 
 
 def answering(run: Callable[[], Iterator[tuple[int, Any]]], with_part: bool = False) -> Batches:
@@ -68,6 +68,8 @@ class SparkRunner:
         self._tag = ""
         self._slots: dict[int, RDD[int]] = {}
         self._task: BatchTask | None = None  # of small batches
+        self._expect_small = False  # the next batch of rows is expected to fit one task, as the last one did
+        self._columns: pa.Schema | None = None  # of the rows of a run, once they are expected to be few
 
     # -------------------------------------------------------------- job counts
     def begin(self, batch: int) -> None:
@@ -82,8 +84,11 @@ class SparkRunner:
     @property
     def jobs(self) -> int:
         """The number of Spark jobs with the tag of the batch, from Spark's status tracker."""
-        tracker = self.spark.sparkContext._jsc.sc().statusTracker()
-        return len(tracker.getJobIdsForTag(self._tag)) if self._tag else 0
+        return len(self._tracker.getJobIdsForTag(self._tag)) if self._tag else 0
+
+    @cached_property
+    def _tracker(self) -> Any:
+        return self.spark.sparkContext._jsc.sc().statusTracker()
 
     def cancel(self) -> None:
         """Cancels the batch's running jobs."""
@@ -91,52 +96,30 @@ class SparkRunner:
             self.spark.sparkContext.cancelJobsWithTag(self._tag)
 
     # -------------------------------------------------------------- stages
-    def ingest(
-        self, rows: DataFrame | Path | FileBatch | OrderedBatch | NumberedBatch | MessageBatch, task: IngestTask
-    ) -> list[IngestReport]:
-        """The first stage: a job over the batch's rows or messages, over the files that it lists, or over a chunk of a replay."""
+    def ingest(self, rows: Path | FileBatch | RowBatch, task: IngestTask) -> list[IngestReport]:
+        """The first stage: a job over the batch's rows or messages, over its files, or over a chunk of a replay."""
         if isinstance(rows, Path):
             return list(self._run([_reading(piece, task) for piece in shares(rows, self.parallelism)]))
+        if isinstance(rows, FileBatch):
+            return list(self._run([reading_files(rows, task)]))
         self.end()
-        reading = rows.reading if isinstance(rows, FileBatch) else None
-        order = rows.admission if isinstance(rows, OrderedBatch) else None
-        first_place = rows.first if isinstance(rows, NumberedBatch) else None
-        messages = rows.reading if isinstance(rows, MessageBatch) else None
-        frame = rows.frame if isinstance(rows, FileBatch | OrderedBatch | NumberedBatch | MessageBatch) else rows
-
-        def run(batches: Batches) -> Batches:
-            first = next(batches, None)
-            if first is None:
-                return iter(())
-            rows = chain([first], batches)
-
-            def work() -> Iterator[tuple[int, IngestReport]]:
-                rejected = task.rejects(task_name())
-                whole: pa.Table | None = None
-                judged: dict[int, Admitted] = {}
-                read: list[FileRead] = []
-                if reading is not None:
-                    files = pa.Table.from_batches(rows)
-                    whole, judged, read = read_files(files, reading, task, rejected)
-                elif messages is not None:
-                    received = pa.Table.from_batches(rows)
-                    whole, judged = read_messages(received, messages, task, task_number(), rejected)
-                elif first_place is not None:
-                    whole = in_places(pa.Table.from_batches(rows).cast(ROW_SCHEMA), first_place)
-                elif order is not None:
-                    whole, judged = in_order(pa.Table.from_batches(rows).cast(ROW_SCHEMA), order, task, rejected)
-                report = ingest(rows if whole is None else whole, task, task_name(), rejected)
-                report.suspects = {number: found.suspect for number, found in judged.items()}
-                report.files_read = read
-                if messages is not None:
-                    report.topics = topics_of(received, task)
-                yield 0, report
-
-            return answering(work)
-
-        reports = list(self._collect(frame.mapInArrow(run, REPORT)))
+        work, frame = ingesting(rows, task), frame_of(rows)
+        if (columns := self._columns) is not None and self._expect_small:
+            of_batch = self._batch_task()
+            reports = list(of_batch.run(lambda: work(rows_of_task(columns)))) if of_batch.start(frame) else []
+        else:
+            reports = list(self._collect(frame.mapInArrow(lambda batches: answering(lambda: enumerate(work(batches))), REPORT)))
+        elements = sum(seen.elements + seen.late for report in reports for seen in report.streams.values())
+        self._expect_small = elements <= SHARE and self._one_task_possible
+        if self._expect_small and self._columns is None:
+            self._columns = to_arrow_schema(frame.schema)
         check_topics(reports)
         return reports
+
+    @cached_property
+    def _one_task_possible(self) -> bool:
+        """Whether one task can run all stages of a batch of rows."""
+        return in_one_process(self.spark) and str(self.spark.conf.get(LARGE_TYPES, "false")).lower() == "false"
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """The second stage: one task for a small batch, the one that ingested it; else a job with a task per share and, after a
@@ -167,10 +150,13 @@ class SparkRunner:
         if len(tasks) > 1 or not in_one_process(self.spark):
             self.end()
             return self._reported(one_stage(self._slots_of(len(tasks)), tasks))
+        return self._batch_task().run(tasks[0])
+
+    def _batch_task(self) -> BatchTask:
         if self._task is None:
             await_worker()
             self._task = BatchTask(self.spark.sparkContext)
-        return self._task.run(tasks[0])
+        return self._task
 
     def _reported(self, tasks: RDD[Any]) -> Iterator[Any]:
         return reported(tasks)

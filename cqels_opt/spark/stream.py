@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from cqels_opt.planner.explain import Format, explained_now
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.spark.drop_in import at_most
-from cqels_opt.spark.files import NO_ORDER, FileBatch, FileReading, NumberedBatch, OrderedBatch
+from cqels_opt.spark.files import NO_ORDER, FileBatch, NumberedBatch, OrderedBatch
+from cqels_opt.spark.ingest_rows import RowBatch
 from cqels_opt.spark.messages import MessageBatch, MessageReading, first_place
 from cqels_opt.spark.paths import to_read
 from cqels_opt.spark.runner import SparkRunner
@@ -51,16 +53,16 @@ def chunk_stream(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def folder_stream(spark: SparkSession, folders: Sequence[tuple[int, Path]], most: int = MOST_BYTES) -> DataFrame:
-    """The names of new files in live folders. ``folders`` pairs a stream's number with its folder.
+    """New files in live folders, a source per folder; :func:`files_of_batch` has their names. ``folders`` pairs a stream's number with
+    its folder.
 
     A batch takes the oldest files of each folder up to ``most`` bytes, and at least one; the others wait.
     """
     whole: DataFrame | None = None
-    for number, folder in folders:
+    for _, folder in folders:
         source = spark.readStream.format("binaryFile").option("maxBytesPerTrigger", most).option("maxFileAge", MAX_FILE_AGE)
-        files = source.schema(FILE_SCHEMA).option("pathGlobFilter", "[!._]*").load(to_read(folder))
-        named = files.select(f.lit(number).alias("stream"), "path", "modificationTime")
-        whole = named if whole is None else whole.union(named)
+        files = source.schema(FILE_SCHEMA).load(to_read(folder)).select("path")
+        whole = files if whole is None else whole.union(files)
     assert whole is not None
     return whole
 
@@ -126,11 +128,13 @@ class StreamRun:
         """``coming`` registers queries for :meth:`add`; without it, queries cannot be added or removed."""
         self.driver, self.runner, self._on_batch, self._coming = driver, runner, on_batch, coming
         self._query: StreamingQuery | None = None
+        self._set = False  # whether the session of batches has their settings for good
+        self._placed: bool | None = None  # whether rows have offsets
         self._done = False  # for queries without streams
         self._failure: BaseException | None = None
         self._lock = threading.RLock()  # also for readers of the last batch's state, including sinks
         self.last: Sequence[TraceRecord] = ()
-        self.reading: Callable[[], FileReading] | None = None
+        self.files: Callable[[int], FileBatch] | None = None  # by batch number, if sources are live folders
         self.messages: Callable[[int], MessageReading] | None = None  # by batch number, if streams are messages
         self.ordered = False  # a column orders the elements, also within a batch
         self.keeps: object = None  # owns files that the run reads, and deletes them when it is collected
@@ -171,13 +175,18 @@ class StreamRun:
 
     def batch(self, frame: DataFrame, number: int) -> None:
         """The function that ``foreachBatch`` calls."""
-        self._run(frame.sparkSession, number, partial(self._rows, frame, number))
+        spark = frame.sparkSession
+        if self._query is not None and not self._set:  # the session of a run's own Spark query is private to it
+            for key, value in IN_A_BATCH.items():
+                spark.conf.set(key, value)
+            self._set = True
+        self._run(spark, number, partial(self._rows, frame, number))
 
     def _run(self, spark: SparkSession, number: int, rows: object) -> None:
         with self._lock:
             try:
                 self.runner.spark = spark
-                with settings(spark, IN_A_BATCH), at_most(self._most(), self.runner.cancel):
+                with nullcontext() if self._set else settings(spark, IN_A_BATCH), at_most(self._most(), self.runner.cancel):
                     records = self.driver.batch(number, rows)
                 self.last = records
             except BaseException as failure:
@@ -191,19 +200,21 @@ class StreamRun:
         seconds, catalog = self.driver.options.limits.seconds, self.driver.catalog
         return None if seconds is None else seconds * (len(catalog.names()) if catalog is not None else 1)
 
-    def _rows(self, frame: DataFrame, number: int) -> DataFrame | Path | FileBatch | OrderedBatch | NumberedBatch | MessageBatch:
+    def _rows(self, frame: DataFrame, number: int) -> Path | FileBatch | RowBatch:
         """A batch in the form that the runner takes."""
         if self.chunks:
             return self.chunks[number]
-        if self.reading:
-            return FileBatch(frame.coalesce(1), self.reading())
+        if self.files:
+            return self.files(number)
         if self.messages:
             return MessageBatch(frame.coalesce(self.runner.parallelism), self.messages(number))
         if self.ordered:
             return OrderedBatch(frame.coalesce(1), self.driver.frontier.admission())
         if self.driver.frontier.max_ahead is not None:
             raise InputError(NO_ORDER)
-        return frame if "offset" in frame.columns else numbered(frame, number, self.runner.parallelism)
+        if self._placed is None:
+            self._placed = "offset" in frame.columns
+        return frame if self._placed else numbered(frame, number, self.runner.parallelism)
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Waits until the run has ended (True) or ``timeout`` seconds have passed. Raises the run's failure as our own error."""

@@ -118,7 +118,7 @@ def two_stages(
     return slots.mapPartitionsWithIndex(first_stage).partitionBy(parts, int).mapPartitionsWithIndex(second_stage)
 
 
-def drained(rows: Iterable[int]) -> None:
+def drained(rows: Iterable[Any]) -> None:
     """Consumes a task's input: Spark does not reuse a worker that did not."""
     for _ in rows:
         continue

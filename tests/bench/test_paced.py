@@ -25,7 +25,7 @@ def test_all_contenders_finish_a_paced_stream(spark: SparkSession, tmp_path: Pat
         assert run.behind == 0
         assert list(run.latencies) == list(paced.PERCENTILES)
         assert all(isfinite(ms) and ms > 0 for ms in run.latencies.values())
-    ours, rival, nothing = found
-    assert (ours.answers, ours.digest) == (rival.answers, rival.digest)
+    ours, rows, rival, nothing = found
+    assert (ours.answers, ours.digest) == (rows.answers, rows.digest) == (rival.answers, rival.digest)
     assert ours.answers
     assert nothing.digest is None

@@ -75,7 +75,7 @@ def test_a_light_filter_is_no_operator() -> None:
 
 def test_a_measured_weight_moves_the_filter() -> None:
     optimizer = Optimizer(world(50.0), ["s"])
-    statistics = known(0.98, 0.3)
+    statistics = known(0.9, 0.3)
     assert str(optimizer.choose(statistics)["s"].plan) == EARLY
     optimizer.weigh({"f": 20_000.0})
     again = optimizer.choose(statistics)["s"]

@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from cqels_opt.errors import DataError
-from cqels_opt.spark.batch_task import BatchTask
+from cqels_opt.rdf.ids import PUBLIC
+from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestTask
+from cqels_opt.spark import runner as runner_module
+from cqels_opt.spark.batch_task import BatchTask, rows_of_task
+from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.tasks import task_name
+from cqels_opt.windows.binding_slots import ANYTHING, Shape
 
 
 @pytest.fixture
@@ -85,3 +93,79 @@ def test_a_killed_worker_fails_the_job_and_the_next_batch_has_a_new_task(task: B
         task.run(killed)
     ((other, _),) = task.run(place)
     assert other != process
+
+
+# ------------------------------------------------------------------ rows
+NUMBERED = pa.schema({"id": pa.int64(), "name": pa.string()})
+
+
+def numbered_rows(spark: SparkSession, rows: int, parts: int) -> DataFrame:
+    return spark.range(0, rows, 1, parts).select("id", f.concat(f.lit("r"), f.col("id")).alias("name"))
+
+
+def names_of_rows() -> Iterator[str]:
+    for batch in rows_of_task(NUMBERED):
+        yield from batch.column("name").to_pylist()
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_function_has_the_rows_of_all_partitions_in_order(parts: int, spark: SparkSession, task: BatchTask) -> None:
+    """Of each DataFrame its own, also after one that nobody has read."""
+    for rows in (5, 1, 200_000, 7):
+        assert task.start(numbered_rows(spark, rows, parts))
+        if rows < 200_000:
+            assert task.run(names_of_rows) == [f"r{n}" for n in range(rows)]
+        ((process, _),) = task.run(place)  # the same task runs later functions
+        assert process != os.getpid()
+        task.end()
+
+
+def test_rows_without_partitions_start_no_task(spark: SparkSession, task: BatchTask) -> None:
+    assert not task.start(spark.createDataFrame([], "id long, name string").where("false"))
+    assert task.run(place)  # a task without rows
+
+
+def test_a_killed_worker_with_rows_fails_the_job(spark: SparkSession, task: BatchTask) -> None:
+    def killed() -> Iterator[object]:
+        next(names_of_rows())
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield None
+
+    task.start(numbered_rows(spark, 10, 2))
+    with pytest.raises((PySparkException, Py4JError)):
+        task.run(killed)
+    task.start(numbered_rows(spark, 2, 2))
+    assert task.run(names_of_rows) == ["r0", "r1"]
+
+
+@pytest.mark.parametrize("bad", [0, 99_999, 199_999])
+def test_an_error_in_the_users_dataframe_is_that_of_the_job(bad: int, spark: SparkSession, task: BatchTask) -> None:
+    """The rows before the error are never reported as if they were all."""
+    error = f.raise_error(f.lit("a bad value")).cast("string")
+    task.start(numbered_rows(spark, 200_000, 1).withColumn("name", f.when(f.col("id") == bad, error).otherwise(f.col("name"))))
+    with pytest.raises(PySparkException, match="a bad value"):
+        task.run(names_of_rows)
+    assert task.run(place)
+
+
+def test_a_batch_takes_one_task_after_a_small_one(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a large one its partitions are read by tasks of their own; the counts are the same."""
+    monkeypatch.setattr(runner_module, "SHARE", 30)
+    (tmp_path / "slots").mkdir()
+    shape = Shape("<s>", (ANYTHING, ANYTHING, ANYTHING), (0, -1, 1))
+    runner = SparkRunner(spark, 2)
+    jobs, files = [], []
+    for number, rows in enumerate([10, 20, 50, 40, 10, 10]):
+        columns = [f.lit(0).alias("stream"), f.lit(0).alias("partition"), f.col("id").alias("offset")]
+        columns += [f.format_string("<a:%s%d>", f.lit(c), f.col("id")).alias(c) for c in "spo"]
+        columns += [f.lit(None).cast("string").alias("g"), (100 * number + f.col("id")).alias("t")]
+        frame = spark.range(0, rows, 1, 2).select(*columns, f.lit(False).alias("late"), f.col("id").alias("line"))
+        assert frame.columns == ROW_SCHEMA.names
+        runner.begin(number)
+        reports = runner.ingest(frame, IngestTask(str(tmp_path), number, ("<s>",), (shape,), "", PUBLIC, -1, frozenset()))
+        runner.end()
+        jobs.append(runner.jobs)
+        files.append(len(reports))
+        assert sum(seen.elements for report in reports for seen in report.streams.values()) == rows
+    assert jobs == [1] * 6
+    assert files == [2, 1, 1, 2, 2, 1]

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 import cqels_opt as cq
 from cqels_opt.cli import commands
 from cqels_opt.cli.main import main
+from cqels_opt.spark.source_log import files_of_batch
 from cqels_opt.spark.stream import folder_stream
 
 from .small_world import MET, write_query, write_world
@@ -47,12 +48,15 @@ def test_live_folders(spark: SparkSession, tmp_path: Path) -> None:
         (tmp_path / name / f"{name}.ndjson").write_text("x")
     found: dict[int, list[str]] = {}
 
-    def batch(frame: DataFrame, number: int) -> None:
-        for row in frame.collect():
-            found.setdefault(row["stream"], []).append(Path(row["path"]).name)
+    folders, checkpoint = [(number, tmp_path / name) for number, name in enumerate(NAMES)], tmp_path / "e*f" / "spark"
 
-    frame = folder_stream(spark, [(number, tmp_path / name) for number, name in enumerate(NAMES)])
-    query = frame.writeStream.foreachBatch(batch).option("checkpointLocation", str(tmp_path / "e*f" / "spark"))
+    def batch(frame: DataFrame, number: int) -> None:
+        for stream, _, path in files_of_batch(checkpoint, number, tuple(range(len(NAMES)))):
+            assert Path(path).read_text() == "x"
+            found.setdefault(stream, []).append(Path(path).name)
+
+    frame = folder_stream(spark, folders)
+    query = frame.writeStream.foreachBatch(batch).option("checkpointLocation", str(checkpoint))
     query.trigger(availableNow=True).start().awaitTermination()
     assert found == {number: [f"{name}.ndjson"] for number, name in enumerate(NAMES)}
 

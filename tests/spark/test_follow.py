@@ -59,6 +59,7 @@ def test_files_come_while_it_runs(tmp_path: Path) -> None:
         assert f"stopped after {first + 2} batches, {20 * (first + 2)} elements (0 late, 1 rejected)" in done.err
     records = list(read_trace(trace))
     assert [r.elements for r in records] == [20] * 4
+    assert [r.jobs for r in records] == [1] * 4
     assert [r.lag.waiting for r in records] == [0, 2, 1, 0]  # the repeated batch is recorded as it was the second time
     assert [r.lag.time for r in records] == [1] * 4  # the last instant waits for more elements of its time
     assert "1.ndjson" in (tmp_path / "trace.jsonl.rejected").read_text()

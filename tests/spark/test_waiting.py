@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.runtime.files_read import FilesRead
 from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, RejectSpool
 from cqels_opt.spark.files import FileReading, in_places, read_files
+from cqels_opt.spark.source_log import NamedFile
 from cqels_opt.windows.admission import Admission
 
 from .small_world import STREAM, rows, write_rows
@@ -35,17 +35,9 @@ def some_files(folder: Path, count: int) -> list[Path]:
     return [folder / f"{number}.ndjson" for number in range(count)]
 
 
-def named(paths: list[Path]) -> pa.Table:
+def named(paths: list[Path]) -> list[NamedFile]:
     """The names that Spark's file source gives them."""
-    times = [datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in paths]
-    places = pa.array([0] * len(paths), pa.int32())
-    return pa.table(
-        {
-            "stream": places,
-            "path": [f"file:{path}" for path in paths],
-            "modificationTime": pa.array(times, pa.timestamp("us", "UTC")),
-        }
-    )
+    return [NamedFile(0, path.stat().st_mtime_ns // 1_000_000, str(path)) for path in paths]
 
 
 def named_read(paths: list[Path]) -> IngestReport:
