@@ -11,7 +11,7 @@ from cqels_opt.plans.cost_models.paper import PaperCost
 from cqels_opt.plans.cost_models.seconds import SecondsCost
 from cqels_opt.plans.delta import DeltaRule
 from cqels_opt.plans.explain import deltas, dot, q_error, text
-from cqels_opt.plans.optimizer import MODES, NEAR_TIE, Optimizer
+from cqels_opt.plans.optimizer import MODES, NEAR_TIE, WORTH, Optimizer
 from cqels_opt.plans.plan import (
     Cut,
     Join,
@@ -38,6 +38,7 @@ from cqels_opt.plans.validity_ranges import ValidityRange
 __all__ = [
     "MODES",
     "NEAR_TIE",
+    "WORTH",
     "Assumptions",
     "Constants",
     "CostModel",

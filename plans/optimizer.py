@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias
 
@@ -42,7 +41,7 @@ from cqels_opt.plans.statistics import Key, Statistics
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
 
 Logs: TypeAlias = "list[tuple[RelationSet, float]]"
-State: TypeAlias = "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None]"
+State: TypeAlias = "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None, float]"
 """What a checkpoint keeps of one delta source; :meth:`Optimizer.state` lists the parts."""
 
 Learnt: TypeAlias = "Mapping[frozenset[str], float]"
@@ -54,7 +53,13 @@ FORMER = 3
 """The number of plans chosen before that are priced again with every batch, for the trace."""
 
 NEAR_TIE = 0.05
-"""The current plan is kept unless the cheapest one saves more than this share of its own cost."""
+"""The current plan is kept while no other one saves more than this share of its own cost."""
+
+WORTH = 0.2
+"""A switch must save this share of the cheapest plan's cost, in one batch or added up over successive ones.
+
+Estimates of one batch are noisy. A small saving is worth a switch if it lasts (CUSUM, Page 1954).
+"""
 
 
 class Optimizer:
@@ -107,6 +112,7 @@ class Optimizer:
         self._known: dict[str, Corrections] = {}
         self._feedback = {source: Feedback() for source in self.sources} if feedback else None
         self._pace = ReoptimizationBudget()
+        self._savings: dict[str, float] = {}  # of the cheapest plans in the last batches, in their costs
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
         self.fallback = pairs is None
         self._stays: Mapping[str, Plan] = {}  # greedy plans of earlier batches that are not searched again
@@ -160,7 +166,7 @@ class Optimizer:
             if sampler is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
                 self._sample_plans(sampler, sampling_seconds)
         for number, source in enumerate(self.sources):
-            choice = self._choices[source] = self._keep(source) or self._choose(source)
+            choice = self._choices[source] = self._choice(source)
             if choice.switched or source not in self._seen or self._has_rows(source):
                 self._seen[source] = self.leaves.raw[number]
         return dict(self._choices)
@@ -231,6 +237,15 @@ class Optimizer:
         self._feedback[source].observe(learnt)
         self.memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
 
+    def regret(self, source: str) -> float | None:
+        """The cost of the source's plan less that of the plan before the last switch, under the statistics of the last choice and the rows
+        observed since; None if there is no such plan."""
+        priced = self._priced.get(source)
+        if priced is None or not priced.former:
+            return None
+        priced.memo.refresh(np.zeros_like(self.leaves.factors, bool))
+        return priced.cost - priced.former[0][1].cost(priced.memo)
+
     # ------------------------------------------------------------------ other designs of the block
     def price(self, statistics: Mapping[str, Statistics], learnt: Mapping[str, Learnt] | None = None) -> float | None:
         """The total cost of the cheapest plans of all sources, without choosing them; None if there are too many pairs to search.
@@ -279,7 +294,8 @@ class Optimizer:
     # ------------------------------------------------------------------ a restart
     def state(self) -> dict[str, State]:
         """For each source: its plan, the statistics that the plan was chosen from (NaN: not observed), whether it is kept, feedback (or the
-        last sample), estimates, former plans, and the cost of plans since they were last sampled (None: never)."""
+        last sample), estimates, former plans, the cost of plans since they were last sampled (None: never), and the savings so far of a
+        switch."""
         return {
             source: (
                 str(plan),
@@ -289,6 +305,7 @@ class Optimizer:
                 [(relations, *found) for relations, found in self._estimated.get(source, {}).items()],
                 [str(former) for former in self._former.get(source, ())],
                 self._pace.since.get(source),
+                self._savings.get(source, 0.0),
             )
             for source, plan in self._current.items()
         }
@@ -301,11 +318,10 @@ class Optimizer:
         """Continues from the :meth:`state` of an optimizer of the same block; a plan that this memo does not have is dropped."""
         for source, found in state.items():
             text, seen, kept, learnt, estimated = found[:5]
-            self._former[source] = (
-                tuple(map(parse_plan, found[5])) if len(found) > 5 else ()
-            )  # older checkpoints have fewer parts
-            if len(found) > 6 and found[6] is not None:
-                self._pace.since[source] = found[6]
+            former, since, self._savings[source] = found[5:] if len(found) == 8 else ([], None, 0.0)  # an older checkpoint
+            self._former[source] = tuple(map(parse_plan, former))
+            if since is not None:
+                self._pace.since[source] = since
             self._estimated[source] = {relations: (rows, factor) for relations, rows, factor in estimated}
             if self._feedback and not self.fallback:
                 self._feedback[source] = Feedback.of(learnt)
@@ -319,48 +335,26 @@ class Optimizer:
                 if kept and self.mode == "static":
                     self._kept[source] = plan
 
-    def _keep(self, source: str) -> PlanChoice | None:
-        """The choice of the batch before with the costs and estimates of this one; None if the plan has to be selected again."""
-        last, priced = self._choices.get(source), self._priced.get(source)
-        if last is None or priced is None or priced.memo is not self._memos[source]:
-            return None
-        cost = priced.cost
-        if source not in self._kept and source not in self._stays:
-            least = plan_extraction.cheapest_cost(priced.memo, source)
-            if self.mode != "adaptive" or cost > least * (1 + NEAR_TIE):
-                return None
-        estimated = self._estimate(source, priced)
-        return replace(
-            last,
-            cost=cost,
-            filters=self._filters_of(priced, last.filters),
-            estimated=estimated,
-            runner_up=priced.cheapest_other(),
-            previous=None,
-            reason=(),
-            assumed=self.leaves.assumed(source),
-            former=priced.former_costs(),
-        )
-
-    def _choose(self, source: str) -> PlanChoice:
-        memo = self._memos[source]
-        chosen = self._select(source, plan_extraction.cheapest(memo, source))
-        before = self._current.get(source)
-        previous = before if before != chosen.plan else None
+    def _choice(self, source: str) -> PlanChoice:
+        memo, before, last = self._memos[source], self._current.get(source), self._choices.get(source)
+        plan = self._plan(source)
+        previous = None if before == plan else before
         reason: tuple[Reason, ...] = ()
         if previous is not None:
-            reason = reasons(memo, source, previous, chosen.plan, self._seen[source])
+            reason = reasons(memo, source, previous, plan, self._seen[source])
             reason += corrected(memo, source, self._estimated.get(source, {}))
-            others = (plan for plan in self._former.get(source, ()) if plan not in (previous, chosen.plan))
+            others = (other for other in self._former.get(source, ()) if other not in (previous, plan))
             self._former[source] = (previous, *others)[:FORMER]
-        self._current[source] = chosen.plan
-        priced = self._priced[source] = PricedPlan.of(memo, source, chosen.plan, self._former.get(source, ()))
+        priced = self._priced.get(source)
+        if priced is None or priced.memo is not memo or priced.plan != plan:
+            self._current[source], last = plan, None
+            priced = self._priced[source] = PricedPlan.of(memo, source, plan, self._former.get(source, ()))
         return PlanChoice(
             source,
-            chosen.plan,
-            chosen.cost,
+            plan,
+            priced.cost,
             priced.operators,
-            self._filters_of(priced, ()),
+            self._filters_of(priced, last.filters if last else ()),
             self._estimate(source, priced),
             priced.cheapest_other(),
             previous,
@@ -370,6 +364,18 @@ class Optimizer:
             self.fallback,
             priced.former_costs(),
         )
+
+    def _plan(self, source: str) -> Plan:
+        """The plan to use: the current one, unless another is worth a switch. To be called once per batch."""
+        current, memo = self._current.get(source), self._memos[source]
+        if current is not None and self.mode == "adaptive" and source not in self._stays:
+            cost, least = self._current_cost(source, current), plan_extraction.cheapest_cost(memo, source)
+            saved = cost - least
+            self._savings[source] = self._savings.get(source, 0.0) + saved / (least or saved) if saved > least * NEAR_TIE else 0.0
+            if self._savings[source] <= WORTH:
+                return current
+            self._savings[source] = 0.0
+        return self._select(source, plan_extraction.cheapest(memo, source)).plan
 
     def _filters_of(self, priced: PricedPlan, last: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
         """The filters that each operator of a plan evaluates, in their order; the ``last`` ones if there is no choice of order."""
@@ -400,10 +406,14 @@ class Optimizer:
 
     def _selected_cost(self, source: str) -> float:
         """The cost of the plan that :meth:`_select` takes in adaptive mode."""
-        least, priced = plan_extraction.cheapest_cost(self.memo, source), self._priced.get(source)
-        if priced is None:
-            return self._select(source, plan_extraction.cheapest(self.memo, source)).cost
-        return cost if (cost := priced.cost) <= least * (1 + NEAR_TIE) else least
+        least, current = plan_extraction.cheapest_cost(self.memo, source), self._current.get(source)
+        if current is not None and (cost := self._current_cost(source, current)) <= least * (1 + NEAR_TIE):
+            return cost
+        return least
+
+    def _current_cost(self, source: str, current: Plan) -> float:
+        priced, memo = self._priced.get(source), self._memos[source]
+        return priced.cost if priced is not None and priced.memo is memo else self._cost(source, current)
 
     def _cost(self, source: str, plan: Plan) -> float:
         cost = cost_of(self._memos[source], source, plan)

@@ -285,6 +285,8 @@ class BlockPlanner:
             decision = self.delta_plans[source]
             if not self.planned_by_spark and decision.split is None and len(counts) == len(decision.whole.operators):
                 self.optimizer.observe(source, counts)
+                if decision.switched and decision.whole.former:
+                    self.delta_plans[source] = replace(decision, observed_regret=self.optimizer.regret(source))
 
     @property
     def choices(self) -> dict[str, PlanChoice]:

@@ -23,12 +23,17 @@ class ExecutedPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeltaPlan:
-    """The plan of a delta source in a batch: one for all of its delta, or a split (chosen or fixed). ``last`` is the plan before."""
+    """The plan of a delta source in a batch: one for all of its delta, or a split (chosen or fixed).
+
+    ``last`` is the plan before. ``by`` has the join method of each operator, unless all are replicated probes. ``observed_regret`` is the
+    regret of a switch under the rows that the batch produced.
+    """
 
     whole: PlanChoice
     split: SplitChoice | Split | None = None
     last: ExecutedPlan | None = None
-    by: tuple[JoinMethod | None, ...] = ()  # the join method of each operator, unless all are replicated probes
+    by: tuple[JoinMethod | None, ...] = ()
+    observed_regret: float | None = None
 
     @property
     def ran(self) -> ExecutedPlan:
@@ -79,7 +84,14 @@ class DeltaPlan:
         )
         runner_up = RunnerUp(str(other.plan), other.cost) if other else None
         former = tuple(RunnerUp(text, f.cost) for f in self.whole.former if (text := str(f.plan)) != str(self.plan))
-        return Delta(self.whole.source, str(self.plan), cost, runner_up, self.switched, self._reason(), operators, former)
+        reason, regret = self._reason(), self._regret()
+        return Delta(self.whole.source, str(self.plan), cost, runner_up, self.switched, reason, operators, former, regret)
+
+    def _regret(self) -> float | None:
+        """The regret of the last switch in this batch, see :class:`Delta`."""
+        if self.split is not None or self.observed_regret is not None:
+            return self.observed_regret
+        return self.whole.cost - self.whole.former[0].cost if self.whole.former else None
 
     def _reason(self) -> tuple[Moved, ...]:
         """The statistics that caused a switch; first, for a delta that is or was split, the rows on the heavier side of the cut."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from statistics import median, quantiles
 
 from cqels_opt.trace.figures import clock, duration, figure, plural
@@ -28,11 +28,42 @@ class Reign:
 
 
 @dataclass(frozen=True, slots=True)
+class Regret:
+    """Plans after switches, compared with the plans before them in the same batches.
+
+    ``cost`` is the total cost of the new plans in these ``batches``, ``saved`` what the old plans would have cost more, and ``lost`` what
+    switches that did not save have cost more. ``gained`` of ``switches`` saved. Costs have the unit of the cost model.
+    """
+
+    batches: int = 0
+    cost: float = 0.0
+    saved: float = 0.0
+    lost: float = 0.0
+    switches: int = 0
+    gained: int = 0
+
+    @classmethod
+    def of_switch(cls, batches: int, cost: float, regret: float) -> Regret:
+        """Of one switch, which has the ``regret`` over all of its batches."""
+        if not batches:
+            return cls()
+        return cls(batches, cost, max(-regret, 0.0), max(regret, 0.0), 1, int(regret < 0))
+
+    def __add__(self, other: Regret) -> Regret:
+        return Regret(*(getattr(self, part) + getattr(other, part) for part in self.__slots__))
+
+    @property
+    def share(self) -> float:
+        """The regret: the losses as a share of the costs."""
+        return self.lost / self.cost if self.cost else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Switch:
     """A plan change of a delta source: the batch, both plans with their costs, and the statistics that changed.
 
     ``record`` is the index among the query's records. ``ran_before`` are the operators of the last batch with the old plan,
-    ``ran`` those of this batch.
+    ``ran`` those of this batch. ``since`` compares both plans in the batches until the next switch.
     """
 
     record: int
@@ -46,6 +77,7 @@ class Switch:
     reason: tuple[Moved, ...]
     ran_before: tuple[OperatorRecord, ...] = ()
     ran: tuple[OperatorRecord, ...] = ()
+    since: Regret = field(default_factory=Regret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +99,7 @@ class PlanUse:
 class SourceHistory:
     """A delta source: its plans in order of first use, and its plan runs and switches in time order.
 
-    If only the newest switches are kept, ``switched`` counts all of them.
+    If only the newest switches are kept, ``switched`` counts all of them, and ``regret`` is of all of them.
     """
 
     source: str
@@ -75,6 +107,7 @@ class SourceHistory:
     reigns: tuple[Reign, ...]
     switches: tuple[Switch, ...]
     switched: int
+    regret: Regret
 
     def letter(self, plan: str) -> str:
         """The letter of one of its plans, ``?`` for another plan."""
@@ -147,6 +180,11 @@ class QueryHistory:
         """The switches of all delta sources, in batch order."""
         return tuple(sorted((switch for source in self.sources for switch in source.switches), key=lambda switch: switch.record))
 
+    @property
+    def regret(self) -> Regret:
+        """The regret of all switches."""
+        return sum((source.regret for source in self.sources), Regret())
+
 
 class Histories:
     """The histories of a trace's queries, updated record by record.
@@ -197,6 +235,8 @@ class _Source:
         self._reigns = deque[Reign](maxlen=newest)
         self._switches = deque[Switch](maxlen=newest)
         self._switched = 0
+        self._regret = Regret()  # of all switches but the last
+        self._last: tuple[int, float, float] = (0, 0.0, 0.0)  # batches, cost and regret of the last one
 
     def add(self, index: int, record: TraceRecord, delta: Delta) -> None:
         """Adds a record's data for this source."""
@@ -208,9 +248,15 @@ class _Source:
         if before and before.plan != delta.plan:
             instead_of = delta.others.get(before.plan)
             ran = self._uses[before.plan].ran, delta.operators
+            self._regret, self._last = self._regret + Regret.of_switch(*self._last), (0, 0.0, 0.0)
             place = index, record.batch, _time(record), delta.source
             self._switches.append(Switch(*place, before.plan, delta.plan, delta.cost, instead_of, delta.reason, *ran))
             self._switched += 1
+        compared = delta.former and self._switches and delta.former[0].plan == self._switches[-1].before
+        if compared and delta.cost is not None and delta.regret is not None:
+            batches, cost, regret = self._last
+            self._last = batches + 1, cost + delta.cost, regret + delta.regret
+            self._switches[-1] = replace(self._switches[-1], since=Regret.of_switch(*self._last))
         use = self._uses.get(delta.plan)
         letter, batches, ms = (use.letter, use.batches, use.ms) if use else (self._next_letter(), 0, 0.0)
         self._uses[delta.plan] = PlanUse(letter, delta.plan, batches + 1, ms + record.ms.total, delta.cost, delta.operators)
@@ -223,7 +269,8 @@ class _Source:
     def history(self, name: str) -> SourceHistory:
         """The history so far."""
         plans = tuple(self._uses.values())
-        return SourceHistory(name, plans, tuple(self._reigns), tuple(self._switches), self._switched)
+        regret = self._regret + Regret.of_switch(*self._last)
+        return SourceHistory(name, plans, tuple(self._reigns), tuple(self._switches), self._switched, regret)
 
     def _next_letter(self) -> str:
         """The letter of a new plan; also drops plans that no kept switch mentions, if there are too many."""

@@ -60,7 +60,9 @@ class OperatorRecord(JsonRecord):
 class Delta(JsonRecord):
     """A delta source's plan in one batch: the chosen plan and its cost, the runner-up, and the operators that ran.
 
-    ``former`` are earlier plans with their costs in this batch.
+    ``former`` are earlier plans with their costs in this batch, the latest first. ``regret`` is the cost of the plan less that of the
+    plan before the last switch, both under the statistics of this batch, and in the batch of the switch also under the rows that its
+    operators produced. It is negative if the switch saves.
     """
 
     source: str
@@ -71,6 +73,7 @@ class Delta(JsonRecord):
     reason: tuple[Moved, ...] = ()
     operators: tuple[OperatorRecord, ...] = ()
     former: tuple[RunnerUp, ...] = field(default=(), metadata=OMITTED)
+    regret: float | None = field(default=None, metadata=OMITTED)
 
     @property
     def others(self) -> dict[str, float | None]:

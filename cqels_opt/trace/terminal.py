@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cqels_opt.trace.figures import clock, duration, figure, known, plural
-from cqels_opt.trace.history import QueryHistory, SourceHistory, Switch, histories, totals
+from cqels_opt.trace.history import QueryHistory, Regret, SourceHistory, Switch, histories, totals
 from cqels_opt.trace.records import Called, Milliseconds, TraceRecord
 
 MOST_SWITCHES = 20
@@ -82,12 +82,16 @@ def _show_switches(history: QueryHistory, console: Console) -> None:
     if not switches:
         return
     console.print()
-    _line(console, f"{plural(len(switches), 'plan switch')}", style="bold")
+    _line(console, f"{plural(len(switches), 'plan switch')}{_regret(history.regret)}", style="bold")
     letters = {source.source: source for source in history.sources}
     for switch in switches[:MOST_SWITCHES]:
         source = letters[switch.source]
         step = f"{source.letter(switch.before)} -> {source.letter(switch.after)}"
-        _line(console, f"batch {switch.batch}, {clock(switch.time)}, delta {switch.source}: {step}{_gain(switch)}", indent=2)
+        _line(
+            console,
+            f"batch {switch.batch}, {clock(switch.time)}, delta {switch.source}: {step}{_gain(switch)}{_since(switch.since)}",
+            indent=2,
+        )
         for moved in switch.reason:
             _line(console, f"{moved.statistic}: {known(moved.was)} -> {known(moved.now)}", indent=6)
     if len(switches) > MOST_SWITCHES:
@@ -98,6 +102,18 @@ def _gain(switch: Switch) -> str:
     if switch.cost is None or switch.instead_of is None:
         return ""
     return f", cost {figure(switch.instead_of)} -> {figure(switch.cost)}"
+
+
+def _since(since: Regret) -> str:
+    """What a switch has saved, as a share of what the plan before would have cost in the same batches."""
+    if not since.batches:
+        return ""
+    word, share = ("saved", since.saved / (since.cost + since.saved)) if since.gained else ("regret", since.share)
+    return f", {word} {100 * share:.1f} % in {plural(since.batches, 'batch')}"
+
+
+def _regret(regret: Regret) -> str:
+    return f": {regret.gained:,} of {regret.switches:,} saved, regret {100 * regret.share:.1f} %" if regret.switches else ""
 
 
 def _show_estimates(history: QueryHistory, console: Console) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 
 import pytest
 
 from cqels_opt.bench.shapes import relation
-from cqels_opt.plans import FilterNode, KnownStatistics, Optimizer, QueryGraph
+from cqels_opt.plans import NEAR_TIE, WORTH, FilterNode, KnownStatistics, Optimizer, QueryGraph
 from cqels_opt.plans.plan import relations
 from cqels_opt.plans.plan_extraction import ranked
 from cqels_opt.plans.predicate_placement import LIFTED, operators_among
@@ -28,6 +29,8 @@ def known(joined: float, kept: float) -> dict[str, KnownStatistics]:
     return {"s": found}
 
 
+BATCHES = math.ceil(WORTH / NEAR_TIE) + 1
+"""After so many batches a small saving has added up to one that is worth a switch."""
 EARLY, LATE = "s » f[?y] » a[?x]", "s » a[?x] » f[?y]"
 
 
@@ -75,16 +78,16 @@ def test_a_light_filter_is_no_operator() -> None:
 
 def test_a_measured_weight_moves_the_filter() -> None:
     optimizer = Optimizer(world(50.0), ["s"])
-    statistics = known(0.9, 0.3)
+    statistics = known(0.9, 0.1)
+    optimizer.weigh({"f": 10.0})
     assert str(optimizer.choose(statistics)["s"].plan) == EARLY
     optimizer.weigh({"f": 20_000.0})
-    again = optimizer.choose(statistics)["s"]
-    assert (str(again.plan), again.switched) == (LATE, True)
+    assert LATE in [str(optimizer.choose(statistics)["s"].plan) for _ in range(BATCHES)]
     assert optimizer.filter_order == ("plain",)
     optimizer.weigh({})
     assert str(optimizer.choose(statistics)["s"].plan) == LATE  # a weight stays until it is measured again
-    optimizer.weigh({"f": 50.0})
-    assert str(optimizer.choose(statistics)["s"].plan) == EARLY
+    optimizer.weigh({"f": 10.0})
+    assert EARLY in [str(optimizer.choose(statistics)["s"].plan) for _ in range(BATCHES)]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cqels_opt.bench.shapes import clique
-from cqels_opt.plans import KnownStatistics, Optimizer, StatisticKey, validity_ranges
+from cqels_opt.plans import NEAR_TIE, WORTH, KnownStatistics, Optimizer, StatisticKey, validity_ranges
 
 from .graphs import q2, random_graph, random_statistics, uniform_statistics
 from .test_optimizer import figure_3, figure_3_graph
@@ -57,7 +57,8 @@ def test_at_the_end_of_its_range_the_plan_is_left(seed: int) -> None:
             if end is not None:
                 other = Optimizer(graph, ["r0"])
                 assert other.choose({"r0": known})["r0"].plan == first.plan
-                assert other.choose({"r0": with_value(known, keys[valid.statistic], end)})["r0"].switched, valid
+                at_end = {"r0": with_value(known, keys[valid.statistic], end)}
+                assert any(other.choose(at_end)["r0"].switched for _ in range(math.ceil(WORTH / NEAR_TIE) + 1)), valid
     assert (optimizer.memo.psi == psi).all()
     assert not optimizer.choose({"r0": known})["r0"].switched
 
