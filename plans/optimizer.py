@@ -55,7 +55,7 @@ FORMER = 3
 NEAR_TIE = 0.05
 """The current plan is kept while no other one saves more than this share of its own cost."""
 
-WORTH = 0.2
+WORTH = 0.1
 """A switch must save this share of the cheapest plan's cost, in one batch or added up over successive ones.
 
 Estimates of one batch are noisy. A small saving is worth a switch if it lasts (CUSUM, Page 1954).
