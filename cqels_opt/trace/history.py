@@ -53,6 +53,12 @@ class Regret:
         return Regret(*(getattr(self, part) + getattr(other, part) for part in self.__slots__))
 
     @property
+    def saved_share(self) -> float:
+        """The savings less the losses, as a share of what the old plans would have cost."""
+        instead_of = self.cost + self.saved - self.lost
+        return (self.saved - self.lost) / instead_of if instead_of else 0.0
+
+    @property
     def share(self) -> float:
         """The regret: the losses as a share of the costs."""
         return self.lost / self.cost if self.cost else 0.0

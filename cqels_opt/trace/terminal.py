@@ -108,7 +108,7 @@ def _since(since: Regret) -> str:
     """What a switch has saved, as a share of what the plan before would have cost in the same batches."""
     if not since.batches:
         return ""
-    word, share = ("saved", since.saved / (since.cost + since.saved)) if since.gained else ("regret", since.share)
+    word, share = ("saved", since.saved_share) if since.gained else ("regret", since.share)
     return f", {word} {100 * share:.1f} % in {plural(since.batches, 'batch')}"
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 
 import pytest
@@ -75,6 +76,53 @@ def test_plans_that_were_chosen_before_are_priced_as_of_now() -> None:
     assert (empty.former, [f.plan for f in full.former], [f.plan for f in again.former]) == ((), [empty.plan], [full.plan])
     kept = Optimizer(figure_3_graph(), ["lsnow"], cost_model="paper", mode={"lsnow": empty.plan})
     assert full.former[0].cost == kept.choose({"lsnow": figure_3(400.0)})["lsnow"].cost > full.cost
+
+
+def test_the_regret_of_a_switch_uses_the_rows_that_its_operators_produced() -> None:
+    optimizer = Optimizer(figure_3_graph(), ["lsnow"], cost_model="paper", feedback=True)
+    optimizer.choose({"lsnow": figure_3(0.0)})
+    assert optimizer.regret("lsnow") is None, "there is no plan before"
+    full = optimizer.choose({"lsnow": figure_3(400.0)})["lsnow"]
+    assert full.switched
+    assert full.cost < full.former[0].cost
+    assert optimizer.regret("lsnow") == pytest.approx(full.cost - full.former[0].cost)
+    scan, near, authors = full.estimated
+    optimizer.observe("lsnow", [scan, 100 * near, 100 * authors])
+    found = optimizer.regret("lsnow")
+    assert found is not None and found > 0, "it joined 4,000 people, and not 40 as was estimated"
+
+
+def test_small_savings_are_worth_a_switch_if_they_last() -> None:
+    """The plans of Figure 3 cost the same with about 54 pairs of co-authors; more make the first plan dearer."""
+    graph = figure_3_graph()
+
+    def switches(pairs: list[float]) -> list[bool]:
+        optimizer = Optimizer(graph, ["lsnow"], cost_model="paper")
+        optimizer.choose({"lsnow": figure_3(0.0)})
+        return [optimizer.choose({"lsnow": figure_3(rows)})["lsnow"].switched for rows in pairs]
+
+    fresh = Optimizer(graph, ["lsnow"], cost_model="paper")
+    best = fresh.choose({"lsnow": figure_3(400.0)})["lsnow"].cost
+    slope = math.log2(1000)  # of the first plan's cost, per pair
+
+    def saving(share: float) -> float:
+        return (best * (1 + share) - math.log2(5000)) / slope
+
+    assert switches([saving(0.04)] * 5) == [False] * 5, "a near tie"
+    assert switches([saving(0.11)]) == [True]
+    assert switches([saving(0.07)] * 2) == [False, True]
+    assert switches([saving(0.07), saving(0.01), saving(0.07), saving(0.07)]) == [False, False, False, True]
+
+
+def test_savings_survive_a_restart() -> None:
+    graph, known = figure_3_graph(), [{"lsnow": figure_3(rows)} for rows in (0.0, 53.5, 53.5)]
+    one = Optimizer(graph, ["lsnow"], cost_model="paper")
+    switched = [one.choose(statistics)["lsnow"].switched for statistics in known[:2]]
+    other = Optimizer(graph, ["lsnow"], cost_model="paper")
+    other.resume(json.loads(json.dumps(one.state())))
+    assert one.state()["lsnow"][7] > 0
+    assert [*switched, other.choose(known[2])["lsnow"].switched] == [False, False, True]
+    assert one.choose(known[2])["lsnow"].switched
 
 
 # ------------------------------------------------------------------ modes

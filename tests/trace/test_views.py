@@ -13,9 +13,9 @@ import pytest
 from rich.console import Console
 
 from cqels_opt.trace.figures import clock, duration, figure, plural
-from cqels_opt.trace.history import histories
+from cqels_opt.trace.history import Histories, histories
 from cqels_opt.trace.picture import Picture
-from cqels_opt.trace.records import Called, Delta, Milliseconds, OperatorRecord, SubResults, TraceRecord, read_trace
+from cqels_opt.trace.records import Called, Delta, Milliseconds, OperatorRecord, RunnerUp, SubResults, TraceRecord, read_trace
 from cqels_opt.trace.terminal import show_trace
 
 HERE = Path(__file__).parent
@@ -81,6 +81,31 @@ def test_a_plan_that_comes_back_keeps_its_letter_and_its_time() -> None:
         (1, "w » a[?x]", "w » b[?x]"),
         (2, "w » b[?x]", "w » a[?x]"),
     ]
+
+
+def test_a_switch_is_compared_with_the_plan_before_until_the_next_one() -> None:
+    """Three switches: one saves, one does not, and one has no plan before it that has a cost."""
+    a, b = "w » a[?x]", "w » b[?x]"
+    saves = [Delta("w", b, cost, None, first, former=(RunnerUp(a, 30.0),), regret=cost - 30.0) for cost, first in ((20.0, True), (10.0, False))]
+    loses = [Delta("w", a, 25.0, None, True, former=(RunnerUp(b, 20.0),), regret=5.0)]
+    unknown = [Delta("w", b, 25.0, None, True)]
+    deltas = [Delta("w", a, 30.0), *saves, *loses, *unknown]
+    records = [replace(RECORD, batch=number, deltas=(delta,)) for number, delta in enumerate(deltas)]
+    (history,) = histories(records)
+    first, second, third = (switch.since for switch in history.switches)
+    assert (first.batches, first.cost, first.saved, first.lost, first.gained) == (2, 30.0, 30.0, 0.0, 1)
+    assert (second.batches, second.cost, second.saved, second.lost, second.gained) == (1, 25.0, 0.0, 5.0, 0)
+    assert third.batches == 0
+    whole = history.regret
+    assert (whole.switches, whole.gained, whole.cost, whole.share) == (2, 1, 55.0, 5.0 / 55.0)
+    shown = " ".join(terminal(records).split())
+    assert "3 plan switches: 1 of 2 saved, regret 9.1 %" in shown
+    assert "saved 50.0 % in 2 batches" in shown
+    assert "regret 20.0 % in 1 batch" in shown
+    newest = Histories(newest=1)
+    for record in records:
+        newest.add(record)
+    assert newest.of("q").regret == whole, "switches that are no longer kept count as well"
 
 
 def test_the_first_plan_is_no_switch() -> None:

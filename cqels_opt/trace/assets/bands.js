@@ -54,7 +54,13 @@ function clusters(switches, view, pixels) {
 function switchLine(source, one) {
   const [from, to] = [source.plans[one.from], source.plans[one.to]];
   const gain = one.instead_of !== null && one.cost !== null ? `, cost ${figure(one.instead_of)} → ${figure(one.cost)}` : "";
-  return `batch ${one.batch}, ${clock(one.time)}, delta ${source.source}: ${from.letter} → ${to.letter}${gain}`;
+  return `batch ${one.batch}, ${clock(one.time)}, delta ${source.source}: ${from.letter} → ${to.letter}${gain}${since(one.since)}`;
+}
+
+/** What a switch has saved in the batches until the next one. */
+function since({ batches, saved }) {
+  if (!batches) return "";
+  return `, ${saved > 0 ? "saved" : "regret"} ${Math.abs(100 * saved).toFixed(1)} % in ${plural(batches, "batch")}`;
 }
 
 /** Why a switch was made: a line a statistic that moved. */
