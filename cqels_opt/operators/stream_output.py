@@ -18,6 +18,8 @@ from cqels_opt.operators.term_table import TermTable
 from cqels_opt.rdf import terms as rdf_terms
 
 PIECE = 1 << 17  # answers written at a time
+MOST_KNOWN = 1 << 16
+"""The maximum number of terms of the store whose JSON is kept."""
 _LINE = pa.large_string()
 
 
@@ -124,7 +126,7 @@ def json_lines(
     for variable, ids in found.columns.items():
         distinct, inverse = np.unique(ids, return_inverse=True)
         name = json.dumps(variable, ensure_ascii=False)
-        columns.append((_joined(f"{name}: ", json_terms(terms.texts(distinct))), inverse))
+        columns.append((_joined(f"{name}: ", _json_of(distinct, terms)), inverse))
     for which in pieces(found, size):
         time = found.time[which]
         pairs = [shown.take(pa.array(inverse[which])) for shown, inverse in columns]
@@ -137,6 +139,25 @@ def json_lines(
         _, offsets, data = lines.buffers()
         edges = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
         yield data.slice(int(edges[0]), int(edges[-1] - edges[0])), time, np.diff(edges)
+
+
+def _json_of(ids: Ints, terms: TermTable) -> Any:
+    """Distinct terms as JSON texts; null where unbound. Those of the store are written once per process, as long as they are few."""
+    numbers, known = ids.tolist(), terms.json
+    found = [known.get(number) for number in numbers]
+    missing = np.array([number for number, text in zip(numbers, found) if text is None], np.int64)
+    if len(missing) == len(ids):
+        made = json_terms(terms.texts(ids))
+        texts = made.to_pylist() if len(ids) <= MOST_KNOWN else []
+    else:
+        texts = json_terms(terms.texts(missing)).to_pylist() if len(missing) else []
+        left = iter(texts)
+        made = pa.array([next(left) if text is None else text for text in found], _LINE)
+    new = {number: text for number, text in zip(missing.tolist(), texts) if number in terms.of_store}
+    if len(known) + len(new) > MOST_KNOWN:
+        known.clear()
+    known.update(new)
+    return made
 
 
 def columns_of(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[tuple[Ints, dict[str, pa.StringArray]]]:

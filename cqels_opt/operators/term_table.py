@@ -65,6 +65,7 @@ class TermTable:
 
     The id of a term that is made belongs to no other term: its text is compared with those of the store, the pages and the terms made
     before. ``calls`` are the calls of extension functions, by the ids of their arguments; ``constants`` are terms of other queries.
+    ``json`` has terms of the store as JSON texts, by id: the caller keeps them for later tables.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class TermTable:
         pages: Iterable[Callable[[], Page]] = (),
         calls: Calls | None = None,
         constants: Mapping[int, str] | None = None,
+        json: dict[int, str] | None = None,
     ) -> None:
         self.scheme = scheme
         self.calls = calls or Calls()
@@ -82,6 +84,9 @@ class TermTable:
         self._texts: dict[int, str] = dict(constants or {})
         self._constants: dict[str, int] = {}
         self.made: dict[int, str] = {}
+        self.json = {} if json is None else json
+        self.of_store: set[int] = set()
+        """The ids whose terms were found in the store."""
 
     def texts(self, ids: Ints) -> list[str | None]:
         """The term of each id; None for unbound. RunError for an id without a term."""
@@ -100,6 +105,7 @@ class TermTable:
             hashed = [i for i, text in enumerate(inline) if text is None]
             for i, text in zip(hashed, self._store(missing[hashed])):
                 inline[i] = text
+            self.of_store.update(i for i, text in zip(missing.tolist(), inline) if text is not None)
         self._texts.update({i: text for i, text in zip(missing.tolist(), inline) if text is not None})
         left = np.array([i for i, text in zip(missing.tolist(), inline) if text is None], np.int64)
         for page in reversed(self._pages):

@@ -63,12 +63,23 @@ def in_order_of_time(chunks: Sequence[tuple[CompiledProgram, FinishReport]], fol
 
 
 def append(to: BinaryIO, stretches: Iterable[Stretch], hasher: Hasher) -> None:
-    """Appends byte ranges to a file, verified. Each file is mapped once; small ranges, of which many queries give many, are buffered.
+    """Appends byte ranges to a file, verified. Each file is mapped once; small ranges, of which many queries give many, are joined.
 
     The kernel copies large ranges where possible: this process only hashes them.
     """
     to.seek(0, os.SEEK_END)
     contents: dict[Path, memoryview] = {}
+    small: list[memoryview] = []
+    held = 0
+
+    def write_small() -> None:
+        nonlocal held
+        joined = b"".join(small)
+        hasher.update(joined)
+        to.write(joined)
+        small.clear()
+        held = 0
+
     for stretch in stretches:
         content = contents.get(stretch.path)
         if content is None:
@@ -76,10 +87,14 @@ def append(to: BinaryIO, stretches: Iterable[Stretch], hasher: Hasher) -> None:
         piece = content[stretch.start : stretch.start + stretch.size]
         if len(piece) < stretch.size:
             raise _cut_off(stretch.path)
-        hasher.update(piece)
         if stretch.size < LARGE:
-            to.write(piece)
+            small.append(piece)
+            held += stretch.size
+            if held >= LARGE:
+                write_small()
             continue
+        write_small()
+        hasher.update(piece)
         to.flush()
         with disk.opened(stretch.path) as source:
             place, end = stretch.start, stretch.start + stretch.size
@@ -89,6 +104,7 @@ def append(to: BinaryIO, stretches: Iterable[Stretch], hasher: Hasher) -> None:
                     raise _cut_off(stretch.path)
                 place += copied
         to.seek(0, os.SEEK_END)  # the kernel moved the position of the file, not that of its buffer
+    write_small()
 
 
 def _cut_off(path: Path) -> RunError:

@@ -45,6 +45,7 @@ _STORES: LRUCache[tuple[str, Stamp], Store] = LRUCache(8)
 _RELATIONS: LRUCache[tuple[str, Stamp, StaticPattern | None], Relation] = LRUCache(256)
 _JOIN_SIZES: LRUCache[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPattern | str, str, str], int] = LRUCache(4096)
 _TERM_IDS: LRUCache[tuple[str, Stamp, IdScheme], dict[str, int]] = LRUCache(4)
+_JSON: LRUCache[tuple[str, Stamp, IdScheme], dict[int, str]] = LRUCache(4)
 _PAGES: LRUCache[tuple[str, Stamp], Page] = LRUCache(256)
 _RESULTS: LRUCache[tuple[str, str, str, int], Results] = LRUCache(2)
 
@@ -124,4 +125,5 @@ def term_table(store_folder: str, scheme: IdScheme, step: EvaluationStep) -> Ter
     scheme = scheme.with_displaced(step.displaced)
     pages = [partial(_page_of, step.folder, f.path) for f in step.select("terms")]
     results = cached(_RESULTS, (step.folder, step.run, step.program, step.batch), dict) if step.remember else None
-    return TermTable(scheme, store(store_folder).decode, pages, Calls(results))
+    json = cached(_JSON, (store_folder, stamp_of(header_file(store_folder)), scheme), dict)
+    return TermTable(scheme, store(store_folder).decode, pages, Calls(results), json=json)

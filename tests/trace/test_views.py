@@ -86,7 +86,10 @@ def test_a_plan_that_comes_back_keeps_its_letter_and_its_time() -> None:
 def test_a_switch_is_compared_with_the_plan_before_until_the_next_one() -> None:
     """Three switches: one saves, one does not, and one has no plan before it that has a cost."""
     a, b = "w » a[?x]", "w » b[?x]"
-    saves = [Delta("w", b, cost, None, first, former=(RunnerUp(a, 30.0),), regret=cost - 30.0) for cost, first in ((20.0, True), (10.0, False))]
+    saves = [
+        Delta("w", b, cost, None, first, former=(RunnerUp(a, 30.0),), regret=cost - 30.0)
+        for cost, first in ((20.0, True), (10.0, False))
+    ]
     loses = [Delta("w", a, 25.0, None, True, former=(RunnerUp(b, 20.0),), regret=5.0)]
     unknown = [Delta("w", b, 25.0, None, True)]
     deltas = [Delta("w", a, 30.0), *saves, *loses, *unknown]
