@@ -10,9 +10,10 @@ from cqels_opt.stats.frequency_sketch import BoundedCounts
 from cqels_opt.stats.interval_overlap import IntervalSet, overlapping, spans
 from cqels_opt.stats.join_statistics import StaticPair, WindowPair
 from cqels_opt.stats.relations import Key, StaticRelation, WindowedRelation
+from cqels_opt.stats.shared_windows import SharedWindows
 from cqels_opt.stats.slot_statistics import BodyPlace
 from cqels_opt.stats.slots import SlotCounts, slot_counts, slot_parts
-from cqels_opt.stats.state import load, load_slot, save, save_slot, summary
+from cqels_opt.stats.state import load, load_slot, load_window, save, save_slot, save_window, summary
 from cqels_opt.stats.window import WindowStatistics
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "IntervalSet",
     "Key",
     "Observations",
+    "SharedWindows",
     "SlotCounts",
     "StaticPair",
     "StaticRelation",
@@ -34,9 +36,11 @@ __all__ = [
     "WindowedRelation",
     "load",
     "load_slot",
+    "load_window",
     "overlapping",
     "save",
     "save_slot",
+    "save_window",
     "slot_counts",
     "slot_parts",
     "spans",

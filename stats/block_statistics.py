@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from cqels_opt.stats.feedback import HALF_LIFE, Observations
-from cqels_opt.stats.join_statistics import StaticPair, WindowPair
+from cqels_opt.stats.feedback import HALF_LIFE, DecayedRatio, Observations
+from cqels_opt.stats.join_statistics import StaticPair
 from cqels_opt.stats.relations import Key, StaticRelation, WindowedRelation
+from cqels_opt.stats.shared_windows import SharedWindows
 from cqels_opt.stats.slots import SlotCounts
-from cqels_opt.stats.window import BUDGET, Part, WindowStatistics
+from cqels_opt.stats.window import BUDGET, Part
 
 DELTA: tuple[Part, ...] = ("delta",)
 Contents: TypeAlias = Mapping[str, tuple[Part, ...]]
@@ -28,7 +29,7 @@ class BlockStatistics:
 
     ``relations`` are in the order of the query; ``static_joins`` are join sizes known from the load; ``budget`` bounds the counters of each
     occurrence and variable, see :class:`WindowStatistics`. ``keys`` names the statistics that plans depend on (distinct values only where
-    they replace an unknown join size).
+    they replace an unknown join size). ``shared`` has the windows that other blocks read as well.
 
     A micro-batch is :meth:`advance`, then :meth:`view` for each source with a delta, then :meth:`observe` for each filter that ran.
     """
@@ -41,6 +42,7 @@ class BlockStatistics:
         static_joins: Mapping[tuple[str, str, str], float] | None = None,
         half_life: float = HALF_LIFE,
         budget: int = BUDGET,
+        shared: SharedWindows | None = None,
     ) -> None:
         self.relations = {relation.name: relation for relation in relations}
         if len(self.relations) < len(relations):
@@ -48,11 +50,9 @@ class BlockStatistics:
         self.filters = tuple(filters)
         self.frontier: int | None = None
         self.epoch = 0
-        self.windows = {
-            r.name: WindowStatistics(r.variables, r.intervals, moving=r.moving, budget=budget)
-            for r in relations
-            if isinstance(r, WindowedRelation)
-        }
+        self._shared = SharedWindows() if shared is None else shared
+        self.windows = {r.name: self._shared.window(r, budget) for r in relations if isinstance(r, WindowedRelation)}
+        self._arrived: set[tuple[str, int]] = set()  # the slots of the delta, by occurrence
         self.observations = Observations(half_life)
         self._static_joins = dict(static_joins or {})
         self._static_pairs: dict[Key, StaticPair] = {}
@@ -111,15 +111,34 @@ class BlockStatistics:
         unknown = set(new) - set(self.windows)
         if unknown:
             raise ValueError(f"no such occurrence: {', '.join(sorted(unknown))}")
-        replayed = False
+        slots = {name: _several(new.get(name, ())) for name in self.windows}
+        arrived = {(name, slot.slot) for name, some in slots.items() for slot in some}
         for name, window in self.windows.items():
-            slots = _several(new.get(name, ()))
-            replayed |= window.retract(slot.slot for slot in slots)
-            window.settle(frontier_before)
-            window.expire(frontier_before)
-            window.arrive(slots)
+            window.advance(slots[name], frontier_before)
         self.frontier = frontier
-        self.epoch += not replayed
+        self.epoch += not arrived & self._arrived
+        self._arrived = arrived
+
+    def begin(self, content: Mapping[str, Sequence[SlotCounts]], frontier_before: int, frontier: int) -> None:
+        """Counts the content of the windows as it is at ``frontier``, except of windows that other blocks have advanced."""
+        for name, window in self.windows.items():
+            if window.frontier is None:
+                window.advance(content.get(name, ()), frontier_before)
+        self.frontier = frontier
+        self.epoch += 1
+
+    def state(self) -> dict[str, Any]:
+        """The state for a checkpoint, as JSON, without the windows."""
+        ratios = {name: [r.rows_in, r.rows_out, r.observations] for name, r in self.observations.ratios.items()}
+        return {"frontier": self.frontier, "epoch": self.epoch, "ratios": ratios}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Restores :meth:`state`, after the windows."""
+        self.frontier, self.epoch = state["frontier"], state["epoch"]
+        self.observations.ratios = {name: DecayedRatio(*counts) for name, counts in state["ratios"].items()}
+        self._arrived = {
+            (name, slot) for name, window in self.windows.items() for held in window.held("delta") for slot in held.slots
+        }
 
     def observe(self, filter_name: str, rows_in: float, rows_out: float) -> None:
         """Records how many rows a filter (or another operator, by name) received and kept."""
@@ -143,8 +162,10 @@ class BlockStatistics:
     ) -> JoinSize | None:
         """The join size of two relations, as a function of the parts that are read of each occurrence; None where it is not known."""
         if isinstance(left, WindowedRelation) and isinstance(right, WindowedRelation):
-            windows = WindowPair(self.windows[left.name], self.windows[right.name], variable)
-            return lambda contents, since: windows.size(contents[left.name], contents[right.name], since)
+            one, other = sorted((left, right), key=lambda r: (r.identity, r.column(variable)))  # the same for all blocks
+            sides = [(self.windows[r.name], r.column(variable)) for r in (one, other)]
+            windows = self._shared.pair(*sides[0], *sides[1])
+            return lambda contents, since: windows.size(contents[one.name], contents[other.name], since)
         if isinstance(left, StaticRelation) and isinstance(right, StaticRelation):
             size = self._static_joins.get(
                 (left.name, right.name, variable), self._static_joins.get((right.name, left.name, variable))
@@ -152,11 +173,16 @@ class BlockStatistics:
             return None if size is None else lambda *_: size
         stream, static = (left, right) if isinstance(left, WindowedRelation) else (right, left)
         assert isinstance(static, StaticRelation)
+        assert isinstance(stream, WindowedRelation)
         fanout = static.fanouts.get(variable)
         if fanout is None:
             return None
-        pair = StaticPair(self.windows[stream.name], variable, fanout, f"{static.name}?{variable}")
-        self._static_pairs[Key("join_size", (left.name, right.name, variable))] = pair
+        window, column = self.windows[stream.name], stream.column(variable)
+        if static.identity:
+            pair = self._shared.static_pair(window, column, fanout, f"{static.identity}.{static.variables.index(variable)}")
+        else:
+            pair = StaticPair(window, column, fanout, f"{static.name}?{variable}")
+            self._static_pairs[Key("join_size", (left.name, right.name, variable))] = pair
         return lambda contents, since: pair.size(*contents[stream.name], since=since)
 
 
@@ -190,7 +216,8 @@ class StatisticsView:
         if isinstance(found, StaticRelation):
             known = found.distincts.get(variable)
             return None if known is None else float(known)
-        return min(self.block.windows[relation].distinct(variable, *self.contents[relation]), self.cardinality(relation) or 0.0)
+        values = self.block.windows[relation].distinct(found.column(variable), *self.contents[relation])
+        return min(values, self.cardinality(relation) or 0.0)
 
     def join_size(self, left: str, right: str, variable: str) -> float | None:
         """Σ_c f1(c)·f2(c), between windows times the share of pairs whose intervals overlap; symmetric."""

@@ -29,11 +29,11 @@ class StaticPair:
         self._whole = 0.0
         window.update()
         self._changed(window.held("whole"), 1)
-        window.listeners.append(self._changed)
+        window.listen(self._changed)
 
     def close(self) -> None:
         """Stops counting."""
-        self.window.listeners.remove(self._changed)
+        self.window.ignore(self._changed)
         for held in (*self.window.held("old"), *self.window.held("delta")):
             held.known.pop(self.name, None)
 
@@ -59,10 +59,11 @@ class StaticPair:
 
 
 class WindowPair:
-    """Two stream occurrences joined on ``variable``."""
+    """Two stream occurrences joined on ``variable``, which may have another name in the right one. Both may be the same window."""
 
-    def __init__(self, left: WindowStatistics, right: WindowStatistics, variable: str) -> None:
+    def __init__(self, left: WindowStatistics, right: WindowStatistics, variable: str, right_variable: str = "") -> None:
         self.left, self.right, self.variable = left, right, variable
+        self.right_variable = right_variable or variable
         self._whole: float | None = None  # of the counted slots of both sides; None until it is read first
         self._kept = self._retained()
         self._known: dict[tuple[Part, Part, int | None], float] = {}
@@ -70,13 +71,13 @@ class WindowPair:
 
     def product(self, left: Part, right: Part) -> float:
         """Σ_c f1(c)·f2(c) whatever the times; exact within the budget except for the rows of partial slots."""
-        x = self.variable
-        lefts, rights = weighted(self.left.apart(left), x), weighted(self.right.apart(right), x)
+        x, y = self.variable, self.right_variable
+        lefts, rights = weighted(self.left.apart(left), x), weighted(self.right.apart(right), y)
         size = self._both_whole() if (left, right) == ("old", "old") else 0.0
         if right == "old":
-            size += sum(weight * self._with_whole(counts, self.right) for weight, counts in lefts)
+            size += sum(weight * self._with_whole(counts, self.right, y) for weight, counts in lefts)
         if left == "old":
-            size += sum(weight * self._with_whole(counts, self.left) for weight, counts in rights)
+            size += sum(weight * self._with_whole(counts, self.left, x) for weight, counts in rights)
         return size + sum(one * two * _size(mine, other) for one, mine in lefts for two, other in rights)
 
     def overlap(self, left: Part, right: Part, since: int | None = None) -> float:
@@ -110,31 +111,41 @@ class WindowPair:
         return found
 
     def _retained(self) -> tuple[RetainedFrequencies, RetainedFrequencies]:
-        return self.left.counted[self.variable].kept, self.right.counted[self.variable].kept
+        return self.left.counted[self.variable].kept, self.right.counted[self.right_variable].kept
 
-    def _with_whole(self, counts: BoundedCounts, window: WindowStatistics) -> float:
+    def _with_whole(self, counts: BoundedCounts, window: WindowStatistics, variable: str) -> float:
         """Σ_c f(c)·g(c) of the value counts of some rows and those of a window's whole slots."""
         if not counts.exact or window.is_bounded:
-            return counts.dot(window.whole[self.variable])
+            return counts.dot(window.whole[variable])
         values, weights = counts.sampled()
-        return float(weights @ window.count_whole(self.variable, values))
+        return float(weights @ window.count_whole(variable, values))
 
     def _both_whole(self) -> float:
         """The sum for the whole slots of both sides; incremental once it has been read, unless either side now retains other values."""
         self.left.update()
         self.right.update()
         if self._whole is None:
-            self.left.listeners.append(lambda slots, sign: self._changed(slots, sign, self.right))
-            self.right.listeners.append(lambda slots, sign: self._changed(slots, sign, self.left))
+            self.left.listen(self._left_changed)
+            if self.left is not self.right:
+                self.right.listen(self._right_changed)
         if self._whole is None or self._kept != self._retained():
-            self._whole = self.left.whole[self.variable].dot(self.right.whole[self.variable])
+            self._whole = self.left.whole[self.variable].dot(self.right.whole[self.right_variable])
             self._kept = self._retained()
         return self._whole
 
-    def _changed(self, slots: Sequence[SlotStatistics], sign: int, other: WindowStatistics) -> None:
+    def _left_changed(self, slots: Sequence[SlotStatistics], sign: int) -> None:
         """Keeps the sum that of the counted slots of both sides."""
+        if not sign or self._whole is None or self._kept != self._retained():
+            return
+        mine = together(slots, self.variable)
+        self._whole += sign * mine.dot(self.right.counted[self.right_variable])
+        if self.left is self.right:  # (f ± d)·(g ± e) = f·g ± d·g ± f·e + d·e
+            theirs = together(slots, self.right_variable)
+            self._whole += sign * theirs.dot(self.left.counted[self.variable]) + mine.dot(theirs)
+
+    def _right_changed(self, slots: Sequence[SlotStatistics], sign: int) -> None:
         if sign and self._whole is not None and self._kept == self._retained():
-            self._whole += sign * together(slots, self.variable).dot(other.counted[self.variable])
+            self._whole += sign * together(slots, self.right_variable).dot(self.left.counted[self.variable])
 
 
 def _size(counts: BoundedCounts, other: BoundedCounts | Fanout) -> float:

@@ -33,20 +33,38 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StaticRelation:
-    """A static relation: ``rows``; for each variable its distinct values, and the fan-out of its index where it has one."""
+    """A static relation: ``rows``; for each variable its distinct values, and the fan-out of its index where it has one.
+
+    Relations with equal ``identity`` have the same rows, with variables in the same order. An empty one equals no other.
+    """
 
     name: str
     variables: tuple[str, ...]
     rows: int
     distincts: Mapping[str, int] = field(default_factory=dict)
     fanouts: Mapping[str, Fanout] = field(default_factory=dict)
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowedRelation:
-    """An occurrence of a stream pattern: its variables and its window's interval function, see :class:`WindowStatistics`."""
+    """An occurrence of a stream pattern: its variables and its window's interval function, see :class:`WindowStatistics`.
+
+    Occurrences with equal ``identity`` have the same rows, in columns ``v0``, ``v1``, … in the order of the variables. One without has
+    columns that are named like its variables.
+    """
 
     name: str
     variables: tuple[str, ...]
     intervals: Intervals
     moving: bool = False
+    identity: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its rows, in the order of the variables."""
+        return tuple(f"v{i}" for i in range(len(self.variables))) if self.identity else self.variables
+
+    def column(self, variable: str) -> str:
+        """The column of a variable."""
+        return self.columns[self.variables.index(variable)]

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 from cqels_opt.stats.block_statistics import BlockStatistics
-from cqels_opt.stats.feedback import DecayedRatio
 from cqels_opt.stats.frequencies import FrequencyTable, ValueCounts
 from cqels_opt.stats.frequency_sketch import ALL, BoundedCounts, RetainedFrequencies
 from cqels_opt.stats.interval_overlap import spans
@@ -45,39 +44,42 @@ GetBody: TypeAlias = Callable[[BodyPlace], bytes]
 """The body at a place."""
 
 
-def save(statistics: BlockStatistics, put: PutBody | None = None) -> bytes:
-    """The state of the statistics as bytes, without the bodies of slots if ``put`` stores these."""
+def save(statistics: BlockStatistics) -> bytes:
+    """The state of the statistics as bytes."""
     bodies: list[Tree] = []
 
     def inline(body: bytes, before: BodyPlace | None) -> BodyPlace:
         bodies.append(body)
         return (len(bodies) - 1,)
 
-    ratios = {name: [r.rows_in, r.rows_out, r.observations] for name, r in statistics.observations.ratios.items()}
-    windows = {name: _window(window, put or inline) for name, window in statistics.windows.items()}
-    tree = {"frontier": statistics.frontier, "epoch": statistics.epoch, "ratios": ratios, "windows": windows}
-    return pack(cast("Tree", {**tree, "bodies": bodies}))
+    windows = {name: save_window(window, inline) for name, window in statistics.windows.items()}
+    return pack(cast("Tree", {**statistics.state(), "windows": windows, "bodies": bodies}))
 
 
-def load(data: bytes, into: BlockStatistics, get: GetBody | None = None) -> None:
+def load(data: bytes, into: BlockStatistics) -> None:
     """Restores the state into new statistics of the same relations. ValueError if it is damaged, or of other relations."""
     tree = cast("dict[str, Any]", unpack(data))
-    get = get or (lambda place: cast("bytes", tree["bodies"][place[0]]))
     if set(tree["windows"]) != set(into.windows):
         raise ValueError(f"these statistics are of {sorted(tree['windows'])}, not of {sorted(into.windows)}")
     for name, window in into.windows.items():
-        _resume(window, tree["windows"][name], get)
-        if window.frontier is not None:
-            window.expire(window.frontier)
-        window.epoch = tree["windows"][name]["epoch"]
-    into.frontier, into.epoch = tree["frontier"], tree["epoch"]
-    into.observations.ratios = {name: DecayedRatio(*counts) for name, counts in tree["ratios"].items()}
+        load_window(tree["windows"][name], window, lambda place: cast("bytes", tree["bodies"][place[0]]))
+    into.resume(tree)
 
 
-def _window(window: WindowStatistics, put: PutBody) -> Tree:
+def save_window(window: WindowStatistics, put: PutBody) -> bytes:
+    """The state of a window as bytes, without the bodies of its slots, which ``put`` stores."""
     kept: dict[str, Tree] = {variable: [counts.kept.level, counts.kept.heavy] for variable, counts in window.counted.items()}
     old, delta = (b"[%s]" % b",".join([_held(held, put) for held in window.held(part)]) for part in BOTH)
-    return {"frontier": window.frontier, "epoch": window.epoch, "kept": kept, "old": old, "delta": delta}
+    return pack({"frontier": window.frontier, "epoch": window.epoch, "kept": kept, "old": old, "delta": delta})
+
+
+def load_window(data: bytes, into: WindowStatistics, get: GetBody) -> None:
+    """Restores the state into a new window of the same variables. ValueError if it is damaged, or of other variables."""
+    tree = cast("dict[str, Any]", unpack(data))
+    _resume(into, tree, get)
+    if into.frontier is not None:
+        into.expire(into.frontier)
+    into.epoch = tree["epoch"]
 
 
 def _held(held: SlotStatistics, put: PutBody) -> bytes:

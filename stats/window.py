@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Literal, TypeAlias
+from weakref import WeakMethod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,8 +68,9 @@ class WindowStatistics:
         self.counted: dict[str, BoundedCounts] = {variable: BoundedCounts() for variable in self.variables}
         self._entered: dict[SlotStatistics, None] = {}  # whole, and not in counted yet
         self._left: dict[SlotStatistics, None] = {}  # not whole any more, and still in counted
-        self.listeners: list[Listener] = []
+        self._listeners: list[WeakMethod[Listener]] = []
         self.epoch = 0
+        self._step: tuple[int, tuple[int, ...]] | None = None  # the last micro-batch: its frontier before, and its slots
         self.frontier: int | None = None
         self._ended: dict[Part, list[tuple[SlotStatistics, int]]] = {}
         self._ended_at = (-1, 0)  # the epoch and the instant of :attr:`_ended`
@@ -77,7 +79,37 @@ class WindowStatistics:
         self._partial: list[SlotStatistics] = []
         self._delta: list[SlotStatistics] = []
 
+    def listen(self, listener: Listener) -> None:
+        """Calls a method from now on, as long as its object exists: joins of a removed query end with the query."""
+        self._listeners.append(WeakMethod(listener))
+
+    def ignore(self, listener: Listener) -> None:
+        """Does not call a method any more."""
+        self._listeners.remove(WeakMethod(listener))
+
+    def _tell(self, slots: Sequence[SlotStatistics], sign: int) -> None:
+        for reference in [*self._listeners]:
+            listener = reference()
+            if listener is None:
+                self._listeners.remove(reference)
+            else:
+                listener(slots, sign)
+
     # ------------------------------------------------------------------ slots enter and leave
+    def advance(self, slots: Sequence[SlotCounts], frontier: int) -> None:
+        """Moves to a micro-batch: rows that ended by ``frontier`` leave, the last delta becomes old, ``slots`` are the delta.
+
+        Only the first call for a micro-batch changes anything, so each of the blocks that share the window may call it.
+        """
+        step = (frontier, tuple(slot.slot for slot in slots))
+        if step == self._step:
+            return
+        self._step = step
+        self.retract(step[1])
+        self.settle(frontier)
+        self.expire(frontier)
+        self.arrive(slots)
+
     def arrive(self, slots: Iterable[SlotCounts]) -> None:
         """Sets the delta of this step. :meth:`settle` the delta of the step before first."""
         if self._delta:
@@ -137,8 +169,8 @@ class WindowStatistics:
         left, entered = [*self._left], [*self._entered]
         self._left, self._entered = {}, {}
         for slots, sign in ((left, -1), (entered, 1)):
-            for listener in self.listeners if slots else ():
-                listener(slots, sign)
+            if slots:
+                self._tell(slots, sign)
             for variable, counts in self.counted.items() if slots else ():
                 mine = together(slots, variable)
                 counts.add(mine) if sign > 0 else counts.remove(mine)
@@ -295,8 +327,7 @@ class WindowStatistics:
 
     def _note_sizes(self, slots: Sequence[SlotStatistics]) -> None:
         """Lets the listeners read the counts of slots while they are exact."""
-        for listener in self.listeners:
-            listener(slots, 0)
+        self._tell(slots, 0)
 
     def _bound(self, held: SlotStatistics, variable: str, whole: BoundedCounts) -> None:
         """Reduces a slot that arrives after the budget was exceeded to the retained values; its own heavy values become retained."""

@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from cqels_opt.lod.store import StaticPattern
 from cqels_opt.operators.blocks import Block, PatternOccurrence, Static
 from cqels_opt.operators.outer_joins import rows_of_each
 from cqels_opt.operators.rows import Ints
@@ -19,6 +20,7 @@ from cqels_opt.plans import FilterNode, QueryGraph, RelationNode
 from cqels_opt.state import worker_cache
 from cqels_opt.stats import StaticRelation
 from cqels_opt.stats import WindowedRelation as StatisticsOccurrence
+from cqels_opt.storage.checksum import digest
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.kinds import kind_of
 
@@ -58,15 +60,16 @@ def occurrences_of(o: PatternOccurrence, elements: Mapping[str, Ints]) -> list[S
 
 def _occurrence(o: PatternOccurrence, elements: Mapping[str, Ints]) -> StatisticsOccurrence:
     kind = kind_of(o.window)
+    identity = f"{o.shape.stream} {o.shape.key} {replace(o.window, name='')} {o.t0} {o.since}"
     if not kind.counts_elements:
-        return StatisticsOccurrence(o.name, o.variables, lambda t: kind.validity(t, o.t0))
+        return StatisticsOccurrence(o.name, o.variables, lambda t: kind.validity(t, o.t0), identity=identity)
 
     def intervals(t: Ints) -> tuple[Ints, Ints]:
         times = elements.get(o.window.stream, np.empty(0, np.int64))
         place = np.searchsorted(times, t, "right") - 1 + o.window.count
         return t, np.append(times, FOREVER)[np.minimum(place, len(times))]
 
-    return StatisticsOccurrence(o.name, o.variables, intervals, moving=True)
+    return StatisticsOccurrence(o.name, o.variables, intervals, moving=True, identity=identity)
 
 
 def static_of(s: Static, store: str) -> StaticRelation:
@@ -79,7 +82,19 @@ def static_of(s: Static, store: str) -> StaticRelation:
         relation.rows,
         {v: relation.distinct(v) for v in variables},
         {} if not counted else {v: rows_of_each(s.kind, relation.index((v,)).fanout) for v in variables},
+        _identity(s, store, variables),
     )
+
+
+def _identity(s: Static, store: str, variables: Sequence[str]) -> str:
+    """Equal for relations of equal rows, whatever their variables are called."""
+    at = s.at
+    if isinstance(at, StaticPattern):
+        nodes = (at.s, at.p, at.o, at.graph)
+        names = at.variables
+        at = str([names.index(node) if isinstance(node, str) else f"{node}" for node in nodes])
+        variables = [str(names.index(v)) for v in variables]
+    return digest(f"{store} {at} {s.kind} {[*variables]}".encode())
 
 
 def _relation(s: Static) -> RelationNode:

@@ -10,7 +10,6 @@ from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.blocks import Block, Static
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.observed import Observed
-from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_graph import graph_of, occurrences_of, static_joins, static_of, what_it_is
@@ -39,7 +38,7 @@ from cqels_opt.plans.physical import physical
 from cqels_opt.plans.plan import relations as plan_relations
 from cqels_opt.plans.predicate_placement import HEAVY
 from cqels_opt.plans.view_selection import Design, design_of
-from cqels_opt.stats import BlockStatistics, SlotCounts
+from cqels_opt.stats import BlockStatistics, SharedWindows, SlotCounts
 from cqels_opt.stats.block_statistics import Contents
 from cqels_opt.stats.window import BOTH
 from cqels_opt.trace.records import Delta
@@ -54,16 +53,20 @@ class BlockPlanner:
         block: Block,
         store: str,
         options: PlannerOptions,
-        elements: Mapping[str, Ints],
+        shared: SharedWindows,
         background_jobs: BackgroundJobs | None = None,
     ) -> None:
         self.block, self.store, self.options = block, store, options
         merged = [replace(o.static, name=static_summand(o)) for o in block.occurrences if o.static is not None]
         statics = [*merged, *block.statics]
         self.statistics = BlockStatistics(
-            [*(x for o in block.occurrences for x in occurrences_of(o, elements)), *(static_of(s, store) for s in statics)],
+            [
+                *(x for o in block.occurrences for x in occurrences_of(o, shared.elements)),
+                *(static_of(s, store) for s in statics),
+            ],
             filters=[f.name for f in block.filters],
             static_joins=static_joins(statics, store),
+            shared=shared,
         )
         self.sources = [o.name for o in block.occurrences]
         self.planned_by_spark = options.mode == "spark"
@@ -185,12 +188,15 @@ class BlockPlanner:
     # -------------------------------------------------------------- a batch
     def advance(self, new: Mapping[str, Sequence[SlotCounts]], before: int, frontier: int) -> None:
         """Moves the statistics to a step of the frontier; ``new`` has slots by stream and ``Shape.key``."""
-        arrived: dict[str, Sequence[SlotCounts]] = {}
-        for o in self.block.occurrences:
-            names = {v: f"v{i}" for i, v in enumerate(o.variables)}
-            for name, part in zip(summands(o), o.parts):
-                arrived[name] = [c.renamed(names) for c in new.get(part.shape.stream + part.shape.key, ())]
-        self.statistics.advance(arrived, before, frontier)
+        self.statistics.advance(self._by_window(new), before, frontier)
+
+    def begin(self, content: Mapping[str, Sequence[SlotCounts]], before: int, frontier: int) -> None:
+        """Counts the content of the windows, except of those that other blocks have counted."""
+        self.statistics.begin(self._by_window(content), before, frontier)
+
+    def _by_window(self, new: Mapping[str, Sequence[SlotCounts]]) -> dict[str, Sequence[SlotCounts]]:
+        parts = [(name, part) for o in self.block.occurrences for name, part in zip(summands(o), o.parts)]
+        return {name: new.get(part.shape.stream + part.shape.key, ()) for name, part in parts}
 
     def views(self) -> dict[str, Statistics]:
         """The statistics that the plans of each source read. Also sets the order of the delta rule, on which they depend."""

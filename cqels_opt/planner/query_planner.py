@@ -7,14 +7,13 @@ from dataclasses import replace
 
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import EvaluationStep
-from cqels_opt.operators.rows import Ints
 from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import DeltaRule, Plan, PlanError, Split
 from cqels_opt.plans.join_methods import JoinMethod
 from cqels_opt.state import worker_cache
-from cqels_opt.stats import SlotCounts
+from cqels_opt.stats import SharedWindows, SlotCounts
 from cqels_opt.trace.records import SubResults
 
 
@@ -23,11 +22,17 @@ class QueryPlanner:
 
     Raises :class:`PlanError` for a fixed plan of a source that the program does not have."""
 
-    def __init__(self, program: CompiledProgram, options: PlannerOptions, background_jobs: BackgroundJobs | None = None) -> None:
-        """Without ``background_jobs`` the sub-results stay those that were compiled."""
-        self.elements: dict[str, Ints] = {}
-        self.compiled = program
-        self.blocks = {b.name: BlockPlanner(b, program.store, options, self.elements, background_jobs) for b in program.blocks}
+    def __init__(
+        self,
+        program: CompiledProgram,
+        options: PlannerOptions,
+        background_jobs: BackgroundJobs | None = None,
+        shared: SharedWindows | None = None,
+    ) -> None:
+        """Without ``background_jobs`` the sub-results stay those that were compiled. ``shared`` has the windows of other planners."""
+        self.compiled, shared = program, SharedWindows() if shared is None else shared
+        self.elements = shared.elements
+        self.blocks = {b.name: BlockPlanner(b, program.store, options, shared, background_jobs) for b in program.blocks}
         sources = [source for block in self.blocks.values() for source in block.sources]
         for name in options.fixed or {}:
             if name not in sources:
@@ -37,6 +42,11 @@ class QueryPlanner:
         """Moves the statistics of all blocks; see :meth:`BlockPlanner.advance`."""
         for block in self.blocks.values():
             block.advance(new, before, frontier)
+
+    def begin(self, content: Mapping[str, Sequence[SlotCounts]], before: int, frontier: int) -> None:
+        """Counts the content of the windows, except of those that other planners have counted."""
+        for block in self.blocks.values():
+            block.begin(content, before, frontier)
 
     def choose(self, step: EvaluationStep | None = None) -> tuple[dict[str, dict[str, Plan | Split]], dict[str, DeltaRule]]:
         """The plans by block and source, and the delta rules by block. ``step`` is the step that they are for, if it has a delta."""

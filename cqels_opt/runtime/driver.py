@@ -16,7 +16,6 @@ from cqels_opt.errors import CheckpointError, DataError, RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
 from cqels_opt.operators.observed import Observed
-from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.rdf.ids import CollisionError
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.ingest_state import IngestState
@@ -75,7 +74,7 @@ class Driver(RunState):
             self.catalog.know(self.state.displaced, self.term_pages(self.state.files))
         self.set_programs([*self.compiled.values()] if self.catalog is None else self.catalog.before(self.state.batch + 1))
         self.ingest_state = IngestState(self.folder, self.all_streams, self.options.tiers, self.state.files, self.note)
-        self.planners = {program.id: QueryPlanner(program, self.options.plan, self.background_jobs) for program in self.programs}
+        self.new_planners()
         self._changed = self.state.batch >= 0 and self.state.query != self.query
         if self.state.optimizer:
             readers = {} if self._changed else self.planners  # the statistics of another query are of other relations
@@ -278,7 +277,7 @@ class Driver(RunState):
         for stream in self.tables:
             times = self.elements(stream, files)
             for planner in self.planners.values():
-                planner.elements[stream] = times
+                planner.elements[stream] = times  # mostly one dictionary
 
     def _step(self, program: CompiledProgram, number: int, after: int, upto: int, files: Sequence[SlotFile]) -> EvaluationStep:
         renewed = program.id in self.state.renewed  # its last answers are in a file; everything else starts again

@@ -1,7 +1,8 @@
 """The state of the optimizer in a file for each commit record: after a restart the planners choose the plans of an undisturbed run.
 
-The arrays of a slot's statistics are written once, into the file of the first batch that has the slot; the files of later batches refer to
-them. So a batch writes what is new, and its commit record names all files that it needs. Waiting counts are in files of their own
+The statistics of a window are written once, however many blocks read it. The arrays of a slot are written once as well, into the file of
+the first batch that has the slot; the files of later batches refer to them. So a batch writes what is new, and its commit record names
+all files that it needs. Waiting counts are in files of their own
 (:mod:`cqels_opt.state.pending_counts`).
 
 Statistics cannot be counted again exactly from the remaining slots: merged slots fade in proportion to expired rows, and observed
@@ -18,7 +19,7 @@ from typing import Any, cast
 
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.state.pending_counts import LostOptimizerStateError
-from cqels_opt.stats import BodyPlace, load, save
+from cqels_opt.stats import BodyPlace, WindowStatistics, load_window, save_window
 from cqels_opt.stats.packing import Tree, pack, unpack
 from cqels_opt.storage import sealed_files
 
@@ -53,6 +54,17 @@ class _Bodies:
         return self._read[number][start : start + length]
 
 
+class _Windows:
+    """The windows of a run's blocks, in the order in which they are written."""
+
+    def __init__(self) -> None:
+        self.places: dict[WindowStatistics, int] = {}
+
+    def put(self, window: WindowStatistics) -> int:
+        """The place of a window; it has one, however many blocks read it."""
+        return self.places.setdefault(window, len(self.places))
+
+
 def write_optimizer_state(
     folder: Path, number: int, live: Collection[str], planners: Mapping[str, QueryPlanner], counted: int
 ) -> list[str]:
@@ -65,13 +77,16 @@ def write_optimizer_state(
         for program, planner in planners.items()
     }
     designs = {program: {name: block.state() for name, block in planner.blocks.items()} for program, planner in planners.items()}
-    bodies = _Bodies(folder, number, live)
-    statistics = {
-        program: {name: save(block.statistics, bodies.put) for name, block in planner.blocks.items()}
-        for program, planner in planners.items()
-    }
-    index = json.dumps({"counted": counted, "plans": plans, "designs": designs}).encode()
-    content = {"index": index, "statistics": statistics, "bodies": bytes(bodies.new)}
+    bodies, windows = _Bodies(folder, number, live), _Windows()
+    statistics: dict[str, dict[str, Any]] = {}
+    for program, planner in planners.items():
+        of_blocks = statistics.setdefault(program, {})
+        for name, block in planner.blocks.items():
+            places = {occurrence: windows.put(window) for occurrence, window in block.statistics.windows.items()}
+            of_blocks[name] = {**block.statistics.state(), "windows": places}
+    index = json.dumps({"counted": counted, "plans": plans, "designs": designs, "statistics": statistics}).encode()
+    saved = [save_window(window, bodies.put) for window in windows.places]
+    content = {"index": index, "windows": saved, "bodies": bytes(bodies.new)}
     sealed_files.write(folder / optimizer_file(number), pack(cast("Tree", content)))
     return [optimizer_file(used) for used in sorted(bodies.used - {number})]
 
@@ -84,9 +99,17 @@ def read_optimizer_state(folder: Path, path: str, planners: Mapping[str, QueryPl
     content, bodies = _content(folder / path), _Bodies(folder)
     try:
         index = json.loads(content["index"])
+        windows: dict[WindowStatistics, None] = {}
         for program, planner in planners.items():
             for name, block in planner.blocks.items():
-                load(content["statistics"][program][name], block.statistics, bodies.get)
+                state = index["statistics"][program][name]
+                for occurrence, window in block.statistics.windows.items():
+                    if window not in windows:
+                        windows[window] = None
+                        load_window(content["windows"][state["windows"][occurrence]], window, bodies.get)
+                block.statistics.resume(state)
+        for program, planner in planners.items():
+            for name, block in planner.blocks.items():
                 design = index["designs"][program][name]
                 if block.resume(design):
                     block.optimizer.resume(index["plans"][program][name])

@@ -16,7 +16,7 @@ from cqels_opt.query.templates import INSTANCE
 from cqels_opt.runtime.backfill import Backfill
 from cqels_opt.runtime.query_migration import counted_all, patterns_of
 from cqels_opt.state.result_store import is_result
-from cqels_opt.stats import SlotCounts, load, save
+from cqels_opt.stats import BlockStatistics, SharedWindows, SlotCounts, load, save
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.instants import instants, retained_from
 from cqels_opt.windows.intervals import BEFORE_TIME
@@ -24,19 +24,30 @@ from cqels_opt.windows.kinds import kind_of
 
 
 def following_planner(
-    program: CompiledProgram, before: QueryPlanner | None, mode: PlannerOptions, background_jobs: BackgroundJobs
+    program: CompiledProgram,
+    before: QueryPlanner | None,
+    mode: PlannerOptions,
+    background_jobs: BackgroundJobs,
+    shared: SharedWindows,
 ) -> QueryPlanner:
     """The planner of a program, with the statistics of the program's earlier instances: their windows are the same."""
-    planner = QueryPlanner(program, mode, background_jobs)
+    planner = QueryPlanner(program, mode, background_jobs, shared)
     if before is None:
         return planner
-    planner.elements.update(before.elements)
     for name, block in planner.blocks.items():
         if (old := before.blocks.get(name)) is not None and set(old.statistics.windows) == set(block.statistics.windows):
-            load(save(old.statistics), block.statistics)
+            continue_statistics(old.statistics, block.statistics)
             if [s.name for s in old.block.statics] == [s.name for s in block.block.statics]:
                 block.optimizer.resume(old.optimizer.state())
     return planner
+
+
+def continue_statistics(before: BlockStatistics, after: BlockStatistics) -> None:
+    """Continues the statistics of a block whose windows are the same; those that both share need not be copied."""
+    if all(window is before.windows[name] for name, window in after.windows.items()):
+        after.resume(before.state())
+    else:
+        load(save(before), after)
 
 
 def count_up(planner: QueryPlanner, folder: Path, files: Sequence[SlotFile], upto: int, number: int) -> int:
@@ -48,7 +59,7 @@ def count_up(planner: QueryPlanner, folder: Path, files: Sequence[SlotFile], upt
         for part in parts:
             number += 1
             numbered[key].append(replace(part, slot=number))
-    planner.advance(numbered, int(BEFORE_TIME), upto)
+    planner.begin(numbered, int(BEFORE_TIME), upto)
     return number
 
 

@@ -69,7 +69,7 @@ class Reconfiguration:
         Elements that the frontier has not passed are counted again as well, and wait.
         """
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
-        driver.planners = {p.id: QueryPlanner(p, driver.options.plan, driver.background_jobs) for p in driver.programs}
+        driver.new_planners()
         state.files = [file for file in state.files if file.kind != PENDING]
         driver.ingest_state.forget_counts()
         for program in driver.programs:
@@ -140,11 +140,12 @@ class Reconfiguration:
             if p.id in planners and p.id not in changed:
                 driver.planners[p.id] = planners[p.id]
                 continue
-            planner = following_planner(p, planners.get(p.id), driver.options.plan, driver.background_jobs)
-            planner.elements.update({stream: driver.elements(stream, state.files) for stream in driver.tables})
-            driver.planners[p.id] = planner
+            driver.planners[p.id] = self._following(p, planners.get(p.id))
+            tables = {stream: driver.elements(stream, state.files) for stream in driver.tables}
+            driver.planners[p.id].elements.update(tables)
             if p.id not in before and p.id not in since:
                 self._count_up(p)
+        driver.forget_windows()
         new = [p for p in driver.programs if p.id in changed or p.id not in before]
         made = self._made([self._taking_over(p, number, known=p.id in before) for p in new if upto > BEFORE_TIME])
         self._replace(number, old, made)
@@ -173,10 +174,11 @@ class Reconfiguration:
         driver.planners = {}
         for p in driver.programs:
             known = planners[p.id] if has_windows_of(p, before[p.id]) else None
-            driver.planners[p.id] = following_planner(p, known, driver.options.plan, driver.background_jobs)
+            driver.planners[p.id] = self._following(p, known)
             if known is None:
                 driver.planners[p.id].elements.update(planners[p.id].elements)
                 self._count_up(p)
+        driver.forget_windows()
         if upto <= BEFORE_TIME:
             return
         moved = [p for p in driver.programs if not goes_on(before[p.id], p)]
@@ -212,6 +214,11 @@ class Reconfiguration:
     def _made(self, tasks: Sequence[EvaluateTask]) -> list[SlotFile]:
         """The files that tasks between two batches make, in one job."""
         return taken_over(self.driver.folder, self.driver.evaluate(tasks, 1).complete().kept) if tasks else []
+
+    def _following(self, program: CompiledProgram, before: QueryPlanner | None) -> QueryPlanner:
+        """The planner of a program that continues that of another one, if there is one."""
+        driver = self.driver
+        return following_planner(program, before, driver.options.plan, driver.background_jobs, driver.shared_windows)
 
     def _count_up(self, program: CompiledProgram) -> None:
         """Counts the content of the windows for a new planner."""

@@ -35,6 +35,7 @@ from cqels_opt.state import worker_cache
 from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.state.compaction import Compaction
 from cqels_opt.state.deletion import Deletion
+from cqels_opt.stats import SharedWindows
 from cqels_opt.storage import disk
 from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements
@@ -117,6 +118,7 @@ class RunState(ABC):
         self.idle = None if options.idle_timeout is None else IdleStreams(options.idle_timeout, folder, self.streams)
         self.state = Commit(-1)
         self.set_programs(programs)
+        self.shared_windows = SharedWindows()
         self.planners: dict[str, QueryPlanner] = {}
         self.ingest_state: IngestState  # made when the state is restored
         self.open()
@@ -150,6 +152,17 @@ class RunState(ABC):
         self.compaction = Compaction(
             self.folder, self.programs, self.options.tiers, self.runner.merge, self._compaction_start, self.note
         )
+
+    def new_planners(self) -> None:
+        """Replaces all planners by new ones, whose windows are empty."""
+        self.shared_windows = SharedWindows()
+        options, jobs, shared = self.options.plan, self.background_jobs, self.shared_windows
+        self.planners = {program.id: QueryPlanner(program, options, jobs, shared) for program in self.programs}
+
+    def forget_windows(self) -> None:
+        """Forgets the statistics of windows that only planners of earlier programs have read."""
+        blocks = [block for planner in self.planners.values() for block in planner.blocks.values()]
+        self.shared_windows.retain(window for block in blocks for window in block.statistics.windows.values())
 
     def note(self, text: str) -> None:
         """Something went wrong that does no harm to the answers: a warning, and a notice in the next trace records."""

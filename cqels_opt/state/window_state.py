@@ -144,6 +144,7 @@ class CountWindowState:
         """Reads the rows of the remaining tables; see :class:`Ranks`."""
         occurrence, stream = self.occurrence, self.occurrence.window.stream
         slots, elements = step.select("slot", stream, occurrence.shape.key), step.select("elements", stream)
+        slots = [slot for slot in slots if slot.greatest > occurrence.since]  # earlier ones may have no table of elements
         read = (step.after, step.upto, *slots, *elements)
         if read == self._read:
             return

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from different_query_cases import EX, DifferentRun, different, elements
 from local_runs import Cut, World, register
 from merged_source_cases import MergedMaker
 from random_cases import Maker
@@ -20,7 +21,6 @@ from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.state.window_state import content
-from cqels_opt.verify import Element
 
 
 def _cut(rng: random.Random, seed: int) -> Cut:
@@ -71,55 +71,25 @@ def test_queries_come_and_go(seed: int, maker: type[Maker], tmp_path: Path, monk
         assert run.lines_of(name) == run.alone(name), name
 
 
-EX = "http://ex.org/"
 ONE = f"PREFIX : <{EX}> SELECT ?p ?x FROM NAMED :S [RANGE 2s] AS ?w {{ GRAPH ?w {{ ?p :at ?x }} }}"
 OTHER = f"PREFIX : <{EX}> SELECT ?p ?v FROM NAMED :S [RANGE 5s] AS ?w {{ GRAPH ?w {{ ?p :at ?x . ?p :val ?v }} }}"
 
 
-def _elements(number: int) -> list[Element]:
-    rng = random.Random(3)
-    triples = [
-        (f"<{EX}p{rng.randrange(3)}>", *rng.choice([(f"<{EX}at>", f"<{EX}x>"), (f"<{EX}val>", '"1"')])) for _ in range(number)
-    ]
-    return [Element(250 * i, (triple,)) for i, triple in enumerate(triples)]
-
-
 # ------------------------------------------------------------------ different queries over one stream
-def _different(rng: random.Random, number: int) -> list[str]:
-    """Queries whose windows, patterns and operators differ; many have a pattern and a window in common, under other names."""
-    found = []
-    for _ in range(number):
-        first, second = (f":S [{rng.choice(['NOW', 'RANGE 1s', 'RANGE 4s', 'TRIPLES 3'])}]" for _ in range(2))
-        select = rng.choice(["SELECT ?p ?q ?x", "SELECT DISTINCT ?x", "SELECT ?x (COUNT(*) AS ?n)"])
-        group, name = " GROUP BY ?x" if "COUNT" in select else "", rng.choice(["w", "v"])
-        body = f"GRAPH ?{name} {{ ?p :at ?x }} " + rng.choice(["GRAPH ?u { ?q :at ?x }", "GRAPH ?u { ?p :val ?q }"])
-        found.append(f"PREFIX : <{EX}> {select} FROM NAMED {first} AS ?{name} FROM NAMED {second} AS ?u {{ {body} }}{group}")
-    return found
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_different_queries_have_the_answers_that_they_have_alone(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
-    texts, world, how = _different(rng, 8), World({f"{EX}S": [_elements(60)]}), _cut(rng, seed)
-    source, sink = register(texts[0], world, tmp_path / "source"), LocalSink()
-    made = source.driver(how)
-    programs = Programs(source.folder / "store", tmp_path / "queries")
-    members = [member_of(record_of(text, f"d{i}")) for i, text in enumerate(texts)]
-    there = QueryCatalog(members, tmp_path / "state", programs)
-    options = replace(made.options, named=True)
-    driver = Driver(tmp_path / "state", there.programs(), LocalRunner(how.split), sink, made.frontier, options, catalog=there)
-    for number, rows in enumerate(source.chunks(how)):
-        driver.batch(number, rows)
-    for i, text in enumerate(texts):
-        said = f', "query": "d{i}"'
-        together = Counter(line.replace(said, "", 1) for line in sink.lines if said in line)
-        assert together == Counter(register(text, world, tmp_path / f"alone{i}").run(Cut("7")).lines), text
+    run = DifferentRun(different(rng, 8), 8, _cut(rng, seed), tmp_path)
+    for number, rows in enumerate(run.chunks):
+        run.driver.batch(number, rows)
+    for i, text in enumerate(run.texts):
+        assert run.lines_of(i) == run.alone(i), text
 
 
 def test_queries_share_the_content_of_windows(tmp_path: Path) -> None:
     """Equal patterns in equal windows are read and indexed once, whatever the windows are called."""
     texts = [ONE, ONE.replace("?w", "?v").replace("SELECT", "SELECT DISTINCT"), ONE.replace("2s", "3s")]
-    source = register(ONE, World({f"{EX}S": [_elements(12)]}), tmp_path / "source")
+    source = register(ONE, World({f"{EX}S": [elements(12)]}), tmp_path / "source")
     made = source.driver(Cut("6"))
     members = [member_of(record_of(text, f"d{i}")) for i, text in enumerate(texts)]
     there = QueryCatalog(members, tmp_path / "state", Programs(source.folder / "store", tmp_path / "queries"))
@@ -135,8 +105,8 @@ def test_queries_share_the_content_of_windows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["", "SELECT DISTINCT"])
 @pytest.mark.parametrize("at", [1, 4])
 def test_other_queries_begin_with_empty_windows(at: int, kind: str, tmp_path: Path) -> None:
-    elements, other = _elements(60), OTHER.replace("SELECT", kind or "SELECT")
-    source = register(ONE, World({f"{EX}S": [elements]}), tmp_path / "one")
+    made_of, other = elements(60), OTHER.replace("SELECT", kind or "SELECT")
+    source = register(ONE, World({f"{EX}S": [made_of]}), tmp_path / "one")
     how, sink = Cut("6"), LocalSink()
     made = source.driver(how)
     there = QueryCatalog(
@@ -150,14 +120,14 @@ def test_other_queries_begin_with_empty_windows(at: int, kind: str, tmp_path: Pa
             with pytest.raises(InputError, match="there is a query 'other' already"):
                 there.add([member_of(record_of(other, "other"))])
         driver.batch(number, rows)
-    seen = [element for element in elements if element.t > elements[6 * at - 1].t]
+    seen = [element for element in made_of if element.t > made_of[6 * at - 1].t]
     alone = register(other, World({f"{EX}S": [seen]}), tmp_path / "other").run(Cut("100")).lines
     said = ', "query": "other"'
     assert Counter(line.replace(said, "") for line in sink.lines if said in line) == Counter(alone) and alone
 
 
 def test_the_last_query_stays_and_unknown_ones_do_not_go(tmp_path: Path) -> None:
-    source = register(ONE, World({f"{EX}S": [_elements(6)]}), tmp_path / "one")
+    source = register(ONE, World({f"{EX}S": [elements(6)]}), tmp_path / "one")
     programs = Programs(source.folder / "store", tmp_path / "queries")
     there = QueryCatalog([member_of(record_of(ONE, "one"))], tmp_path / "state", programs)
     with pytest.raises(InputError, match="'one' is the only query that is left: stop the run instead"):
