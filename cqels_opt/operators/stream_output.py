@@ -144,7 +144,7 @@ def json_lines(
 def _json_of(ids: Ints, terms: TermTable) -> Any:
     """Distinct terms as JSON texts; null where unbound. Those of the store are written once per process, as long as they are few."""
     numbers, known = ids.tolist(), terms.json
-    found = [known.get(number) for number in numbers]
+    found = [*map(known.get, numbers)]
     missing = np.array([number for number, text in zip(numbers, found) if text is None], np.int64)
     if len(missing) == len(ids):
         made = json_terms(terms.texts(ids))

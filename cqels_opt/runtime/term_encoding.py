@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -261,7 +262,7 @@ def _encoded(rows: pa.Table, name: str, encoding: _Encoding, bad: NDArray[np.boo
     """The ids of a column of terms. Rows with an invalid term are marked as bad; texts to be kept are added."""
     distinct, index = _dictionary(rows.column(name))
     known = worker_cache.term_ids(encoding.store, encoding.scheme) if encoding.store and len(distinct) <= MOST_KNOWN else {}
-    ids = np.fromiter((known.get(text, 0) for text in distinct.to_pylist()), np.int64, len(distinct)) if known else None
+    ids = np.fromiter(map(known.get, distinct.to_pylist(), repeat(0)), np.int64, len(distinct)) if known else None
     if ids is None or not ids.all():
         missing = distinct if ids is None else distinct.filter(pa.array(ids == 0))
         if pc.any(pc.or_(pc.starts_with(missing, "_:"), _blank_inside(missing))).as_py():

@@ -143,3 +143,31 @@ def test_what_is_unbound_is_left_out() -> None:
 def test_answers_without_variables() -> None:
     ((data, _, _),) = json_lines(Answers(np.array([10]), np.array([2]), {}, "="), TermTable(PUBLIC, None))
     assert data.to_pybytes() == 2 * b'{"time": 10, "op": "=", "bindings": {}}\n'
+
+
+def test_terms_of_the_store_are_written_once_and_others_by_each_step() -> None:
+    """A later step may give another term the id of one that was made before."""
+    store, written = {}, {}
+    names = ["<http://ex.org/a>", "<http://ex.org/b>", "<http://ex.org/new>"]
+    ids = TermTable(PUBLIC, None).ids(names)
+    store.update(zip(ids[:2].tolist(), names))
+    asked: list[int] = []
+
+    def decode(some: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[str | None]:
+        asked.extend(some.tolist())
+        return [store.get(i) for i in some.tolist()]
+
+    def shown(which: list[int]) -> list[str]:
+        terms = TermTable(PUBLIC, decode, json=written)
+        if 2 in which:
+            terms.ids(names[2:])
+        found = Answers(np.arange(len(which)), np.ones(len(which), np.int64), {"x": ids[which]}, "+")
+        lines = b"".join(data.to_pybytes() for data, _, _ in json_lines(found, terms)).decode().splitlines()
+        return ["<" + json.loads(line)["bindings"]["x"]["value"] + ">" for line in lines]
+
+    assert shown([0]) == names[:1]
+    assert shown([2, 1, 0, 2]) == [names[2], names[1], names[0], names[2]]
+    asked.clear()
+    assert shown([1, 0]) == [names[1], names[0]]
+    assert not asked
+    assert set(written) == {*ids[:2].tolist()}
