@@ -19,6 +19,8 @@ from cqels_opt.operators.observed import Observed
 from cqels_opt.rdf.ids import CollisionError
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.ingest_state import IngestState
+from cqels_opt.runtime.interfaces import ReadsByQuery
+from cqels_opt.runtime.limits import NO_LIMITS
 from cqels_opt.runtime.micro_batch import MicroBatch
 from cqels_opt.runtime.optimizer_checkpoint import optimizer_file, read_optimizer_state, write_optimizer_state
 from cqels_opt.runtime.phase_timer import PhaseTimer
@@ -108,7 +110,7 @@ class Driver(RunState):
         observed = self._observe(batch)
         taken = ResourceUsage(batch.done.shares, batch.done.finished, batch.done.after(batch.files), self.folder)
         self.quotas.within(number, self.programs, taken, self.sink.format, self.network.feeds)
-        chunks = [(p, f) for p in self.programs for f in batch.done.finished.get(p.id, []) if f.answers]
+        chunks = [(p, f) for p in self.programs for f in batch.done.finished.get(p.id, []) if f.answers and f.path]
         # outputs that this run does not write keep their lengths, for a run that writes them again
         batch.lengths = {**self.state.lengths, **self.sink.put(number, chunks, self.folder), **self.rejects.put(batch.rejected)}
         notices = (*self.notices, *self._notices(batch.reports))
@@ -175,11 +177,18 @@ class Driver(RunState):
         if max(upto.values()) > batch.after:
             parts = self.options.parts or self.shares(batch.rows)
             steps = {name: replace(step, joins=self.planners[name].physical(parts)) for name, step in steps.items()}
-            found = self.evaluate([self.task_of(p, steps[p.id]) for p in stage], parts)
+            joint = self._answers_in_one_file(number)
+            found = self.evaluate([replace(self.task_of(p, steps[p.id]), joint=joint) for p in stage], parts)
             batch.done.shares |= found.shares
             batch.done.finished |= found.finished
         batch.steps |= steps
         batch.clock.lap("execute")
+
+    def _answers_in_one_file(self, number: int) -> bool:
+        """Whether answers need not be withheld or sent by query."""
+        failed = any(batch == number for batch, _ in self.quotas.failures.values())
+        lines = self.sink.format == "jsonl" and not isinstance(self.sink, ReadsByQuery)
+        return lines and self.options.named and self.options.limits == NO_LIMITS and not failed
 
     def _observe(self, batch: MicroBatch) -> dict[str, dict[str, Observed]]:
         """Gives the planners what their operators did in the batch."""

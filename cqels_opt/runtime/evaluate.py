@@ -30,9 +30,10 @@ from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
 from cqels_opt.operators.graph_output import lines
 from cqels_opt.operators.incremental_evaluation import accumulate, in_chunks
 from cqels_opt.operators.instances import names_of
+from cqels_opt.operators.joint_lines import QueryAnswers
 from cqels_opt.operators.key_pushdown import Pushdown
 from cqels_opt.operators.observed import Observed
-from cqels_opt.operators.rows import RANK, Ints, Rows, chunks, concat, empty
+from cqels_opt.operators.rows import Ints, Rows, chunks, concat, empty
 from cqels_opt.operators.semijoin_filter import EVERY, share
 from cqels_opt.operators.stream_operators import answers, stream_operator
 from cqels_opt.operators.stream_output import Answers
@@ -41,15 +42,16 @@ from cqels_opt.operators.udf_cache import CallStatistics
 from cqels_opt.query.algebra import Call
 from cqels_opt.query.templates import INSTANCE
 from cqels_opt.runtime.backfill import Backfill, rows_taken_over, without_results
+from cqels_opt.runtime.joint_answers import JointAnswers
 from cqels_opt.runtime.query_network import write_elements
 from cqels_opt.runtime.static_refresh import answers_before, at_first, only
 from cqels_opt.state import worker_cache
 from cqels_opt.state.materialized_answers import MaterializedAnswers, advanced, kept_keys
+from cqels_opt.state.ranked_rows import ended
 from cqels_opt.state.result_store import BlockRows, ResultFiles, ResultSegment
 from cqels_opt.state.spilled_results import apart
 from cqels_opt.storage import checksum, disk
-from cqels_opt.windows.binding_slots import SlotFile, rank_elements
-from cqels_opt.windows.intervals import FOREVER
+from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.kinds import kind_of
 
 Fresh: TypeAlias = dict[str, list[Rows]]
@@ -70,6 +72,7 @@ class EvaluateTask:
     take_over: Backfill | None = None  # the step only builds the state of new queries
     memory: int | None = None  # the bytes that a result may take; None: a share of the machine's
     most: int | None = None  # the most answers that are written; with more, the query is over its limit
+    joint: bool = False  # the answers may be in one file with those of other queries
     leaving: bool = (
         False  # the step only stores the answers at its instant: the program is replaced by one over other static data
     )
@@ -120,7 +123,10 @@ class EvaluateReport:
 
 @dataclass(slots=True)
 class FinishReport:
-    """The report of emitted answers: the file, their number, and for each instant its time and the bytes of its lines (for splicing)."""
+    """The report of emitted answers: the file, their number, and for each instant its time and the bytes of its lines (for splicing).
+
+    ``path`` is empty if there are no answers, or another report names the file (:class:`JointAnswers`).
+    """
 
     answers: int = 0
     path: str = ""
@@ -223,8 +229,10 @@ def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: Evaluate
 
 
 @bounded(FinishReport)
-def finish(task: EvaluateTask, name: str, fresh: Fresh | Sequence[SlotFile], part: int, parts: int) -> FinishReport:
-    """Emits the answers of the step at its instants that belong to this part."""
+def finish(
+    task: EvaluateTask, name: str, fresh: Fresh | Sequence[SlotFile], part: int, parts: int, joint: JointAnswers | None = None
+) -> FinishReport:
+    """Emits the answers of the step at its instants that belong to this part; ``joint`` holds them for a file of several queries."""
     if task.leaving:
         return _left(task, name)
     taking_over = task.take_over is not None
@@ -238,10 +246,10 @@ def finish(task: EvaluateTask, name: str, fresh: Fresh | Sequence[SlotFile], par
         segments = files.segments(step)
         if ranked(program):
             held = [segment.after(int(step.instants[0])) for _, segment in segments]
-            ended = _ended(task, concat([empty(block.output), *new, *held]))
-            new, segments = [ended], []
+            rows = ended(step, concat([empty(block.output), *new, *held]))
+            new, segments = [rows], []
             report.replaced += [f.path for f in step.select("result", shape=files.label)]
-            report.kept += files.write(step, ended.take(ended.end > step.floor), f"result-{name}")
+            report.kept += files.write(step, rows.take(rows.end > step.floor), f"result-{name}")
         elif part == 0:
             _merge(files, step, name, report)
         rows_of[block.name] = BlockRows(block.output, step.instants, new, segments)
@@ -249,6 +257,7 @@ def finish(task: EvaluateTask, name: str, fresh: Fresh | Sequence[SlotFile], par
         return report
     terms = task.terms()
     to, total = f"answers/{step.batch:08d}-{program.id}-{name}", 0
+    waiting: list[tuple[QueryAnswers, FinishReport]] = []
     for number, found in enumerate(_answers(task, name, rows_of, terms, part, parts, report)):
         total += found.total
         if len(found) and not taking_over:
@@ -257,7 +266,12 @@ def finish(task: EvaluateTask, name: str, fresh: Fresh | Sequence[SlotFile], par
             into.answers = found.total
             if _too_many(task, total):
                 break
+            if joint is not None and joint.takes(found):
+                waiting.append((QueryAnswers(found, terms, _query_of(task, found)), into))
+                continue
             _put(task, found, terms, f"{to}c{number}" if number else to, into)
+    if joint is not None:
+        joint.hold(waiting)
     report.read, report.calls = sum(rows.read for rows in rows_of.values()), terms.calls.accounts
     return report
 
@@ -348,13 +362,21 @@ def _keys_of(node: GroupNode, held: Sequence[ResultSegment]) -> Ints:
     return np.unique(np.concatenate([np.empty(0, np.int64), *columns]))
 
 
+def _query_of(task: EvaluateTask, found: Answers) -> Any:
+    """The name of the query, or of each answer's query where several share the program; None if answers have no name."""
+    if task.program.instances:
+        return names_of(task.program.instances.names).of(found.columns.pop(INSTANCE.name))
+    return task.program.id if task.named else None
+
+
 def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report: FinishReport) -> None:
     folder, program = task.step.path, task.program
     disk.make_folder(folder / "answers")
     if task.feeds is not None:
         fed = write_elements(folder / f"{path}.fed.parquet", found, terms, task.feeds)
         report.fed = str(fed.relative_to(folder))
-    queries = names_of(program.instances.names).of(found.columns.pop(INSTANCE.name)) if program.instances else None
+    named = _query_of(task, found)
+    queries = named if program.instances else None
     if task.format == "arrow":
         report.path = f"{path}.arrow"
         write_arrow(folder / report.path, found, terms, queries)
@@ -364,7 +386,6 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
         report.path = str(made.relative_to(folder))
         return
     made = folder / f"{path}.jsonl"
-    named: Any = queries if queries is not None else program.id if task.named else None
     stretches = [report.times]
     with disk.create(made) as file:
         for data, time, length in lines(found, terms, named):
@@ -373,13 +394,3 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
             stretches.append(np.stack([time[edges], np.add.reduceat(length, edges)], axis=1))
     report.times = np.concatenate(stretches)
     report.path = str(checksum.name_after_content(made).relative_to(folder))
-
-
-def _ended(task: EvaluateTask, rows: Rows) -> Rows:
-    """Rows of last-n windows with the ends that the elements so far determine."""
-    step, end = task.step, rows.end
-    for column in [c for c in rows.columns if c.startswith(RANK)]:
-        stream = column.removeprefix(RANK)
-        ranks = rank_elements(step.path, step.select("elements", stream), step.dropped.get(stream, 0), step.upto)
-        end = np.minimum(end, ranks.time_of(rows.columns[column], int(FOREVER)))
-    return rows.with_interval(rows.start, end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from cqels_opt.errors import LimitError
 from cqels_opt.operators.compiled_query import CompiledProgram
@@ -88,6 +88,13 @@ class TraceLog(Protocol):
 
     def put(self, records: Sequence[TraceRecord]) -> int:
         """Appends records; returns the length to commit."""
+
+
+@runtime_checkable
+class ReadsByQuery(Protocol):
+    """A sink of lines that needs the answers of each query in files of their own."""
+
+    by_query: Literal[True]
 
 
 class Sink(Protocol):

@@ -22,6 +22,7 @@ from cqels_opt.runtime.evaluate import (
 )
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.joint_answers import JointAnswers
 from cqels_opt.state.compaction import MergeTask, merge
 from cqels_opt.storage import checksum, disk
 from cqels_opt.windows.binding_slots import SlotFile
@@ -53,12 +54,12 @@ class LocalRunner:
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """One task for all, or one task per share and then one per part of the answers."""
         done = Evaluated()
+        if parts == 1:
+            for name, report in whole_batch(tasks, "t"):
+                done.add(name, report)
+            return done
         for task in tasks:
             name = task.program.id
-            if parts == 1:
-                for report in whole(task, "t"):
-                    done.add(name, report)
-                continue
             shares = [evaluate(task, f"t{part}", part, parts, None) for part in range(parts)]
             fresh: list[SlotFile] = [f for share in shares for f in share.fresh]
             spread = finish_parts(task, parts)
@@ -75,11 +76,20 @@ class LocalRunner:
         return [merge(task) for task in tasks]
 
 
-def whole(task: EvaluateTask, name: str) -> tuple[EvaluateReport, FinishReport]:
+def whole_batch(tasks: Sequence[EvaluateTask], name: str) -> list[tuple[str, EvaluateReport | FinishReport]]:
+    """Both halves of the second stage of all queries in one task: their reports, with the program of each."""
+    joint = JointAnswers()
+    reports = [(task.program.id, report) for task in tasks for report in whole(task, name, joint if task.joint else None)]
+    if tasks:
+        joint.write(tasks[0].step.path, f"answers/{tasks[0].step.batch:08d}-{tasks[0].program.id}-{name}-joint.jsonl")
+    return reports
+
+
+def whole(task: EvaluateTask, name: str, joint: JointAnswers | None = None) -> tuple[EvaluateReport, FinishReport]:
     """Both halves of the second stage in one task."""
     fresh: Fresh = {}
     report = evaluate(task, name, 0, 1, fresh)
-    return report, FinishReport() if report.failed else finish(task, name, fresh, 0, 1)
+    return report, FinishReport() if report.failed else finish(task, name, fresh, 0, 1, joint)
 
 
 class LocalSink:

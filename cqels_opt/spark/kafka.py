@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark import __version__ as spark_version
@@ -61,6 +61,7 @@ class KafkaSink:
     """
 
     format: Format = "jsonl"
+    by_query: Literal[True] = True
     digests: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, spark: SparkSession, topic: KafkaTopic, programs: Sequence[CompiledProgram]) -> None:

@@ -21,7 +21,7 @@ from cqels_opt.errors import CqelsOptError, RunError
 from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, evaluate, finish, finish_parts
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.interfaces import Evaluated
-from cqels_opt.runtime.local_runner import whole
+from cqels_opt.runtime.local_runner import whole_batch
 from cqels_opt.spark.batch_task import BatchTask, rows_of_task
 from cqels_opt.spark.chunks import SHARE, Piece, read, shares
 from cqels_opt.spark.files import FileBatch, reading_files
@@ -194,12 +194,7 @@ def _reading(piece: Piece, task: IngestTask) -> Work:
 
 
 def _whole(tasks: Sequence[EvaluateTask]) -> Work:
-    def work() -> Iterator[tuple[str, Any]]:
-        for task in tasks:
-            for report in whole(task, task_name()):
-                yield task.program.id, report
-
-    return work
+    return lambda: iter(whole_batch(tasks, task_name()))
 
 
 def _share(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int], Iterator[Shuffled]]:

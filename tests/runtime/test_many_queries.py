@@ -18,6 +18,7 @@ from shared_query_cases import Run, alike
 from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.errors import InputError
 from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.state.window_state import content
@@ -82,6 +83,22 @@ def test_different_queries_have_the_answers_that_they_have_alone(seed: int, tmp_
     run = DifferentRun(different(rng, 8), 8, _cut(rng, seed), tmp_path)
     for number, rows in enumerate(run.chunks):
         run.driver.batch(number, rows)
+    for i, text in enumerate(run.texts):
+        assert run.lines_of(i) == run.alone(i), text
+
+
+@pytest.mark.parametrize("limits", [NO_LIMITS, Limits(rows=1 << 40)])
+def test_the_answers_of_a_batch_are_one_file(limits: Limits, tmp_path: Path) -> None:
+    """Unless a limit may end one of the queries, whose answers must then be left out."""
+    run = DifferentRun(different(random.Random(4), 6), 6, Cut("6"), tmp_path)
+    run.driver.options = replace(run.driver.options, limits=limits)
+    files: list[int] = []
+    for number, rows in enumerate(run.chunks):
+        before = len(run.sink.lines)
+        (records, put) = run.driver.batch(number, rows), [*(tmp_path / "state" / "answers").glob(f"{number:08d}-*.jsonl")]
+        files += [len(put)] if len(run.sink.lines) > before else []
+        assert len(records) == len(run.driver.programs)
+    assert max(files) == 1 if limits == NO_LIMITS else max(files) > 1
     for i, text in enumerate(run.texts):
         assert run.lines_of(i) == run.alone(i), text
 

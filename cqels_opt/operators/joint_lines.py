@@ -1,0 +1,171 @@
+"""The answers of many queries in one batch as lines of JSON: each term is looked up once, and a line is joined once.
+
+The lines are those of :func:`cqels_opt.operators.stream_output.json_lines`, in order of time, then of queries. Work per query would be
+mostly calls of Arrow with few rows. Here all answers are rows of one table: each row has the number of a text for the head of its line,
+for its query, and for each of its bindings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cqels_opt.operators.algebra.triple import TRIPLE
+from cqels_opt.operators.query_forms import TRUTH
+from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.stream_output import PIECE, Answers, json_terms, pieces
+from cqels_opt.operators.term_table import TermTable
+
+Codes = NDArray[np.int32]
+
+MOST = 4 * PIECE
+"""Answers that are held for one file, so that memory stays bounded. Further queries have files of their own."""
+_TEXT = pa.large_string()
+
+
+@dataclass(frozen=True, slots=True)
+class QueryAnswers:
+    """The answers of a query, with its name; or with the name for each answer, where several queries share the program."""
+
+    found: Answers
+    terms: TermTable
+    query: Any
+
+
+def fits(found: Answers) -> bool:
+    """Whether answers can be lines of a joint file: not too many, and neither graphs nor truth values."""
+    return found.total <= PIECE and not found.columns.keys() & {TRUTH, TRIPLE[0]}
+
+
+def joint_lines(answers: Sequence[QueryAnswers]) -> tuple[pa.Buffer, Ints, Ints]:
+    """The lines of some answers: their bytes, and the time and the length of each line, in order of time, then of queries."""
+    which = [np.concatenate([np.empty(0, np.int64), *pieces(one.found, PIECE)]) for one in answers]
+    number = np.repeat(np.arange(len(answers), dtype=np.int32), [len(rows) for rows in which])
+    time = np.concatenate([one.found.time[rows] for one, rows in zip(answers, which)])
+    order = np.lexsort((number, time))  # stable: the answers of a query stay in their order
+    texts, time = _Texts(), time[order]
+    columns = [_queries(answers, which, texts), *_bindings(answers, which, texts)]
+    lines: Any = pc.binary_join_element_wise(
+        _heads(time), *(texts.take(codes[order]) for codes in columns), pa.scalar("}}\n", _TEXT), pa.scalar("", _TEXT)
+    )
+    _, offsets, data = lines.buffers()
+    edges = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
+    return data.slice(int(edges[0]), int(edges[-1] - edges[0])), time, np.diff(edges)
+
+
+class _Texts:
+    """Texts by number; number 0 is the empty text."""
+
+    def __init__(self) -> None:
+        self._arrays: list[Any] = [pa.array([""], _TEXT)]
+        self._size = 1
+
+    def add(self, texts: Any) -> int:
+        """Adds texts; returns the number of the first."""
+        self._arrays.append(texts)
+        self._size += len(texts)
+        return self._size - len(texts)
+
+    def take(self, codes: Codes) -> Any:
+        """The text of each number."""
+        self._arrays = [pa.concat_arrays(self._arrays)]
+        return self._arrays[0].take(pa.array(codes))
+
+
+def _numbered(values: Any) -> tuple[Any, Codes]:
+    """The distinct values, and for each value its place among them."""
+    encoded: Any = pa.array(values).dictionary_encode()
+    return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)
+
+
+def _heads(time: Ints) -> Any:
+    """The beginning of each line, up to its operator; times are in order."""
+    begins = np.append(len(time) > 0, time[1:] != time[:-1])[: len(time)]
+    heads: Any = pa.array([f'{{"time": {at}, "op": ' for at in time[begins].tolist()], _TEXT)
+    return heads.take(pa.array(np.cumsum(begins) - 1))
+
+
+def _queries(answers: Sequence[QueryAnswers], which: Sequence[Ints], texts: _Texts) -> Codes:
+    """For each line the text between its time and its bindings."""
+    found = []
+    for one, rows in zip(answers, which):
+        if isinstance(one.query, str):
+            names, codes = [one.query], np.zeros(len(rows), np.int32)
+        else:
+            distinct, codes = _numbered(one.query)
+            names, codes = distinct.to_pylist(), codes[rows]
+        shown = [f'"{one.found.op}", "query": {json.dumps(name, ensure_ascii=False)}, "bindings": {{' for name in names]
+        found.append(codes + np.int32(texts.add(pa.array(shown, _TEXT))))
+    return np.concatenate(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The texts of a variable's bindings: from ``first`` on without, and from ``other`` on with a comma before them.
+
+    ``codes`` has the number of each answer's text, counted from these, by query; ``unbound`` is the number of the empty one, if any.
+    """
+
+    first: int
+    other: int
+    codes: dict[int, Codes]
+    unbound: int | None
+
+
+def _bindings(answers: Sequence[QueryAnswers], which: Sequence[Ints], texts: _Texts) -> list[Codes]:
+    """For each line the texts of its bindings, in order; empty ones behind the last binding of its query, and for unbound variables."""
+    shown = _shown(answers, texts)
+    width = max(len(one.found.columns) for one in answers)
+    codes = [np.zeros(sum(map(len, which)), np.int32) for _ in range(width)]
+    end = 0
+    for i, (one, rows) in enumerate(zip(answers, which)):
+        begin, end = end, end + len(rows)
+        begun: Any = False  # whether an earlier variable is bound, for each answer where they differ
+        for place, variable in enumerate(one.found.columns):
+            of = shown[_kept_by(one.terms), variable]
+            mine = of.codes[i]
+            codes[place][begin:end] = (mine + np.where(begun, of.other, of.first).astype(np.int32))[rows]
+            begun = begun | (True if of.unbound is None else mine != of.unbound)
+    return codes
+
+
+def _kept_by(terms: TermTable) -> int:
+    """Queries whose expressions make no terms have the same terms."""
+    return id(terms) if terms.made else 0
+
+
+def _shown(answers: Sequence[QueryAnswers], texts: _Texts) -> dict[tuple[int, str], _Shown]:
+    """The texts of all bindings. The terms of all variables are looked up together."""
+    users: dict[int, dict[str, list[int]]] = {}
+    for i, one in enumerate(answers):
+        for variable in one.found.columns:
+            users.setdefault(_kept_by(one.terms), {}).setdefault(variable, []).append(i)
+    found: dict[tuple[int, str], _Shown] = {}
+    for kept_by, by_variable in users.items():
+        numbered = {v: _numbered(np.concatenate([answers[i].found.columns[v] for i in some])) for v, some in by_variable.items()}
+        ids = np.unique(np.concatenate([distinct.to_numpy() for distinct, _ in numbered.values()]))
+        terms = answers[next(iter(by_variable.values()))[0]].terms
+        written: Any = json_terms(terms.texts(ids))
+        for variable, (distinct, codes) in numbered.items():
+            here = written.take(pa.array(np.searchsorted(ids, distinct.to_numpy())))
+            name = json.dumps(variable, ensure_ascii=False)
+            first, other = (
+                texts.add(
+                    pc.fill_null(
+                        pc.binary_join_element_wise(pa.scalar(f"{comma}{name}: ", _TEXT), here, pa.scalar("", _TEXT)), ""
+                    )
+                )
+                for comma in ("", ", ")
+            )
+            cuts = np.cumsum([len(answers[i].found) for i in by_variable[variable]])[:-1]
+            of_query = dict(zip(by_variable[variable], np.split(codes, cuts)))
+            unbound = np.flatnonzero(here.is_null().to_numpy(zero_copy_only=False))
+            found[kept_by, variable] = _Shown(first, other, of_query, int(unbound[0]) if len(unbound) else None)
+    return found
