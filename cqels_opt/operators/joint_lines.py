@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cqels_opt.operators.algebra.triple import TRIPLE
 from cqels_opt.operators.query_forms import TRUTH
 from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.stream_output import PIECE, Answers, json_terms, pieces
+from cqels_opt.operators.stream_output import PIECE, Answers, json_of, pieces
 from cqels_opt.operators.term_table import TermTable
 
 Codes = NDArray[np.int32]
@@ -152,7 +152,7 @@ def _shown(answers: Sequence[QueryAnswers], texts: _Texts) -> dict[tuple[int, st
         numbered = {v: _numbered(np.concatenate([answers[i].found.columns[v] for i in some])) for v, some in by_variable.items()}
         ids = np.unique(np.concatenate([distinct.to_numpy() for distinct, _ in numbered.values()]))
         terms = answers[next(iter(by_variable.values()))[0]].terms
-        written: Any = json_terms(terms.texts(ids))
+        written = json_of(ids, terms)
         for variable, (distinct, codes) in numbered.items():
             here = written.take(pa.array(np.searchsorted(ids, distinct.to_numpy())))
             name = json.dumps(variable, ensure_ascii=False)

@@ -126,7 +126,7 @@ def json_lines(
     for variable, ids in found.columns.items():
         distinct, inverse = np.unique(ids, return_inverse=True)
         name = json.dumps(variable, ensure_ascii=False)
-        columns.append((_joined(f"{name}: ", _json_of(distinct, terms)), inverse))
+        columns.append((_joined(f"{name}: ", json_of(distinct, terms)), inverse))
     for which in pieces(found, size):
         time = found.time[which]
         pairs = [shown.take(pa.array(inverse[which])) for shown, inverse in columns]
@@ -141,7 +141,7 @@ def json_lines(
         yield data.slice(int(edges[0]), int(edges[-1] - edges[0])), time, np.diff(edges)
 
 
-def _json_of(ids: Ints, terms: TermTable) -> Any:
+def json_of(ids: Ints, terms: TermTable) -> Any:
     """Distinct terms as JSON texts; null where unbound. Those of the store are written once per process, as long as they are few."""
     numbers, known = ids.tolist(), terms.json
     found = [*map(known.get, numbers)]
