@@ -21,7 +21,7 @@ from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.aggregates import Total, aggregate
 from cqels_opt.query.algebra import Aggregate
 from cqels_opt.query.values import order_key
-from cqels_opt.rdf.ids import kinds, numeric_parts
+from cqels_opt.rdf.ids import LARGEST_INTEGER, integer_ids, kinds, numeric_parts
 
 ARGUMENT = "#argument"
 
@@ -137,6 +137,8 @@ def _column(spec: Aggregate, rows: Rows, group: Ints, segments: GroupIntervals, 
 
 def counts(numbers: Ints, terms: TermTable) -> Ints:
     """Numbers of bound members as ids of integers."""
+    if int(numbers.max(initial=0)) <= LARGEST_INTEGER:
+        return integer_ids(numbers)
     distinct, inverse = np.unique(numbers, return_inverse=True)
     return terms.ids([Total(members=c, bound=c).count() for c in distinct.tolist()])[inverse]
 

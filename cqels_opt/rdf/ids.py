@@ -48,6 +48,8 @@ INLINE: Final = (KIND_INTEGER, KIND_DECIMAL, KIND_BOOLEAN)
 
 _PAYLOAD: Final = (1 << 60) - 1
 _INTEGER_ZERO: Final = 1 << 59
+LARGEST_INTEGER: Final = _INTEGER_ZERO - 1
+"""The largest integer that its id has; a larger one is hashed."""
 _DECIMAL_ZERO: Final = 1 << 55
 _MANTISSA: Final = (1 << 56) - 1
 _MAX_SCALE: Final = 15

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.operators.aggregate import earliest, grouped, ranks
+from cqels_opt.operators.aggregate import counts, earliest, grouped, ranks
 from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.aggregates import aggregate
 from cqels_opt.query.algebra import Aggregate, Call, Constant, Variable
 from cqels_opt.query.values import sort_key
-from cqels_opt.rdf.ids import PUBLIC
+from cqels_opt.rdf.ids import LARGEST_INTEGER, PUBLIC
+from cqels_opt.rdf.terms import XSD_INTEGER, literal
 
 from .interval_rows import HORIZON, Plain, plain_rows, rows_of, snapshots
 
@@ -155,3 +156,11 @@ def test_ranks_of_equal_values() -> None:
     assert ranks(codes, terms)[0].tolist() == [1, 3, 2, 0]  # ties go by the text
     assert ranks(codes, terms, sort_key)[0].tolist() == [0, 1, 1, 0]
     assert ranks(codes[:0], terms, sort_key)[0].tolist() == []
+
+
+def test_counts_are_integers_also_beyond_those_that_an_id_holds() -> None:
+    terms = TermTable(PUBLIC, None)
+    numbers = np.array([0, 7, LARGEST_INTEGER, 7])
+    assert counts(numbers, terms).tolist() == terms.ids([literal(str(n), XSD_INTEGER) for n in numbers.tolist()]).tolist()
+    more = np.array([7, LARGEST_INTEGER + 1])
+    assert terms.texts(counts(more, terms)) == [literal(str(n), XSD_INTEGER) for n in more.tolist()]
