@@ -11,7 +11,7 @@ from cqels_opt.plans.cost_models.paper import PaperCost
 from cqels_opt.plans.cost_models.seconds import SecondsCost
 from cqels_opt.plans.delta import DeltaRule
 from cqels_opt.plans.explain import deltas, dot, q_error, text
-from cqels_opt.plans.optimizer import MODES, NEAR_TIE, WORTH, Optimizer
+from cqels_opt.plans.optimizer import MODES, Optimizer
 from cqels_opt.plans.plan import (
     Cut,
     Join,
@@ -33,6 +33,7 @@ from cqels_opt.plans.query_graph import FilterNode, GraphError, JoinEdge, JoinKi
 from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget
 from cqels_opt.plans.sampling import SampledCardinality, Sampler
 from cqels_opt.plans.statistics import KnownStatistics, StatisticKey, Statistics
+from cqels_opt.plans.switching_rule import NEAR_TIE, WORTH
 from cqels_opt.plans.validity_ranges import ValidityRange
 
 __all__ = [

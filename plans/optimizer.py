@@ -38,6 +38,7 @@ from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget, is_surprising
 from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Corrections, Sampler
 from cqels_opt.plans.statistics import Key, Statistics
+from cqels_opt.plans.switching_rule import NEAR_TIE, SwitchingRule
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
 
 Logs: TypeAlias = "list[tuple[RelationSet, float]]"
@@ -51,15 +52,6 @@ MODES = ("adaptive", "static", "first", "worst", "heuristic")
 
 FORMER = 3
 """The number of plans chosen before that are priced again with every batch, for the trace."""
-
-NEAR_TIE = 0.05
-"""The current plan is kept while no other one saves more than this share of its own cost."""
-
-WORTH = 0.1
-"""A switch must save this share of the cheapest plan's cost, in one batch or added up over successive ones.
-
-Estimates of one batch are noisy. A small saving is worth a switch if it lasts (CUSUM, Page 1954).
-"""
 
 
 class Optimizer:
@@ -112,7 +104,7 @@ class Optimizer:
         self._known: dict[str, Corrections] = {}
         self._feedback = {source: Feedback() for source in self.sources} if feedback else None
         self._pace = ReoptimizationBudget()
-        self._savings: dict[str, float] = {}  # of the cheapest plans in the last batches, in their costs
+        self._switching = SwitchingRule()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
         self.fallback = pairs is None
         self._stays: Mapping[str, Plan] = {}  # greedy plans of earlier batches that are not searched again
@@ -305,7 +297,7 @@ class Optimizer:
                 [(relations, *found) for relations, found in self._estimated.get(source, {}).items()],
                 [str(former) for former in self._former.get(source, ())],
                 self._pace.since.get(source),
-                self._savings.get(source, 0.0),
+                self._switching.saved.get(source, 0.0),
             )
             for source, plan in self._current.items()
         }
@@ -318,7 +310,9 @@ class Optimizer:
         """Continues from the :meth:`state` of an optimizer of the same block; a plan that this memo does not have is dropped."""
         for source, found in state.items():
             text, seen, kept, learnt, estimated = found[:5]
-            former, since, self._savings[source] = found[5:] if len(found) == 8 else ([], None, 0.0)  # an older checkpoint
+            former, since, self._switching.saved[source] = (
+                found[5:] if len(found) == 8 else ([], None, 0.0)
+            )  # an older checkpoint
             self._former[source] = tuple(map(parse_plan, former))
             if since is not None:
                 self._pace.since[source] = since
@@ -370,11 +364,8 @@ class Optimizer:
         current, memo = self._current.get(source), self._memos[source]
         if current is not None and self.mode == "adaptive" and source not in self._stays:
             cost, least = self._current_cost(source, current), plan_extraction.cheapest_cost(memo, source)
-            saved = cost - least
-            self._savings[source] = self._savings.get(source, 0.0) + saved / (least or saved) if saved > least * NEAR_TIE else 0.0
-            if self._savings[source] <= WORTH:
+            if not self._switching.is_due(source, cost, least):
                 return current
-            self._savings[source] = 0.0
         return self._select(source, plan_extraction.cheapest(memo, source)).plan
 
     def _filters_of(self, priced: PricedPlan, last: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:

@@ -15,8 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from cqels_opt.trace.figures import clock, duration, figure, known, plural
-from cqels_opt.trace.history import QueryHistory, Regret, SourceHistory, Switch, histories, totals
+from cqels_opt.trace.history import QueryHistory, SourceHistory, Switch, histories, totals
 from cqels_opt.trace.records import Called, Milliseconds, TraceRecord
+from cqels_opt.trace.regret import Regret
 
 MOST_SWITCHES = 20
 
