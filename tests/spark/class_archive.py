@@ -10,11 +10,24 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from small_world import CROWDS, write_query, write_world
 
 ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
+
+
+LONGEST = 60.0
+"""Seconds to wait for the archive after the command has ended."""
+
+
+def is_complete(archive: Path) -> bool:
+    """Whether the JVM has finished an archive: it writes the first bytes last."""
+    with suppress(FileNotFoundError), archive.open("rb") as file:
+        return any(file.read(4))
+    return False
 
 
 def make(archive: Path) -> None:
@@ -30,7 +43,10 @@ def make(archive: Path) -> None:
         command = [sys.executable, "-m", "cqels_opt.cli.main", *words]
         environment = {**os.environ, "SPARK_SUBMIT_OPTS": options}
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode or not half.exists():
+    end = time.monotonic() + LONGEST
+    while not done.returncode and not is_complete(half) and time.monotonic() < end:
+        time.sleep(0.2)
+    if not is_complete(half):
         print(f"no archive of Spark's classes, tests take longer: {done.stdout}", file=sys.stderr)
     else:
         half.rename(archive)
