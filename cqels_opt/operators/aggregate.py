@@ -21,9 +21,11 @@ from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.aggregates import Total, aggregate
 from cqels_opt.query.algebra import Aggregate
 from cqels_opt.query.values import order_key
-from cqels_opt.rdf.ids import kinds, numeric_parts
+from cqels_opt.rdf.ids import integer_ids, kinds, numeric_parts
 
 ARGUMENT = "#argument"
+INLINE = 1 << 58
+"""Integers below it have their id without a look-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,8 @@ def _column(spec: Aggregate, rows: Rows, group: Ints, segments: GroupIntervals, 
 
 def counts(numbers: Ints, terms: TermTable) -> Ints:
     """Numbers of bound members as ids of integers."""
+    if int(np.max(numbers, initial=0)) < INLINE:
+        return integer_ids(numbers)
     distinct, inverse = np.unique(numbers, return_inverse=True)
     return terms.ids([Total(members=c, bound=c).count() for c in distinct.tolist()])[inverse]
 
