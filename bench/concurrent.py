@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import pyarrow.parquet as parquet
@@ -72,7 +72,10 @@ FULL, QUICK = Scale(20_000, 500, 1_000, 10), Scale(6_000, 150, 200, 6)
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One run: milliseconds of its batches, registration time, peak memory of its process, and its answers as a bag."""
+    """One run: milliseconds of its batches, registration time, peak memory of its process, and its answers as a bag.
+
+    ``cpu`` has the CPU milliseconds of the batches in the run's process: everything without Spark, the driver with it.
+    """
 
     query: str
     instances: int
@@ -84,6 +87,7 @@ class Ran:
     jobs: int
     answers: int
     digest: str
+    cpu: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,19 +176,21 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
         options = DriverOptions(plan=mode, named=True)
         frontier, held = frontier_of(compiled[0].streams, found.replay), [page for page in pages if page is not None]
         driver = Driver(folder / "state", compiled, runner, sink, frontier, options, pages=held, catalog=catalog)
-        took, jobs = [], 0
+        took, cpu, jobs = [], [], 0
         for number in range(len(found.replay.chunks)):
             path = found.replay.path(number)
             rows: Any = parquet.read_table(path).cast(ROW_SCHEMA) if spark is None else path
-            before = time.perf_counter()
+            before, worked = time.perf_counter(), time.process_time()
             driver.batch(number, rows)
             took.append(1000 * (time.perf_counter() - before))
+            cpu.append(1000 * (time.process_time() - worked))
             jobs = max(jobs, runner.jobs)
         answers = driver.state.totals["answers"]
     counted = tuple(took[WARM_UP:])
     memory = megabytes("VmHWM")  # ru_maxrss would include the parent process at fork
     digest = digest_of_lines(folder / "answers.jsonl")
-    return Ran(query, len(members), contender, counted, registered, memory, len(compiled), jobs, answers, digest)
+    worked_ms = tuple(cpu[WARM_UP:])
+    return Ran(query, len(members), contender, counted, registered, memory, len(compiled), jobs, answers, digest, worked_ms)
 
 
 def run_to_file(found: World, query: str, number: int, contender: str, scale: Scale, folder: Path, local: bool) -> None:
@@ -208,6 +214,7 @@ def _one_by_one(found: World, members: Sequence[Member], folder: Path, local: bo
         runs[0],
         instances=len(members),
         milliseconds=tuple(map(sum, zip(*(run.milliseconds for run in runs)))),
+        cpu=tuple(map(sum, zip(*(run.cpu for run in runs)))),
         registered_s=sum(run.registered_s for run in runs),
         memory_mb=max(run.memory_mb for run in runs),
         programs=len(members),
@@ -241,6 +248,7 @@ def study(quick: bool) -> dict[str, Any]:
         "on": "one process without Spark" if quick else "Spark",
         "concurrent": [_as_json(run) for run in runs],
         "ratios": ratios(runs),
+        "different": to_mean_of_one(runs),
     }
 
 
@@ -250,6 +258,7 @@ def _as_json(run: Ran) -> dict[str, Any]:
         "instances": run.instances,
         "contender": run.contender,
         "ms": round(median(run.milliseconds), 2),
+        "cpu_ms": round(fmean(run.cpu), 2),
         "memory_mb": round(run.memory_mb),
         "milliseconds": {"median": median(run.milliseconds), "least": min(run.milliseconds), "most": max(run.milliseconds)},
         "registered_s": round(run.registered_s, 2),
@@ -282,8 +291,22 @@ def ratios(runs: Sequence[Ran]) -> dict[str, dict[str, float]]:
     return found
 
 
+def to_mean_of_one(runs: Sequence[Ran]) -> dict[str, dict[str, float]]:
+    """The different queries: mean milliseconds per batch, of all together and of one alone, and their ratio.
+
+    One alone is the mean over all of them: the first query is the cheapest, and would overstate the ratio. ``wall`` and ``cpu``.
+    """
+    by_contender = {run.contender: run for run in runs if run.query == "different"}
+    together, apart_ = by_contender["adaptive"], by_contender["one by one"]
+    found = {}
+    for name, all_of_them, sums in (("wall", together.milliseconds, apart_.milliseconds), ("cpu", together.cpu, apart_.cpu)):
+        one = fmean(sums) / apart_.instances
+        found[name] = {"together_ms": fmean(all_of_them), "one_ms": one, "ratio": fmean(all_of_them) / one}
+    return found
+
+
 def show(found: dict[str, Any]) -> None:
-    """Prints a table: milliseconds per batch, and the ratio to ten instances next to the report's."""
+    """Prints a table: milliseconds per batch, and the ratio to ten instances next to the report's; below it the different queries."""
     size = found["world"]
     shown = table(
         "query",
@@ -315,6 +338,12 @@ def show(found: dict[str, Any]) -> None:
             f"{row['answers']:,}",
         )
     console().print(shown)
+    number = next(row["instances"] for row in rows if row["query"] == "different")
+    for name, of in found["different"].items():
+        console().print(
+            f"{number} different queries, {name}: {of['together_ms']:,.1f} ms a batch, {of['ratio']:.1f} × one alone "
+            f"({of['one_ms']:.1f} ms, the mean of all)"
+        )
 
 
 def _published(query: str, contender: str, number: int) -> str:

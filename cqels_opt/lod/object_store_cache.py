@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +48,12 @@ def pinned(place: str) -> str:
 
 def header_file(place: str) -> Path:
     """The header of a store as a file of this machine."""
-    return RemoteStore.at(place).header_file() if is_uri(place) else Path(place) / HEADER
+    return RemoteStore.at(place).header_file() if is_uri(place) else _header_in(place)
+
+
+@lru_cache(64)
+def _header_in(folder: str) -> Path:
+    return Path(folder) / HEADER
 
 
 def filesystem(uri: str) -> tuple[fs.FileSystem, str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -17,7 +18,41 @@ from cqels_opt.windows.binding_slots import SlotFile
 Methods: TypeAlias = "tuple[JoinMethod | None, ...]"
 """The join method of each operator of a plan; None where the runner decides."""
 
+T = TypeVar("T")
+
 NOWHEN = np.int64(-(1 << 62))  # the instant before the first: nothing is valid at it
+
+
+@lru_cache(64)
+def _path(folder: str) -> Path:
+    return Path(folder)
+
+
+class StepFiles(tuple[SlotFile, ...]):
+    """The files of a step, indexed. All queries of a batch have the same object, so that each file is looked at once."""
+
+    _by_kind: dict[tuple[str, str, str], list[SlotFile]]
+    _derived: dict[str, Any]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StepFiles, (tuple(self),)
+
+    def of(self, kind: str, stream: str, shape: str) -> list[SlotFile]:
+        """The files of a kind, a stream and a shape; an empty text stands for any."""
+        if "_by_kind" not in self.__dict__:
+            self._by_kind = {}
+            for f in self:
+                for key in {(f.kind, a, b): None for a in (f.stream, "") for b in (f.shape, "")}:
+                    self._by_kind.setdefault(key, []).append(f)
+        return [*self._by_kind.get((kind, stream, shape), ())]
+
+    def derived(self, name: str, make: Callable[[], T]) -> T:
+        """What is made of the files once, under a name."""
+        if "_derived" not in self.__dict__:
+            self._derived = {}
+        if name not in self._derived:
+            self._derived[name] = make()
+        return cast("T", self._derived[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +85,7 @@ class EvaluationStep:
     @property
     def path(self) -> Path:
         """The state folder."""
-        return Path(self.folder)
+        return _path(self.folder)
 
     @property
     def ended(self) -> int:
@@ -64,6 +99,12 @@ class EvaluationStep:
 
     def select(self, kind: str, stream: str = "", shape: str = "") -> list[SlotFile]:
         """The files of a kind."""
+        if isinstance(self.files, StepFiles):
+            return self.files.of(kind, stream, shape)
         return [
             f for f in self.files if f.kind == kind and (not stream or f.stream == stream) and (not shape or f.shape == shape)
         ]
+
+    def derived(self, name: str, make: Callable[[], T]) -> T:
+        """What is made of the files, once for all queries of a batch."""
+        return self.files.derived(name, make) if isinstance(self.files, StepFiles) else make()

@@ -6,7 +6,7 @@ commits. A batch that runs again overwrites what it wrote. The driver handles co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from cqels_opt.errors import CheckpointError, DataError, RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
 from cqels_opt.operators.observed import Observed
+from cqels_opt.operators.rows import Ints
 from cqels_opt.rdf.ids import CollisionError
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.ingest_state import IngestState
@@ -47,6 +48,7 @@ class Driver(RunState):
         """See :meth:`RunState.open`."""
         self.reconfiguration = Reconfiguration(self)
         self.quotas = Quotas(self.options.limits, self.folder, self.catalog)
+        self._instants: dict[Hashable, Ints] = {}  # of the stage, by windows and report policies
         self.restore(None)
         self.quotas.resume(self.state.batch)
         if self._changed and self.catalog is not None and self.catalog.changed:
@@ -171,7 +173,9 @@ class Driver(RunState):
         for name, end in upto.items():
             self.planners[name].advance(batch.counts, batch.after, end)
         batch.clock.lap("statistics")
-        files = [*batch.files, *(f for f in batch.done.kept if f.kind == "terms")]  # with the terms of earlier stages
+        terms = [f for f in batch.done.kept if f.kind == "terms"]  # of earlier stages
+        files = self.step_files([*batch.files, *terms])
+        self._instants.clear()
         steps = {p.id: self._step(p, number, batch.after, upto[p.id], files) for p in stage}
         batch.clock.lap("optimize")
         if max(upto.values()) > batch.after:
@@ -296,9 +300,12 @@ class Driver(RunState):
         if not program.windows and after < program.report.origin("") <= upto:
             found = np.array([program.report.origin("")], np.int64)
         elif first is not None and upto > after:
-            times = self.ingest_state.in_order()
-            moves = {w.name: self.moves(w, files, upto) for w in program.windows if w.every}
-            found = instants(program.windows, program.report, times, first, after, upto, moves)
+            key = (program.windows, program.report.key, first, after, upto)
+            if key not in self._instants:
+                times = self.ingest_state.in_order()
+                moves = {w.name: self.moves(w, files, upto) for w in program.windows if w.every}
+                self._instants[key] = instants(program.windows, program.report, times, first, after, upto, moves)
+            found = self._instants[key]
         step = self.bare_step(program, number, after, upto, np.concatenate([np.array([previous], np.int64), found]), files)
         return self.planned(program, step, sample=upto > after)
 

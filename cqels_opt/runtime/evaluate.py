@@ -204,26 +204,28 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: Fresh 
             keep(task, name, block.name, rows, report, fresh)
         else:
             for number, rows in enumerate(chunks(run.rows())):
-                keep(task, f"{name}r{number}", block.name, rows, report, fresh)
+                keep(task, f"{name}r{number}", block.name, rows, report, fresh, not number)
         report.observed[block.name] = run.observed
         report.probed += sum(sum(counts) for counts in run.observed.operators.values())
     report.calls = terms.calls.accounts
     return report
 
 
-def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: EvaluateReport, fresh: Fresh | None) -> None:
+def keep(
+    task: EvaluateTask, name: str, block: str, rows: Rows, report: EvaluateReport, fresh: Fresh | None, first: bool = True
+) -> None:
     """Stores the rows that the step adds to a block: for :func:`finish`, and for later steps."""
     program, step, files = task.program, task.step, task.results(block)
     report.rows += len(rows)
     if fresh is not None and not fresh.get(block):
         fresh[block] = [rows]
     elif fresh is not None or not task.quiet:
-        written = replace(files, indexed=()).write(step, rows, f"fresh-{name}")
+        written = replace(files, indexed=()).write(step, rows, f"fresh-{name}", in_memory=False)
         report.fresh += written
         if fresh is not None:
-            fresh[block] += [ResultSegment(step.path / file.path).rows for file in written]
+            fresh[block] += [ResultSegment.read(step.path / file.path).rows for file in written]
     if not ranked(program):
-        report.kept += files.write(step, rows.take(rows.end > step.floor), f"result-{name}")
+        report.kept += files.write(step, rows.take(rows.end > step.floor), f"result-{name}", in_memory=first)
     elif fresh is None and task.quiet:
         report.kept += files.write(step, rows, f"result-{name}")
 
@@ -299,7 +301,7 @@ def _merge(
 
 
 def _mapped(step: EvaluationStep, fresh: Sequence[SlotFile], files: ResultFiles) -> list[Rows]:
-    return [ResultSegment(step.path / file.path).rows for file in fresh if file.shape == files.label]
+    return [ResultSegment.read(step.path / file.path).rows for file in fresh if file.shape == files.label]
 
 
 def _answers(

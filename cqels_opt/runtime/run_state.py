@@ -12,7 +12,7 @@ import numpy as np
 
 from cqels_opt.errors import EngineWarning
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.operators.evaluation_step import EvaluationStep
+from cqels_opt.operators.evaluation_step import EvaluationStep, StepFiles
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.term_table import Page, check_pages
 from cqels_opt.planner.background_jobs import BackgroundJobs, Start, at_once
@@ -231,6 +231,13 @@ class RunState(ABC):
         times = rank_elements(self.folder, tables, dropped, upto).times
         return np.unique(times[-(dropped + 1) % window.every :: window.every])
 
+    def step_files(self, files: Sequence[SlotFile]) -> StepFiles:
+        """The files of a step: those of the state, and the pages of terms of the queries."""
+        if isinstance(files, StepFiles):
+            return files
+        made = self.catalog.pages if self.catalog is not None else ()
+        return StepFiles((*files, *self.pages, *made))
+
     def bare_step(
         self, program: CompiledProgram, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]
     ) -> EvaluationStep:
@@ -238,8 +245,7 @@ class RunState(ABC):
         run, dropped = self.run, dict(self.state.dropped)
         if self.catalog is not None and self.catalog.living.current.number > 1:
             run += f"-{self.catalog.living.current.number}"  # caches of workers hold for one version only
-        made = self.catalog.pages if self.catalog is not None else ()
-        found = (*files, *self.pages, *made)
+        found = self.step_files(files)
         remember = self.options.plan.remember
         folder = str(self.folder)
         return EvaluationStep(folder, run, number, after, upto, looked_at, found, dropped, remember=remember, program=program.id)

@@ -8,9 +8,10 @@ and each row is written a logarithmic number of times.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from cachetools import LRUCache
@@ -25,6 +26,8 @@ from cqels_opt.storage.compaction_policy import runs_to_merge
 from cqels_opt.windows.binding_slots import SlotFile
 
 On = tuple[str, ...]
+MERGED_FILES = 4  # that are merged at once: with fewer, most batches would rewrite what the batch before has written
+KEPT_ROWS = 4_096  # of a segment that stays in memory after it was written
 MERGED = 4_000_000  # larger files are not merged: a merge holds its result in memory
 START, END, N = "#start", "#end", "#n"
 
@@ -37,16 +40,21 @@ def is_result(file: SlotFile) -> bool:
 class ResultSegment:
     """A file of result rows, mapped."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, rows: Rows, indexes: Mapping[On, Index]) -> None:
+        self.rows, self.indexes = rows, indexes
+
+    @classmethod
+    def read(cls, path: Path) -> ResultSegment:
+        """The segment in a file, mapped."""
         arrays, said = read_arrays(path)
         variables = json.loads(said["variables"])
         columns = {v: arrays[f"v{i}"] for i, v in enumerate(variables)}
-        self.rows = Rows(columns, arrays[START], arrays[END], arrays[N])
-        self.indexes: dict[On, Index] = {}
+        indexes: dict[On, Index] = {}
         for i, (on, by) in enumerate(json.loads(said["indexes"])):
             verified = tuple(columns[v] for v in on)
             keys, starts = arrays[f"keys{i}"], arrays[f"starts{i}"]
-            self.indexes[tuple(on)] = Index(tuple(on), verified, by, keys, starts, arrays.get(f"rows{i}"))
+            indexes[tuple(on)] = Index(tuple(on), verified, by, keys, starts, arrays.get(f"rows{i}"))
+        return cls(Rows(columns, arrays[START], arrays[END], arrays[N]), indexes)
 
     def after(self, previous: int) -> Rows:
         """The rows that end after an instant."""
@@ -76,20 +84,20 @@ def _slice(rows: Rows, first: int, stop: int) -> Rows:
     return Rows({v: c[part] for v, c in rows.columns.items()}, rows.start[part], rows.end[part], rows.n[part])
 
 
-def write_result_segment(path: Path, rows: Rows, indexed: Iterable[On]) -> Rows:
-    """Writes rows as a segment; returns them in the order of the file."""
+def write_result_segment(path: Path, rows: Rows, indexed: Iterable[On]) -> ResultSegment:
+    """Writes rows as a segment, in order of their ends."""
     rows = rows.take(np.argsort(rows.end, kind="stable"))
     arrays: dict[str, np.ndarray] = {f"v{i}": column for i, column in enumerate(rows.columns.values())}
     arrays |= {START: rows.start, END: rows.end, N: rows.n}
-    described = []
+    described, indexes = [], {}
     for i, on in enumerate(indexed):
-        index = Index.build(on, [rows.columns[v] for v in on])
+        indexes[on] = index = Index.build(on, [rows.columns[v] for v in on])
         arrays |= {f"keys{i}": index.keys, f"starts{i}": index.starts}
         if index.rows is not None:
             arrays[f"rows{i}"] = index.rows
         described.append((on, index.by))
     write_arrays(path, arrays, {"variables": json.dumps([*rows.columns]), "indexes": json.dumps(described)})
-    return rows
+    return ResultSegment(rows, indexes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +108,15 @@ class ResultFiles:
     output: On
     indexed: tuple[On, ...]
 
-    def write(self, step: EvaluationStep, rows: Rows, name: str, kind: str = "result") -> list[SlotFile]:
-        """Writes rows to a file of the task ``name``."""
+    def write(self, step: EvaluationStep, rows: Rows, name: str, kind: str = "result", in_memory: bool = True) -> list[SlotFile]:
+        """Writes rows to a file of the task ``name``. ``in_memory``: if they are few, they also stay in memory for the next step."""
         if not len(rows):
             return []
         path = f"results/{step.batch:08d}-{self.label.replace('/', '-')}-{name}.arrow"
-        rows = write_result_segment(step.path / path, rows, self.indexed)
+        segment = write_result_segment(step.path / path, rows, self.indexed)
+        rows = segment.rows
+        if in_memory and len(rows) <= KEPT_ROWS:
+            _WRITTEN[str(step.path / path)] = stamp_in_state(step.path / path), segment
         return [SlotFile(kind, path, "", self.label, len(rows), int(rows.start.max()), int(rows.end[-1]))]
 
     def files(self, step: EvaluationStep) -> list[SlotFile]:
@@ -120,9 +131,11 @@ class ResultFiles:
         for file in files:
             path = step.path / file.path
             mark, known = stamp_in_state(path), held.get(file.path)
-            segment = known[1] if known is not None and known[0] == mark else ResultSegment(path)
-            held[file.path] = (mark, segment)
-            found.append((file, segment))
+            if known is None or known[0] != mark:
+                written = _WRITTEN.pop(str(path), None)
+                known = written if written is not None and written[0] == mark else (mark, ResultSegment.read(path))
+            held[file.path] = known
+            found.append((file, known[1]))
         for gone in held.keys() - {file.path for file in files}:
             del held[gone]
         return found
@@ -140,7 +153,8 @@ class ResultFiles:
         for waiting in (False, True):
             files = [file for file in self.files(step) if (file.least > previous) == waiting and file.rows < MERGED]
             files.sort(key=lambda file: -file.rows)
-            if (some := runs_to_merge([file.rows for file in files], MERGED)) is not None:
+            some = runs_to_merge([file.rows for file in files], MERGED)
+            if some is not None and some.stop - some.start >= MERGED_FILES:
                 paths = {file.path for file in files[some]}
                 rows = concat([segment.after(previous) for file, segment in self.segments(step) if file.path in paths])
                 written += self.write(step, fold(rows), f"merged{int(waiting)}-{name}")
@@ -148,7 +162,10 @@ class ResultFiles:
         return written, replaced
 
 
-_HELD: LRUCache[tuple[str, str], dict[str, tuple[Stamp, ResultSegment]]] = LRUCache(256)
+Stamped: TypeAlias = "tuple[Stamp, ResultSegment]"
+_HELD: LRUCache[tuple[str, str], dict[str, Stamped]] = LRUCache(1024)
+_WRITTEN: LRUCache[str, Stamped] = LRUCache(1 << 20, getsizeof=lambda stamped: 1 + len(stamped[1].rows))
+"""Small segments that this process has written: the next step need not read their files."""
 
 
 @dataclass(slots=True)

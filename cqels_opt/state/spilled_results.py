@@ -37,7 +37,7 @@ def apart(parts: Iterable[Rows], columns: Sequence[str], path: Path) -> Iterator
         for number, rows in enumerate(chain(held, waiting)):
             _spill(rows, columns, number, path, files)
         for some in files.values():
-            yield concat([ResultSegment(file).rows for file in some])
+            yield concat([ResultSegment.read(file).rows for file in some])
     finally:
         for file in chain.from_iterable(files.values()):
             file.unlink()

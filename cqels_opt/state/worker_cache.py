@@ -123,7 +123,7 @@ def _page_of(folder: str, path: str) -> Page:
 def term_table(store_folder: str, scheme: IdScheme, step: EvaluationStep) -> TermTable:
     """A term table over a store and the pages of a step, with the results of extension functions in the step so far."""
     scheme = scheme.with_displaced(step.displaced)
-    pages = [partial(_page_of, step.folder, f.path) for f in step.select("terms")]
+    pages = step.derived("pages", lambda: [partial(_page_of, step.folder, f.path) for f in step.select("terms")])
     results = cached(_RESULTS, (step.folder, step.run, step.program, step.batch), dict) if step.remember else None
     json = cached(_JSON, (store_folder, stamp_of(header_file(store_folder)), scheme), dict)
     return TermTable(scheme, store(store_folder).decode, pages, Calls(results), json=json)

@@ -17,11 +17,21 @@ from cqels_opt.storage import sealed_files
 from cqels_opt.storage.checksum import Blocks
 from cqels_opt.storage.verified_array import array_of
 
+SMALL = 1 << 20
+"""Bytes of a table that is written in one piece."""
+
 Columns = dict[str, NDArray[np.int64]]
 
 
 def write_table(path: Path, table: pa.Table) -> None:
     """Writes a file under a temporary name and renames it, so that a reader never sees a part of it."""
+    if table.nbytes < SMALL:  # Arrow writes it in many pieces
+        buffer = pa.BufferOutputStream()
+        with pa.ipc.new_file(buffer, table.schema) as writer:
+            writer.write_table(table)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sealed_files.write(path, buffer.getvalue())
+        return
     with sealed_files.sealing(path) as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 

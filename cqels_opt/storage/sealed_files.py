@@ -74,13 +74,13 @@ def sealing(path: Path) -> Iterator[Any]:
         file.write(_header(path, content.hasher))
 
 
-def write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes | pa.Buffer) -> None:
     """Writes content that is in memory as a sealed file, in one call; the folder exists."""
     hasher = Hasher()
     hasher.update(content)
     blocks = hasher.blocks if hasher.size > checksum.WHOLE else b""
     with _renamed_into(path) as file:
-        file.write(b"".join([_header(path, hasher), content, blocks]))
+        file.write(b"".join([_header(path, hasher), memoryview(content), blocks]))
 
 
 @contextmanager

@@ -42,6 +42,11 @@ class Report:
         """The policy of a window."""
         return self.by_window.get(window, self.default)
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for equal policies; hashable."""
+        return self.default, *sorted(self.by_window.items(), key=lambda item: item[0]), *sorted(self.t0.items())
+
     def origin(self, window: str) -> int:
         """The t0 of a window."""
         return self.t0.get(window, self.t0.get("", 0))

@@ -38,3 +38,17 @@ def test_ratios_are_of_the_most_to_the_fewest() -> None:
         return concurrent.Ran("Q1'", number, "adaptive", (ms,), 0.0, 0.0, 1, 2, 1, "")
 
     assert concurrent.ratios([ran(10, 50.0), ran(5_000, 100.0)]) == {"Q1'": {"adaptive": 2.0}}
+
+
+def test_different_queries_are_compared_with_the_mean_of_one_alone() -> None:
+    def ran(contender: str, ms: float, cpu: float) -> concurrent.Ran:
+        return concurrent.Ran("different", 4, contender, (ms, ms + 2), 0.0, 0.0, 4, 0, 1, "", (cpu, cpu))
+
+    found = concurrent.to_mean_of_one([ran("adaptive", 29.0, 20.0), ran("one by one", 39.0, 16.0)])
+    assert found["wall"] == {"together_ms": 30.0, "one_ms": 10.0, "ratio": 3.0}
+    assert found["cpu"] == {"together_ms": 20.0, "one_ms": 4.0, "ratio": 5.0}
+
+
+def test_a_run_reports_its_cpu_time(small: concurrent.World, tmp_path: Path) -> None:
+    ran = measured(small, "different", different(2), "adaptive", tmp_path / "run", local=True)
+    assert len(ran.cpu) == len(ran.milliseconds) and all(ran.cpu)
