@@ -49,7 +49,7 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], said: Mapping[str, str]) -> None:
     """Writes arrays of different lengths, and texts about them: each array is a list in a table of one row."""
     lists: dict[str, Any] = {
-        name: pa.LargeListArray.from_arrays(pa.array(np.array([0, len(array)], np.int64)), pa.array(array))
+        name: pa.LargeListArray.from_arrays(pa.array([0, len(array)], pa.int64()), pa.array(array))
         for name, array in arrays.items()
     }
     write_table(path, pa.table(lists).replace_schema_metadata(dict(said)))
