@@ -29,7 +29,7 @@ def _path(folder: str) -> Path:
 
 
 class StepFiles(tuple[SlotFile, ...]):
-    """The files of a step, indexed. All queries of a batch have the same object, so that each file is looked at once."""
+    """The files of a step, indexed. All queries of a batch have the same object, so the index is made once."""
 
     _by_kind: dict[tuple[str, str, str], list[SlotFile]]
     _derived: dict[str, Any]
@@ -38,7 +38,7 @@ class StepFiles(tuple[SlotFile, ...]):
         return StepFiles, (tuple(self),)
 
     def of(self, kind: str, stream: str, shape: str) -> list[SlotFile]:
-        """The files of a kind, a stream and a shape; an empty text stands for any."""
+        """The files of a kind, a stream and a shape; an empty text matches any."""
         if "_by_kind" not in self.__dict__:
             self._by_kind = {}
             for f in self:
