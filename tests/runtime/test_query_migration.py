@@ -185,4 +185,6 @@ def test_the_result_slots_of_the_query_before_go(tmp_path: Path) -> None:
     for number in range(3, 10):
         driver.batch(number, chunks[number])
     numbers = [int(path.rsplit("/", 1)[1].removeprefix("taken-")[:8]) for path in leftovers(state, driver)]
-    assert min(numbers, default=9) > 3
+    assert min(numbers, default=9) >= 3, (
+        "the query before ran in batches 0 to 2; files of later ones may have been merged just now"
+    )
