@@ -33,6 +33,7 @@ def is_complete(archive: Path) -> bool:
 def make(archive: Path) -> None:
     """Runs a small query whose JVM writes the archive as it exits, seconds after the command; writes nothing on failure."""
     half = archive.with_suffix(".half")
+    half.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         world, query = write_world(folder, 200), write_query(folder, CROWDS)
