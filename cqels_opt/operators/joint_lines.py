@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cqels_opt.operators.algebra.triple import TRIPLE
 from cqels_opt.operators.query_forms import TRUTH
 from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.stream_output import PIECE, Answers, json_of, pieces
+from cqels_opt.operators.stream_output import PIECE, Answers, content_of, joined, json_of, pieces
 from cqels_opt.operators.term_table import TermTable
 
 Codes = NDArray[np.int32]
@@ -52,12 +52,8 @@ def joint_lines(answers: Sequence[QueryAnswers]) -> tuple[pa.Buffer, Ints, Ints]
     order = np.lexsort((number, time))  # stable: the answers of a query stay in their order
     texts, time = _Texts(), time[order]
     columns = [_queries(answers, which, texts), *_bindings(answers, which, texts)]
-    lines: Any = pc.binary_join_element_wise(
-        _heads(time), *(texts.take(codes[order]) for codes in columns), pa.scalar("}}\n", _TEXT), pa.scalar("", _TEXT)
-    )
-    _, offsets, data = lines.buffers()
-    edges = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
-    return data.slice(int(edges[0]), int(edges[-1] - edges[0])), time, np.diff(edges)
+    data, length = content_of(joined(_heads(time), *(texts.take(codes[order]) for codes in columns), "}}\n"))
+    return data, time, length
 
 
 class _Texts:
@@ -156,14 +152,7 @@ def _shown(answers: Sequence[QueryAnswers], texts: _Texts) -> dict[tuple[int, st
         for variable, (distinct, codes) in numbered.items():
             here = written.take(pa.array(np.searchsorted(ids, distinct.to_numpy())))
             name = json.dumps(variable, ensure_ascii=False)
-            first, other = (
-                texts.add(
-                    pc.fill_null(
-                        pc.binary_join_element_wise(pa.scalar(f"{comma}{name}: ", _TEXT), here, pa.scalar("", _TEXT)), ""
-                    )
-                )
-                for comma in ("", ", ")
-            )
+            first, other = (texts.add(pc.fill_null(joined(f"{comma}{name}: ", here), "")) for comma in ("", ", "))
             cuts = np.cumsum([len(answers[i].found) for i in by_variable[variable]])[:-1]
             of_query = dict(zip(by_variable[variable], np.split(codes, cuts)))
             unbound = np.flatnonzero(here.is_null().to_numpy(zero_copy_only=False))

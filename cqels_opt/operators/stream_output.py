@@ -83,7 +83,7 @@ def json_terms(texts: Sequence[str | None]) -> pa.LargeStringArray:
     return pa.concat_arrays([part for _, part in kinds]).take(which)
 
 
-def _joined(*parts: Any, between: str = "") -> Any:
+def joined(*parts: Any, between: str = "") -> Any:
     """Texts and arrays of texts, concatenated row by row; null where one of them is."""
     whole = [pa.scalar(part, _LINE) if isinstance(part, str) else part for part in (*parts, between)]
     return pc.binary_join_element_wise(*whole)
@@ -95,9 +95,9 @@ def _directed(way: str, texts: Any) -> Any:
 
 
 _JSON: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
-    ("<", ">", lambda t: _joined('{"type": "uri", "value": "', pc.utf8_slice_codeunits(t, 1, -1), '"}')),
-    ("_:", "", lambda t: _joined('{"type": "bnode", "value": "', pc.utf8_slice_codeunits(t, 2), '"}')),
-    ('"', '"', lambda t: _joined('{"type": "literal", "value": ', t, "}")),
+    ("<", ">", lambda t: joined('{"type": "uri", "value": "', pc.utf8_slice_codeunits(t, 1, -1), '"}')),
+    ("_:", "", lambda t: joined('{"type": "bnode", "value": "', pc.utf8_slice_codeunits(t, 2), '"}')),
+    ('"', '"', lambda t: joined('{"type": "literal", "value": ', t, "}")),
     ('"', ">", lambda t: _tagged(t, r'^(".*")\^\^<([^"]*)>$', "datatype")),
     *(('"', f"--{way}", partial(_directed, way)) for way in ("ltr", "rtl")),
     ('"', "", lambda t: _tagged(t, r'^(".*")@([^"]*)$', "xml:lang")),
@@ -126,19 +126,31 @@ def json_lines(
     for variable, ids in found.columns.items():
         distinct, inverse = np.unique(ids, return_inverse=True)
         name = json.dumps(variable, ensure_ascii=False)
-        columns.append((_joined(f"{name}: ", json_of(distinct, terms)), inverse))
+        columns.append((joined(f"{name}: ", json_of(distinct, terms)), inverse))
     for which in pieces(found, size):
         time = found.time[which]
         pairs = [shown.take(pa.array(inverse[which])) for shown, inverse in columns]
         if any(pair.null_count for pair in pairs):
-            bindings = pc.utf8_slice_codeunits(_joined(*(pc.fill_null(_joined(", ", pair), "") for pair in pairs)), 2)
+            bindings = pc.utf8_slice_codeunits(joined(*(pc.fill_null(joined(", ", pair), "") for pair in pairs)), 2)
         else:
-            bindings = _joined(*pairs, between=", ") if pairs else ""
+            bindings = joined(*pairs, between=", ") if pairs else ""
         query: tuple[Any, ...] = () if queries is None else (', "query": ', quoted_queries.take(pa.array(which)))
-        lines = _joined('{"time": ', pa.array(time).cast(_LINE), f', "op": {said}', *query, ', "bindings": {', bindings, "}}\n")
-        _, offsets, data = lines.buffers()
-        edges = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
-        yield data.slice(int(edges[0]), int(edges[-1] - edges[0])), time, np.diff(edges)
+        lines = joined('{"time": ', pa.array(time).cast(_LINE), f', "op": {said}', *query, ', "bindings": {', bindings, "}}\n")
+        data, length = content_of(lines)
+        yield data, time, length
+
+
+def content_of(lines: Any) -> tuple[pa.Buffer, Ints]:
+    """The bytes of an array of large strings, and the length of each."""
+    _, offsets, data = lines.buffers()
+    edges = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
+    return data.slice(int(edges[0]), int(edges[-1] - edges[0])), np.diff(edges)
+
+
+def by_instant(time: Ints, length: Ints) -> Ints:
+    """For each instant of lines in order of time: its time, and the bytes of its lines."""
+    edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
+    return np.stack([time[edges], np.add.reduceat(length, edges)], axis=1)
 
 
 def json_of(ids: Ints, terms: TermTable) -> Any:

@@ -36,7 +36,7 @@ from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.rows import Ints, Rows, chunks, concat, empty
 from cqels_opt.operators.semijoin_filter import EVERY, share
 from cqels_opt.operators.stream_operators import answers, stream_operator
-from cqels_opt.operators.stream_output import Answers
+from cqels_opt.operators.stream_output import Answers, by_instant
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.operators.udf_cache import CallStatistics
 from cqels_opt.query.algebra import Call
@@ -392,7 +392,6 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
     with disk.create(made) as file:
         for data, time, length in lines(found, terms, named):
             file.write(data)
-            edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
-            stretches.append(np.stack([time[edges], np.add.reduceat(length, edges)], axis=1))
+            stretches.append(by_instant(time, length))
     report.times = np.concatenate(stretches)
     report.path = str(checksum.name_after_content(made).relative_to(folder))

@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-
 from cqels_opt.operators.joint_lines import MOST, QueryAnswers, fits, joint_lines
 from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.stream_output import Answers
+from cqels_opt.operators.stream_output import Answers, by_instant
 from cqels_opt.storage import checksum, disk
 
 
@@ -49,6 +47,5 @@ class JointAnswers:
         disk.make_folder(made.parent)
         with disk.create(made) as file:
             file.write(data)
-        edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
-        self._reports[0].times = np.stack([time[edges], np.add.reduceat(length, edges)], axis=1)
+        self._reports[0].times = by_instant(time, length)
         self._reports[0].path = str(checksum.name_after_content(made).relative_to(folder))

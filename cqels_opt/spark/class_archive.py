@@ -38,7 +38,7 @@ def archive_options(make: bool, environment: Mapping[str, str] = os.environ) -> 
         return ""
     with suppress(OSError, RuntimeError):  # no permission, or no home folder: only the start takes longer
         archive = archive_file(environment)
-        if archive is not None and _complete(archive):
+        if archive is not None and _usable(archive):
             return f"{_QUIET} -XX:SharedArchiveFile={archive}"
         if archive is not None and make and _claimed(archive):
             return f"{_QUIET} -XX:ArchiveClassesAtExit={archive}"
@@ -79,13 +79,16 @@ def _has_settings(spark: Path, environment: Mapping[str, str]) -> bool:
     return any(name in environment for name in _SETTINGS) or (spark / "conf").is_dir()
 
 
-def _complete(archive: Path) -> bool:
-    """Whether the JVM has finished the archive: it writes the first bytes last. One that is used is kept."""
-    try:
-        with archive.open("rb") as file:
-            complete = any(file.read(4))
-    except FileNotFoundError:
-        return False
+def is_complete(archive: Path) -> bool:
+    """Whether the JVM has finished an archive: it writes the first bytes last."""
+    with suppress(FileNotFoundError), archive.open("rb") as file:
+        return any(file.read(4))
+    return False
+
+
+def _usable(archive: Path) -> bool:
+    """Whether an archive is complete. One that is used is kept."""
+    complete = is_complete(archive)
     if complete:
         with suppress(PermissionError):  # of another user, or read-only
             os.utime(archive)

@@ -93,7 +93,7 @@ def test_the_regret_of_a_switch_uses_the_rows_that_its_operators_produced() -> N
 
 
 def test_small_savings_are_worth_a_switch_if_they_last() -> None:
-    """The plans of Figure 3 cost the same with about 54 pairs of co-authors; more make the first plan dearer."""
+    """The plans of Figure 3 cost the same with about 54 pairs of co-authors; more make the first plan more expensive."""
     graph = figure_3_graph()
 
     def switches(pairs: list[float]) -> list[bool]:

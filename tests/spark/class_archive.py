@@ -11,23 +11,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from small_world import CROWDS, write_query, write_world
+
+from cqels_opt.spark.class_archive import is_complete
 
 ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
 
 
 LONGEST = 60.0
 """Seconds to wait for the archive after the command has ended."""
-
-
-def is_complete(archive: Path) -> bool:
-    """Whether the JVM has finished an archive: it writes the first bytes last."""
-    with suppress(FileNotFoundError), archive.open("rb") as file:
-        return any(file.read(4))
-    return False
 
 
 def make(archive: Path) -> None:
