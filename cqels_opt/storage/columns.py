@@ -52,16 +52,16 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], said: Mapping[str, str]) -> None:
     """Writes arrays of different lengths, and texts about them: each array is a list in a table of one row."""
     lists = [_as_list(array) for array in arrays.values()]
-    schema = pa.schema([pa.field(name, a.type) for name, a in zip(arrays, lists)], dict(said))
+    schema = pa.schema([pa.field(name, a.type) for name, a in zip(arrays, lists)], dict[bytes | str, bytes | str](said.items()))
     _write(path, pa.RecordBatch.from_arrays(lists, schema=schema), sum(array.nbytes for array in arrays.values()))
 
 
-def _as_list(array: NDArray[Any]) -> pa.Array:
+def _as_list(array: NDArray[Any]) -> pa.Array[Any]:
     """An array of numbers as the only list of a column, without a copy. Built of buffers, which takes half the time of ``pa.array``."""
     values, size = pa.from_numpy_dtype(array.dtype), len(array)
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(array))]
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(array).data)]
     child = pa.Array.from_buffers(values, size, buffers, 0)
-    return pa.Array.from_buffers(pa.large_list(values), 1, [None, pa.py_buffer(np.array([0, size]))], 0, 0, [child])
+    return pa.Array.from_buffers(pa.large_list(values), 1, [None, pa.py_buffer(np.array([0, size]).data)], 0, 0, [child])
 
 
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
