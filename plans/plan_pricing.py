@@ -5,7 +5,6 @@ Trees of plans are made and compared only when a plan is chosen. As long as it s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -54,10 +53,10 @@ class PlanPlaces:
             costs.append(min(prices, default=0.0))
         return costs[-1 - self.root] if self.root < 0 else float(psi[self.root])
 
-    def is_cheapest(self, memo: Memo) -> bool:
-        """Whether the plan is the one that :func:`plan_extraction.cheapest` would make."""
+    def is_cheapest(self, memo: Memo, but: int | None = None) -> bool:
+        """Whether the plan is the one that :func:`plan_extraction.cheapest` would make, except for the alternative ``but`` of a node."""
         for join in self.joins:
-            if join.alternatives:
+            if join.alternatives and all(at != but for at, _ in join.alternatives):
                 span = memo.shape.alternatives_of(join.node)
                 first = span.start + int(memo.total[span].argmin())
                 if all(first != at for at, _ in join.alternatives):
@@ -118,7 +117,7 @@ class PricedPlan:
     """The plan of a delta source, with everything that pricing it for the next batch needs.
 
     ``covered`` are the relations after each operator, and ``states`` their places in the table of rows. ``former`` are plans of earlier
-    batches. ``second`` is the last runner-up with its places.
+    batches. ``second`` is the last runner-up: its alternative at the node where it differs, its plan and the places of this.
     """
 
     memo: Memo
@@ -129,7 +128,7 @@ class PricedPlan:
     covered: tuple[RelationSet, ...]
     states: NDArray[np.intp]
     former: tuple[tuple[Plan, PlanPlaces], ...]
-    second: tuple[Plan, PlanPlaces | None] | None = None
+    second: tuple[int, Plan, PlanPlaces | None] | None = None
 
     @classmethod
     def of(cls, memo: Memo, source: str, plan: Plan, former: Iterable[Plan]) -> PricedPlan:
@@ -164,11 +163,12 @@ class PricedPlan:
         if found is None:
             return None
         node, alternative, gap = found
-        cost = plan_extraction.cheapest_cost(memo, self.source) + gap
-        if self.second is not None and self.second[1] is not None and math.isclose(self.second[1].cost(memo), cost):
-            return Ranked(self.second[0], cost)
+        if self.second is not None:
+            before, plan, places = self.second
+            if before == alternative and places is not None and places.is_cheapest(memo, but=alternative):
+                return Ranked(plan, plan_extraction.cheapest_cost(memo, self.source) + gap)
         other = plan_extraction.with_alternative(memo, self.source, node, alternative, gap)
-        self.second = other.plan, places_of(memo, self.source, other.plan)
+        self.second = alternative, other.plan, places_of(memo, self.source, other.plan)
         return other
 
     def former_costs(self) -> tuple[Ranked, ...]:

@@ -114,7 +114,7 @@ class BlockStatistics:
         slots = {name: _several(new.get(name, ())) for name in self.windows}
         arrived = {(name, slot.slot) for name, some in slots.items() for slot in some}
         for name, window in self.windows.items():
-            window.advance(slots[name], frontier_before)
+            window.advance(slots[name], frontier_before, frontier)
         self.frontier = frontier
         self.epoch += not arrived & self._arrived
         self._arrived = arrived
@@ -123,7 +123,7 @@ class BlockStatistics:
         """Counts the content of the windows as it is at ``frontier``, except of windows that other blocks have advanced."""
         for name, window in self.windows.items():
             if window.frontier is None:
-                window.advance(content.get(name, ()), frontier_before)
+                window.advance(content.get(name, ()), frontier_before, frontier)
         self.frontier = frontier
         self.epoch += 1
 

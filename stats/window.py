@@ -70,7 +70,7 @@ class WindowStatistics:
         self._left: dict[SlotStatistics, None] = {}  # not whole any more, and still in counted
         self._listeners: list[WeakMethod[Listener]] = []
         self.epoch = 0
-        self._step: tuple[int, tuple[int, ...]] | None = None  # the last micro-batch: its frontier before, and its slots
+        self._step: tuple[int, int, tuple[int, ...]] | None = None  # the last micro-batch: its frontiers, and its slots
         self.frontier: int | None = None
         self._ended: dict[Part, list[tuple[SlotStatistics, int]]] = {}
         self._ended_at = (-1, 0)  # the epoch and the instant of :attr:`_ended`
@@ -96,18 +96,19 @@ class WindowStatistics:
                 listener(slots, sign)
 
     # ------------------------------------------------------------------ slots enter and leave
-    def advance(self, slots: Sequence[SlotCounts], frontier: int) -> None:
-        """Moves to a micro-batch: rows that ended by ``frontier`` leave, the last delta becomes old, ``slots`` are the delta.
+    def advance(self, slots: Sequence[SlotCounts], frontier_before: int, frontier: int) -> None:
+        """Moves to a micro-batch up to ``frontier``: rows that ended by ``frontier_before`` leave, the last delta becomes old, ``slots``
+        are the delta.
 
         Only the first call for a micro-batch changes anything, so each of the blocks that share the window may call it.
         """
-        step = (frontier, tuple(slot.slot for slot in slots))
+        step = (frontier_before, frontier, tuple(slot.slot for slot in slots))
         if step == self._step:
             return
         self._step = step
-        self.retract(step[1])
-        self.settle(frontier)
-        self.expire(frontier)
+        self.retract(step[2])
+        self.settle(frontier_before)
+        self.expire(frontier_before)
         self.arrive(slots)
 
     def arrive(self, slots: Iterable[SlotCounts]) -> None:
@@ -308,6 +309,7 @@ class WindowStatistics:
         for held in (*self._whole, *self._partial):
             held.spans = spans(*self.intervals(held.times), held.rows)
         self._whole = SortedKeyList(self._whole, key=_next_end)
+        self.epoch += 1  # also if no row leaves: the rows that have ended at an instant differ
 
     def _merge_neighbours(self) -> None:
         """Merges pairs of whole slots. The slots that expire next stay as they are."""

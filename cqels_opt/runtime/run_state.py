@@ -183,7 +183,9 @@ class RunState(ABC):
         while True:
             displaced = self.scheme.displaced
             try:
-                done = self.runner.evaluate([replace(t, step=replace(t.step, displaced=displaced)) for t in tasks], parts)
+                if any(task.step.displaced != displaced for task in tasks):
+                    tasks = [replace(t, step=replace(t.step, displaced=displaced)) for t in tasks]
+                done = self.runner.evaluate(tasks, parts)
                 self._compare(done.kept)
             except CollisionError as error:
                 self.displace(error)

@@ -116,7 +116,8 @@ class ResultFiles:
         segment = write_result_segment(step.path / path, rows, self.indexed)
         rows = segment.rows
         if in_memory and len(rows) <= KEPT_ROWS:
-            _WRITTEN[str(step.path / path)] = stamp_in_state(step.path / path), segment
+            whole = f"{step.folder}/{path}"
+            _WRITTEN[whole] = stamp_in_state(whole), segment
         return [SlotFile(kind, path, "", self.label, len(rows), int(rows.start.max()), int(rows.end[-1]))]
 
     def files(self, step: EvaluationStep) -> list[SlotFile]:
@@ -129,11 +130,11 @@ class ResultFiles:
         held = cached(_HELD, (step.run, self.label), dict)
         files, found = self.files(step), []
         for file in files:
-            path = step.path / file.path
-            mark, known = stamp_in_state(path), held.get(file.path)
+            whole = f"{step.folder}/{file.path}"
+            mark, known = stamp_in_state(whole), held.get(file.path)
             if known is None or known[0] != mark:
-                written = _WRITTEN.pop(str(path), None)
-                known = written if written is not None and written[0] == mark else (mark, ResultSegment.read(path))
+                written = _WRITTEN.pop(whole, None)
+                known = written if written is not None and written[0] == mark else (mark, ResultSegment.read(Path(whole)))
             held[file.path] = known
             found.append((file, known[1]))
         for gone in held.keys() - {file.path for file in files}:

@@ -5,6 +5,7 @@ No answer depends on a cache: one that does not fit the current step is filled a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
@@ -50,13 +51,13 @@ _PAGES: LRUCache[tuple[str, Stamp], Page] = LRUCache(256)
 _RESULTS: LRUCache[tuple[str, str, str, int], Results] = LRUCache(2)
 
 
-def stamp_of(path: Path) -> Stamp:
+def stamp_of(path: Path | str) -> Stamp:
     """Distinguishes a file from another one that took its place."""
-    found = path.stat()
+    found = os.stat(path)  # noqa: PTH116  (a text too: to make a Path takes longer than this call)
     return found.st_ino, found.st_mtime_ns
 
 
-def stamp_in_state(path: Path) -> Stamp:
+def stamp_in_state(path: Path | str) -> Stamp:
     """:func:`stamp_of` a file of the state; if it is missing, the checkpoint is damaged."""
     try:
         return stamp_of(path)
@@ -125,5 +126,6 @@ def term_table(store_folder: str, scheme: IdScheme, step: EvaluationStep) -> Ter
     scheme = scheme.with_displaced(step.displaced)
     pages = step.derived("pages", lambda: [partial(_page_of, step.folder, f.path) for f in step.select("terms")])
     results = cached(_RESULTS, (step.folder, step.run, step.program, step.batch), dict) if step.remember else None
-    json = cached(_JSON, (store_folder, stamp_of(header_file(store_folder)), scheme), dict)
-    return TermTable(scheme, store(store_folder).decode, pages, Calls(results), json=json)
+    opened, stamp = step.derived(f"store {store_folder}", lambda: (store(store_folder), stamp_of(header_file(store_folder))))
+    json = cached(_JSON, (store_folder, stamp, scheme), dict)
+    return TermTable(scheme, opened.decode, pages, Calls(results), json=json)

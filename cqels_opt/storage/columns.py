@@ -25,15 +25,18 @@ Columns = dict[str, NDArray[np.int64]]
 
 def write_table(path: Path, table: pa.Table) -> None:
     """Writes a file under a temporary name and renames it, so that a reader never sees a part of it."""
-    if table.nbytes < SMALL:  # Arrow writes it in many pieces
+    _write(path, table, table.nbytes)
+
+
+def _write(path: Path, table: pa.Table | pa.RecordBatch, size: int) -> None:
+    if size < SMALL:  # Arrow writes it in many pieces
         buffer = pa.BufferOutputStream()
         with pa.ipc.new_file(buffer, table.schema) as writer:
-            writer.write_table(table)
-        path.parent.mkdir(parents=True, exist_ok=True)
+            writer.write(table)
         sealed_files.write(path, buffer.getvalue())
         return
     with sealed_files.sealing(path) as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
+        writer.write(table)
 
 
 def read_table(path: Path) -> pa.Table:
@@ -48,11 +51,17 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], said: Mapping[str, str]) -> None:
     """Writes arrays of different lengths, and texts about them: each array is a list in a table of one row."""
-    lists: dict[str, Any] = {
-        name: pa.LargeListArray.from_arrays(pa.array([0, len(array)], pa.int64()), pa.array(array))
-        for name, array in arrays.items()
-    }
-    write_table(path, pa.table(lists).replace_schema_metadata(dict(said)))
+    lists = [_as_list(array) for array in arrays.values()]
+    schema = pa.schema([pa.field(name, a.type) for name, a in zip(arrays, lists)], dict[bytes | str, bytes | str](said.items()))
+    _write(path, pa.RecordBatch.from_arrays(lists, schema=schema), sum(array.nbytes for array in arrays.values()))
+
+
+def _as_list(array: NDArray[Any]) -> pa.Array[Any]:
+    """An array of numbers as the only list of a column, without a copy. Built of buffers, which takes half the time of ``pa.array``."""
+    values, size = pa.from_numpy_dtype(array.dtype), len(array)
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(array).data)]
+    child = pa.Array.from_buffers(values, size, buffers, 0)
+    return pa.Array.from_buffers(pa.large_list(values), 1, [None, pa.py_buffer(np.array([0, size]).data)], 0, 0, [child])
 
 
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:

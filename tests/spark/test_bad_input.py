@@ -149,8 +149,8 @@ def test_one_line_from_a_whole_process(tmp_path: Path, files: Files, query: Path
     out = tmp_path / "out.jsonl"
     done = call(["run", str(query), *files.words, "--batch", "1000", "--out", str(out), "--master", "local[1]"])
     assert (done.code, done.out) == (2, "")
-    (line,) = done.err.splitlines()
-    assert line.startswith(f"{files.stream}:25:")
+    assert done.err.startswith(f"{files.stream}:25:")
+    assert done.err.count("\n") == 1, done.err
     assert not out.exists() or out.read_bytes() == b""
 
 

@@ -174,6 +174,18 @@ def test_moving_ends_are_asked_anew() -> None:
     assert [held.slots for held in window.held("old")] == [(3,), (4,)]
 
 
+def test_moving_ends_follow_steps_without_slots() -> None:
+    """Two steps may have the same frontier before them, and no slots: elements of other patterns have come between."""
+    end = 1 << 60
+    window = WindowStatistics(["x"], lambda t: (t, np.full(len(t), end)), moving=True)
+    window.advance(told(0, [Row(1, 1)]), 0, 1)
+    window.advance((), 1, 1)
+    assert window.ended(5, "old") == []
+    end = 4
+    window.advance((), 1, 5)
+    assert [rows for _, rows in window.ended(5, "old")] == [1]
+
+
 def test_a_slot_must_have_the_variables() -> None:
     window = WindowStatistics(["x", "y"], now)
     with pytest.raises(ValueError, match="slot 7 has no counts for y"):

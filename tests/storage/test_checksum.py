@@ -6,12 +6,13 @@ import random
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from cqels_opt.errors import CheckpointError, StoreError
 from cqels_opt.lod.files import map_array, write_array
 from cqels_opt.storage import checksum, documents, sealed_files
-from cqels_opt.storage.columns import read_arrays, write_arrays
+from cqels_opt.storage.columns import read_arrays, read_table, write_arrays
 from cqels_opt.storage.verified_array import VerifiedArray
 
 
@@ -189,6 +190,17 @@ def test_arrays_of_the_state(tmp_path: Path, small_blocks: None) -> None:
         path.write_bytes(whole)
         checksum.VERIFIED.clear()
     assert silent > 100  # what lies in the arrays themselves is found when it is read
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint32])
+@pytest.mark.parametrize("length", [0, 1, 7, 200_000])
+def test_arrays_of_the_state_are_lists_of_arrow(tmp_path: Path, dtype: type[np.integer], length: int) -> None:
+    array = np.arange(2 * length, dtype=dtype)[::2]  # not contiguous
+    write_arrays(tmp_path / "a.arrow", {"a": array, "b": array[::-1]}, {"said": "this"})
+    expected = pa.table(
+        {"a": [array], "b": [array[::-1]]}, schema=pa.schema({n: pa.large_list(pa.array(array).type) for n in "ab"})
+    )
+    assert read_table(tmp_path / "a.arrow").equals(expected)
 
 
 @pytest.mark.parametrize("key", [slice(9, 6, -1), slice(6, 10), slice(None, 980, -3), np.array([7, 12])])
