@@ -127,5 +127,6 @@ def test_an_optimizer_that_prices_its_plan_goes_on_as_one_that_restarts_with_eve
         for source, choice in optimizer.choose(known).items():
             assert_same_numbers(choice, again[source])
             assert choice.previous == again[source].previous
+            assert choice.runner_up == again[source].runner_up, "it does not depend on that of the batch before"
             produced = [rows * rng.choice([0.1, 1.0, 1.0, 20.0]) for rows in choice.estimated]
             optimizer.observe(source, [seen if rng.random() < 0.8 else None for seen in produced])
