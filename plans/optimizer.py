@@ -8,7 +8,6 @@ order, and given plans are kept as they are.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias
@@ -23,7 +22,7 @@ from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import Constants, CostModel
 from cqels_opt.plans.cost_models import model_named
 from cqels_opt.plans.dpccp import PAIR_BUDGET, Pair
-from cqels_opt.plans.feedback import Feedback
+from cqels_opt.plans.estimate_corrections import EstimateCorrections, Learnt, Logs
 from cqels_opt.plans.greedy import GreedySearch
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan import Plan, PlanError
@@ -34,19 +33,15 @@ from cqels_opt.plans.plan_pricing import PricedPlan, cost_of
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.predicate_placement import Placing, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.relation_set import RelationSet, size
+from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget, is_surprising
-from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Corrections, Sampler
+from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Sampler
 from cqels_opt.plans.statistics import Key, Statistics
 from cqels_opt.plans.switching_rule import NEAR_TIE, SwitchingRule
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
 
-Logs: TypeAlias = "list[tuple[RelationSet, float]]"
 State: TypeAlias = "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None, float]"
 """What a checkpoint keeps of one delta source; :meth:`Optimizer.state` lists the parts."""
-
-Learnt: TypeAlias = "Mapping[frozenset[str], float]"
-"""Observed rows of sets of relations, by the names of these."""
 
 MODES = ("adaptive", "static", "first", "worst", "heuristic")
 
@@ -88,21 +83,14 @@ class Optimizer:
         self.graph = graph
         self._weights = graph.weights
         self.mode = mode if isinstance(mode, str) else "fixed"
-        self._kept: dict[str, Plan] = {}
-        if not isinstance(mode, str):
-            self._kept = planning.check_all(mode, graph, self.sources)
-        elif mode == "first":
-            self._kept = {source: planning.written_order(graph, source) for source in self.sources}
-        elif mode == "heuristic":
-            self._kept = {source: planning.heuristic_order(graph, source) for source in self.sources}
+        self._kept = planning.plans_of_mode(mode, graph, self.sources)
         self._current: dict[str, Plan] = {}
         self._choices: dict[str, PlanChoice] = {}  # of the last batch
         self._priced: dict[str, PricedPlan] = {}  # the current plans
         self._former: dict[str, tuple[Plan, ...]] = {}
         self._seen: dict[str, NDArray[np.float64]] = {}
         self._estimated: dict[str, dict[RelationSet, tuple[float, float]]] = {}
-        self._known: dict[str, Corrections] = {}
-        self._feedback = {source: Feedback() for source in self.sources} if feedback else None
+        self._feedback = feedback
         self._pace = ReoptimizationBudget()
         self._switching = SwitchingRule()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
@@ -110,12 +98,15 @@ class Optimizer:
         self._stays: Mapping[str, Plan] = {}  # greedy plans of earlier batches that are not searched again
         self.priced = 0  # joins, by greedy searches
         self._memos: dict[str, Memo] = {}  # the same for all sources; with greedy search one for each
+        self._corrections: EstimateCorrections | None = None  # with greedy search nothing is corrected
         estimator = Estimator(self.leaves)
         if self.fallback:
             self._memos = {source: Memo(estimator, self._kept_pairs(source), self.model, [source]) for source in self.sources}
         else:
             kept = [pair for source in self.sources for pair in self._kept_pairs(source)]
-            self._memos = dict.fromkeys(self.sources, Memo(estimator, [*(pairs or []), *kept], self.model))
+            memo = Memo(estimator, [*(pairs or []), *kept], self.model)
+            self._memos = dict.fromkeys(self.sources, memo)
+            self._corrections = EstimateCorrections(memo, self.sources, feedback)
 
     @property
     def memo(self) -> Memo:
@@ -147,16 +138,13 @@ class Optimizer:
         if not self.sources:
             return {}
         moved = self.leaves.read(statistics, changed if self._current else None)
-        if self.fallback:
+        if self._corrections is None:
             self._plan_greedily(moved, sampling_seconds)
         else:
-            if self._feedback is not None:  # observed rows of later deltas are better than samples of earlier ones
-                for source in self._known:
-                    self.memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
-                self._known = {}
+            self._corrections.expire_samples()
             self.memo.refresh(moved)
             if sampler is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
-                self._sample_plans(sampler, sampling_seconds)
+                self._sample_plans(self._corrections, sampler, sampling_seconds)
         for number, source in enumerate(self.sources):
             choice = self._choices[source] = self._choice(source)
             if choice.switched or source not in self._seen or self._has_rows(source):
@@ -189,26 +177,22 @@ class Optimizer:
             return ()
         return validity_ranges(self._memos[source], source, self._current[source], NEAR_TIE)
 
-    def _sample_plans(self, sampler: Sampler, sampling_seconds: float) -> None:
+    def _sample_plans(self, corrections: EstimateCorrections, sampler: Sampler, sampling_seconds: float) -> None:
         """Samples the cheapest plans whose budget allows it, with estimates corrected on the way, until the cheapest has been sampled."""
         nothing = np.zeros_like(self.leaves.factors, bool)
         moving = [source for source in self.sources if self._has_rows(source)]
         due = [source for source in moving if self._pace.due(source, self._selected_cost(source), sampling_seconds)]
         for source in due:
-            self._known[source] = Corrections(self._feedback[source].corrections() if self._feedback else {})
+            corrections.start_sample(source)
         walked: set[tuple[str, str]] = set()
         for _ in range(SAMPLING_ROUNDS if due else 0):
             before = len(walked)
             for source in due:
                 plan = self._select(source, plan_extraction.cheapest(self.memo, source)).plan
-                number = self.sources.index(source)
                 if (source, str(plan)) not in walked:
                     walked.add((source, str(plan)))
-                    for step, found in zip(planning.operators(plan, self.graph), sampler(source, plan), strict=True):
-                        if found is not None:
-                            relations = self.graph.set_of(step.covers)
-                            self._known[source].learn(relations, self.memo.uncorrected_rows(source, relations), found)
-                    self.memo.table.correct(number, self._known[source].known)
+                    covered = [self.graph.set_of(step.covers) for step in planning.operators(plan, self.graph)]
+                    corrections.add_sample(source, zip(covered, sampler(source, plan), strict=True))
             if len(walked) == before:
                 return
             self.memo.refresh(nothing)
@@ -218,16 +202,13 @@ class Optimizer:
 
         With ``feedback=True`` they correct later estimates, unless the block is planned greedily; otherwise they have no effect.
         """
-        if self._feedback is None:
+        if not self._feedback:
             return
         given = [(step, seen) for step, seen in zip(self._priced[source].covered, rows, strict=True) if seen is not None]
         if any(is_surprising(self._estimated[source][relations][0], seen) for relations, seen in given):
             self._pace.reset_budget(source)
-        if self.fallback:
-            return
-        learnt = [(relations, self._memos[source].uncorrected_rows(source, relations), seen) for relations, seen in given]
-        self._feedback[source].observe(learnt)
-        self.memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
+        if self._corrections is not None:
+            self._corrections.observe(source, given)
 
     def regret(self, source: str) -> float | None:
         """The cost of the source's plan less that of the plan before the last switch, under the statistics of the last choice and the rows
@@ -244,44 +225,23 @@ class Optimizer:
 
         ``learnt`` has observed rows, by source; they replace the estimates of these sets.
         """
-        if self.fallback:
+        if self._corrections is None:
             return None
         if not self.sources:
             return 0.0
         moved = self.leaves.read(statistics)
-        for number, source in enumerate(self.sources):
-            self.memo.table.correct(number, self._corrections(source, (learnt or {}).get(source, {})))
+        self._corrections.assume(learnt or {})
         self.memo.refresh(moved)
         return sum(plan_extraction.cheapest_cost(self._memos[source], source) for source in self.sources)
 
-    def observed_cardinalities(self, source: str, *, walked: bool = True) -> Learnt:
-        """The observed (or last sampled, if ``walked``) rows of sets of relations, by the names of these."""
-        if self.fallback:
-            return {}
-        found = self._feedback[source].corrections() if self._feedback is not None else {}
-        if walked and source in self._known:
-            found = self._known[source].known
-        return {
-            frozenset(self.graph.names(s)): self._memos[source].uncorrected_rows(source, s) * factor
-            for s, factor in found.items()
-        }
+    def observed_cardinalities(self, source: str, *, sampled: bool = True) -> Learnt:
+        """The observed (or last sampled, if ``sampled``) rows of sets of relations, by the names of these."""
+        return {} if self._corrections is None else self._corrections.cardinalities(source, sampled=sampled)
 
     def seed_feedback(self, learnt: Mapping[str, Learnt]) -> None:
         """Starts with rows that were observed under another design. The optimizer must have read statistics and observed nothing."""
-        for source, rows in learnt.items():
-            if self._feedback is not None and not self.fallback:
-                found = self._corrections(source, rows)
-                self._feedback[source] = Feedback.of((s, math.log(factor)) for s, factor in found.items())
-                self.memo.table.correct(self.sources.index(source), found)
-
-    def _corrections(self, source: str, learnt: Learnt) -> dict[RelationSet, float]:
-        """The ratios of observed to estimated rows, for the sets that the memo has."""
-        known_names = self.graph.index.keys()
-        sets = {self.graph.set_of(names): rows for names, rows in learnt.items() if names <= known_names}
-        known = sorted(
-            (s for s in sets if (s, self.graph.covered_filters(s)) in self.memo.shape.state_of), key=lambda s: (size(s), s)
-        )
-        return {s: max(sets[s], 1.0) / max(self._memos[source].uncorrected_rows(source, s), 1.0) for s in known}
+        if self._corrections is not None:
+            self._corrections.seed_feedback(learnt)
 
     # ------------------------------------------------------------------ a restart
     def state(self) -> dict[str, State]:
@@ -293,7 +253,7 @@ class Optimizer:
                 str(plan),
                 self._seen[source].tolist(),
                 source in self._kept,
-                self._feedback[source].state() if self._feedback else self._sampled(source),
+                [] if self._corrections is None else self._corrections.state(source),
                 [(relations, *found) for relations, found in self._estimated.get(source, {}).items()],
                 [str(former) for former in self._former.get(source, ())],
                 self._pace.since.get(source),
@@ -301,10 +261,6 @@ class Optimizer:
             )
             for source, plan in self._current.items()
         }
-
-    def _sampled(self, source: str) -> Logs:
-        """The factors of the last sample."""
-        return [*self._known[source].known.items()] if source in self._known else []
 
     def resume(self, state: Mapping[str, State]) -> None:
         """Continues from the :meth:`state` of an optimizer of the same block; a plan that this memo does not have is dropped."""
@@ -317,12 +273,8 @@ class Optimizer:
             if since is not None:
                 self._pace.since[source] = since
             self._estimated[source] = {relations: (rows, factor) for relations, rows, factor in estimated}
-            if self._feedback and not self.fallback:
-                self._feedback[source] = Feedback.of(learnt)
-                self.memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
-            elif learnt and not self.fallback:
-                self._known[source] = Corrections(dict(learnt))
-                self.memo.table.correct(self.sources.index(source), self._known[source].known)
+            if self._corrections is not None:
+                self._corrections.resume(source, learnt)
             plan = parse_plan(text)
             if self.fallback or cost_of(self._memos[source], source, plan) is not None:
                 self._current[source], self._seen[source] = plan, np.array(seen, np.float64)

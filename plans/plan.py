@@ -236,6 +236,14 @@ def check(plan: Plan | Split, graph: QueryGraph, source: str) -> None:
             raise PlanError(f"plan of {source}: {added}{brackets(join.on)} must join on {brackets(shared)}, what both sides bind")
 
 
+def plans_of_mode(mode: str | Mapping[str, Plan], graph: QueryGraph, sources: Sequence[str]) -> dict[str, Plan]:
+    """The plans that an optimizer's mode keeps from the start; none if it chooses. PlanError if a given plan does not fit the graph."""
+    if not isinstance(mode, str):
+        return check_all(mode, graph, sources)
+    order = {"first": written_order, "heuristic": heuristic_order}.get(mode)
+    return {} if order is None else {source: order(graph, source) for source in sources}
+
+
 def check_all(plans: Mapping[str, Plan], graph: QueryGraph, sources: Sequence[str]) -> dict[str, Plan]:
     """The plans, one per delta source; raises :class:`PlanError` if one is missing, unknown, or does not fit the graph."""
     for source in plans:

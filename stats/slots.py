@@ -30,10 +30,6 @@ class SlotCounts:
         """The rows of the slot, including those with an empty interval."""
         return int(self.rows.sum())
 
-    def renamed(self, names: Mapping[str, str]) -> SlotCounts:
-        """The same counts for a pattern of the same shape: its variables are renamed by ``names``."""
-        return SlotCounts(self.slot, self.times, self.rows, {new: self.values[old] for new, old in names.items()})
-
 
 def slot_counts(slot: int, times: Ints, columns: Mapping[str, Ints], n: Ints | None = None) -> SlotCounts:
     """The counts of rows given as columns; ``n`` are multiplicities."""

@@ -46,8 +46,8 @@ def q2(rng: np.random.Generator) -> BlockStatistics:
     one, other = (people[(PEOPLE * rng.random(PAIRS) ** 1.5).astype(np.int64)] for _ in range(2))
     return BlockStatistics(
         [
-            WindowedRelation("lsnow", OCCURRENCES["lsnow"], lambda t: (t, t + 1)),
-            WindowedRelation("ls30", OCCURRENCES["ls30"], lambda t: (t, t + 1000 * SECONDS)),
+            WindowedRelation("lsnow", OCCURRENCES["lsnow"], lambda t: (t, t + 1), identity="now"),
+            WindowedRelation("ls30", OCCURRENCES["ls30"], lambda t: (t, t + 1000 * SECONDS), identity="30 s"),
             static("loc_name", {"loc": places}),
             static("coauthor", {"person1": np.concatenate([one, other]), "person2": np.concatenate([other, one])}),
             static("name#1", {"person1": people}),
@@ -68,7 +68,7 @@ def counted(second: int, t: Ints, person: Ints, place: Ints) -> dict[str, list[S
     parts = slot_parts(0, t[:rest], {"v0": person[:rest], "v1": place[:rest]}, PARTS)
     tail = slot_counts(0, t[rest:], {"v0": person[rest:], "v1": place[rest:]})
     numbered = [replace(part, slot=2 * PARTS * second + i) for i, part in enumerate((*parts, tail))]
-    return {name: [part.renamed({who: "v0", "loc": "v1"}) for part in numbered] for name, (who, _) in OCCURRENCES.items()}
+    return dict.fromkeys(OCCURRENCES, numbered)
 
 
 def step(statistics: BlockStatistics, second: int, t: Ints, person: Ints, place: Ints) -> float:

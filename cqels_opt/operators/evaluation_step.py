@@ -69,7 +69,7 @@ class EvaluationStep:
     after: int
     upto: int
     instants: Ints
-    files: tuple[SlotFile, ...]
+    files: StepFiles
     dropped: Mapping[str, int]
     plans: Mapping[str, Mapping[str, Plan | Split]] = field(default_factory=dict)  # by block and delta source
     rules: Mapping[str, DeltaRule] = field(default_factory=dict)  # by block
@@ -99,12 +99,8 @@ class EvaluationStep:
 
     def select(self, kind: str, stream: str = "", shape: str = "") -> list[SlotFile]:
         """The files of a kind."""
-        if isinstance(self.files, StepFiles):
-            return self.files.of(kind, stream, shape)
-        return [
-            f for f in self.files if f.kind == kind and (not stream or f.stream == stream) and (not shape or f.shape == shape)
-        ]
+        return self.files.of(kind, stream, shape)
 
     def derived(self, name: str, make: Callable[[], T]) -> T:
         """What is made of the files, once for all queries of a batch."""
-        return self.files.derived(name, make) if isinstance(self.files, StepFiles) else make()
+        return self.files.derived(name, make)

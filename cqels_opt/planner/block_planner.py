@@ -125,7 +125,10 @@ class BlockPlanner:
             left.price(views)
             self.optimizer.price(views)
             self.optimizer.seed_feedback(
-                {s: translated(left.observed_cardinalities(s, walked=False), self.catalogue, before, after) for s in self.sources}
+                {
+                    s: translated(left.observed_cardinalities(s, sampled=False), self.catalogue, before, after)
+                    for s in self.sources
+                }
             )
 
     def state(self) -> dict[str, Any]:

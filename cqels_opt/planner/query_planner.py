@@ -18,7 +18,7 @@ from cqels_opt.trace.records import SubResults
 
 
 class QueryPlanner:
-    """The planners of a program's blocks. ``elements`` are the sorted times of each stream's elements, at which rows of last-n windows end.
+    """The planners of a program's blocks.
 
     Raises :class:`PlanError` for a fixed plan of a source that the program does not have."""
 
@@ -31,7 +31,6 @@ class QueryPlanner:
     ) -> None:
         """Without ``background_jobs`` the sub-results stay those that were compiled. ``shared`` has the windows of other planners."""
         self.compiled, shared = program, SharedWindows() if shared is None else shared
-        self.elements = shared.elements
         self.blocks = {b.name: BlockPlanner(b, program.store, options, shared, background_jobs) for b in program.blocks}
         sources = [source for block in self.blocks.values() for source in block.sources]
         for name in options.fixed or {}:

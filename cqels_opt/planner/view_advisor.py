@@ -21,7 +21,7 @@ from cqels_opt.planner.statistics_adapters import CandidateStatistics
 from cqels_opt.planner.view_candidates import Measured
 from cqels_opt.plans import Optimizer, Plan, Statistics
 from cqels_opt.plans.cost import Constants
-from cqels_opt.plans.optimizer import Learnt
+from cqels_opt.plans.estimate_corrections import Learnt
 from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.plans.reoptimization_budget import SURPRISE
 from cqels_opt.plans.view_selection import Design, ViewBenefits, design_of, neighbours, suggested

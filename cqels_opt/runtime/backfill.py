@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.delta_join import DeltaJoin
-from cqels_opt.operators.evaluation_step import EvaluationStep
+from cqels_opt.operators.evaluation_step import EvaluationStep, StepFiles
 from cqels_opt.operators.instances import names_of
 from cqels_opt.operators.rows import Rows, concat, empty
 from cqels_opt.operators.term_table import TermTable
@@ -46,4 +46,4 @@ def rows_taken_over(
 
 def without_results(step: EvaluationStep) -> EvaluationStep:
     """The step without the earlier result slots, sums and materialized answers: they are computed again from the rows."""
-    return replace(step, files=tuple(f for f in step.files if not is_result(f)))
+    return replace(step, files=StepFiles(f for f in step.files if not is_result(f)))

@@ -14,7 +14,7 @@ import numpy as np
 
 from cqels_opt.errors import CheckpointError, DataError, RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
+from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep, StepFiles
 from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.rows import Ints
 from cqels_opt.rdf.ids import CollisionError
@@ -34,7 +34,6 @@ from cqels_opt.state.commit_log import Commit
 from cqels_opt.state.pending_counts import LostOptimizerStateError
 from cqels_opt.state.retention import Retention
 from cqels_opt.trace.records import Lag, StoreVersions, TraceRecord
-from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.instants import drained, instants
 from cqels_opt.windows.intervals import BEFORE_TIME
 
@@ -169,7 +168,7 @@ class Driver(RunState):
         self.frontier.value = max(self.frontier.value, *upto.values())
         batch.clock.lap("ingest")
         batch.counts |= self.ingest_state.released(reports, self.frontier.value)
-        self._update_elements(batch.files)
+        self.update_elements(batch.files)
         for name, end in upto.items():
             self.planners[name].advance(batch.counts, batch.after, end)
         batch.clock.lap("statistics")
@@ -285,14 +284,7 @@ class Driver(RunState):
                     self.state.first = seen.first if self.state.first is None else min(self.state.first, seen.first)
             self.frontier.suspected(report.suspects)
 
-    def _update_elements(self, files: Sequence[SlotFile]) -> None:
-        """The times of the elements up to the frontier: where rows of last-n windows end, which the statistics must know."""
-        for stream in self.tables:
-            times = self.elements(stream, files)
-            for planner in self.planners.values():
-                planner.elements[stream] = times  # mostly one dictionary
-
-    def _step(self, program: CompiledProgram, number: int, after: int, upto: int, files: Sequence[SlotFile]) -> EvaluationStep:
+    def _step(self, program: CompiledProgram, number: int, after: int, upto: int, files: StepFiles) -> EvaluationStep:
         renewed = program.id in self.state.renewed  # its last answers are in a file; everything else starts again
         previous = int(NOWHEN) if renewed else self.state.reported.get(program.id, int(NOWHEN))
         found = np.empty(0, np.int64)

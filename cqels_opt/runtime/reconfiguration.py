@@ -45,13 +45,13 @@ class Reconfiguration:
         files = unsealed(folder, [f for f in state.files if not is_result(f)], number)
         new = {key: ingest_state.numbered(parts) for key, parts in counted_again(folder, files, driver.shapes, upto).items()}
         parts = driver.options.parts or driver.shares(sum(c.total for counts in new.values() for c in counts))
-        tasks = []
+        tasks, of_step = [], driver.step_files(files)
         for program in driver.programs:
             planner = driver.planners[program.id]
             planner.advance(new, int(BEFORE_TIME), upto)
             reported = state.reported.get(program.id, int(NOWHEN))
             looked_at = np.unique(np.array([int(NOWHEN), reported], np.int64))  # as if it were the first instant of all
-            step = driver.bare_step(program, number, int(BEFORE_TIME), upto, looked_at, files)
+            step = driver.bare_step(program, number, int(BEFORE_TIME), upto, looked_at, of_step)
             step = replace(driver.planned(program, step, sample=True), joins=planner.physical(parts))
             tasks.append(replace(driver.task_of(program, step), feeds=None))  # its graphs are elements already
         done = driver.evaluate(tasks, parts).complete()
@@ -72,10 +72,9 @@ class Reconfiguration:
         driver.new_planners()
         state.files = [file for file in state.files if file.kind != PENDING]
         driver.ingest_state.forget_counts()
-        for program in driver.programs:
-            tables = {stream: driver.elements(stream, state.files) for stream in driver.tables}
-            driver.planners[program.id].elements.update(tables)
-            if upto > BEFORE_TIME:
+        driver.update_elements(state.files)
+        if upto > BEFORE_TIME:
+            for program in driver.programs:
                 self._count_up(program)
         waiting = counted_again(driver.folder, state.files, driver.shapes, int(FOREVER), after=max(upto, int(BEFORE_TIME)))
         for key, parts in waiting.items():
@@ -135,14 +134,13 @@ class Reconfiguration:
         reported = {name: at for name, at in state.reported.items() if name in names}
         driver.state = replace(state, since=since, reported=reported)
         driver.set_programs(programs)
+        driver.update_elements(state.files)
         driver.planners = {}
         for p in driver.programs:
             if p.id in planners and p.id not in changed:
                 driver.planners[p.id] = planners[p.id]
                 continue
             driver.planners[p.id] = self._following(p, planners.get(p.id))
-            tables = {stream: driver.elements(stream, state.files) for stream in driver.tables}
-            driver.planners[p.id].elements.update(tables)
             if p.id not in before and p.id not in since:
                 self._count_up(p)
         driver.forget_windows()
@@ -160,7 +158,7 @@ class Reconfiguration:
         since = program.instances.since if known and program.instances is not None else None
         reported = state.reported.get(program.id, int(NOWHEN))
         looked_at = np.unique(np.array([int(NOWHEN), reported], np.int64))
-        step = driver.bare_step(program, number, upto, upto, looked_at, state.files)
+        step = driver.bare_step(program, number, upto, upto, looked_at, driver.step_files(state.files))
         step = replace(step, run=f"{step.run}-taken{number}", looked_back=min(reported, upto + 1))
         taking = take_over(driver.planners[program.id], since)
         return replace(driver.task_of(program, step), feeds=None, take_over=taking)
@@ -176,7 +174,6 @@ class Reconfiguration:
             known = planners[p.id] if has_windows_of(p, before[p.id]) else None
             driver.planners[p.id] = self._following(p, known)
             if known is None:
-                driver.planners[p.id].elements.update(planners[p.id].elements)
                 self._count_up(p)
         driver.forget_windows()
         if upto <= BEFORE_TIME:
@@ -200,13 +197,13 @@ class Reconfiguration:
         if stream_operator(program.operator).whole or reported is None:
             return None
         looked_at = np.array([int(NOWHEN), reported], np.int64)
-        step = driver.bare_step(program, number, upto, upto, looked_at, driver.state.files)
+        step = driver.bare_step(program, number, upto, upto, looked_at, driver.step_files(driver.state.files))
         return replace(driver.task_of(program, step), feeds=None, leaving=True)
 
     def _standing_over(self, program: CompiledProgram, number: int) -> EvaluateTask:
         """A task that computes the rows of a program's blocks from the content of its windows."""
         driver, upto = self.driver, self.driver.frontier.value
-        files = [f for f in driver.state.files if not is_result(f)]
+        files = driver.step_files([f for f in driver.state.files if not is_result(f)])
         step = driver.bare_step(program, number, upto, upto, np.array([int(NOWHEN)], np.int64), files)
         step = replace(step, run=f"{step.run}-taken{number}")
         return replace(driver.task_of(program, step), feeds=None, take_over=take_over(driver.planners[program.id], None))

@@ -221,10 +221,11 @@ class RunState(ABC):
         by_cost = self.options.plan.calibration.constants.shares(seconds, slots)
         return max(1, min(slots, -(-rows // self.options.large)), by_cost)
 
-    def elements(self, stream: str, files: Sequence[SlotFile]) -> Ints:
-        """The times of a stream's elements up to the frontier, if a window of the last n is over it."""
-        tables = [f for f in files if f.kind == "elements" and f.stream == stream]
-        return rank_elements(self.folder, tables, 0, self.frontier.value).times
+    def update_elements(self, files: Sequence[SlotFile]) -> None:
+        """Updates the times of the elements up to the frontier: where rows of last-n windows end, which the statistics must know."""
+        for stream in self.tables:
+            tables = [f for f in files if f.kind == "elements" and f.stream == stream]
+            self.shared_windows.elements[stream] = rank_elements(self.folder, tables, 0, self.frontier.value).times
 
     def moves(self, window: Window, files: Sequence[SlotFile], upto: int) -> Ints:
         """When a window of n elements that moves with each m-th one does so."""
@@ -235,22 +236,19 @@ class RunState(ABC):
 
     def step_files(self, files: Sequence[SlotFile]) -> StepFiles:
         """The files of a step: those of the state, and the pages of terms of the queries."""
-        if isinstance(files, StepFiles):
-            return files
         made = self.catalog.pages if self.catalog is not None else ()
         return StepFiles((*files, *self.pages, *made))
 
     def bare_step(
-        self, program: CompiledProgram, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]
+        self, program: CompiledProgram, number: int, after: int, upto: int, looked_at: Ints, files: StepFiles
     ) -> EvaluationStep:
-        """A step of a program's windows over files of the state, without plans."""
+        """A step of a program's windows over :meth:`step_files`, without plans."""
         run, dropped = self.run, dict(self.state.dropped)
         if self.catalog is not None and self.catalog.living.current.number > 1:
             run += f"-{self.catalog.living.current.number}"  # caches of workers hold for one version only
-        found = self.step_files(files)
         remember = self.options.plan.remember
         folder = str(self.folder)
-        return EvaluationStep(folder, run, number, after, upto, looked_at, found, dropped, remember=remember, program=program.id)
+        return EvaluationStep(folder, run, number, after, upto, looked_at, files, dropped, remember=remember, program=program.id)
 
     def planned(self, program: CompiledProgram, step: EvaluationStep, sample: bool) -> EvaluationStep:
         """A step with the current plans; ``sample``: sample its delta for them."""

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from cqels_opt.lod.multiplicities import checked
 from cqels_opt.operators.blocks import Block, BlockFilter, PatternOccurrence
-from cqels_opt.operators.evaluation_step import EvaluationStep
+from cqels_opt.operators.evaluation_step import EvaluationStep, StepFiles
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.rows import RANK, Ints, Rows
 from cqels_opt.runtime.evaluate import EvaluateTask, ranked
@@ -123,7 +123,7 @@ def _lean(step: EvaluationStep, occurrence: PatternOccurrence) -> EvaluationStep
     shapes = dict.fromkeys((part.shape.stream, part.shape.key) for part in occurrence.parts)
     files = [file for stream, key in shapes for kind in ("segment", "slot") for file in step.select(kind, stream, key)]
     files += [file for stream in occurrence.ranked for file in step.select("elements", stream)]
-    return replace(step, files=tuple(files), plans={}, rules={}, instants=step.instants[:1])
+    return replace(step, files=StepFiles(files), plans={}, rules={}, instants=step.instants[:1])
 
 
 def _content(occurrence: PatternOccurrence, step: EvaluationStep, kind: str) -> Rows:

@@ -182,6 +182,7 @@ def _plan_json(use: PlanUse, drawn: bool) -> dict[str, Any]:
 
 def _switch_json(switch: Switch, place: Mapping[str, int], statistics: dict[str, int]) -> dict[str, Any]:
     """A switch; statistics and plans are indexes into the query's ``statistics`` and the source's ``plans``."""
+    outcome, share = switch.since.outcome
     return {
         "record": switch.record,
         "batch": switch.batch,
@@ -190,7 +191,7 @@ def _switch_json(switch: Switch, place: Mapping[str, int], statistics: dict[str,
         "to": place[switch.after],
         "cost": switch.cost,
         "instead_of": switch.instead_of,
-        "since": {"batches": switch.since.batches, "saved": switch.since.saved_share},
+        "since": {"batches": switch.since.batches, "outcome": outcome, "share": share},
         "reason": [[statistics.setdefault(m.statistic, len(statistics)), m.was, m.now] for m in switch.reason],
         "before": [[operator.estimated, operator.observed] for operator in switch.ran_before],
         "after": [[operator.estimated, operator.observed] for operator in switch.ran],

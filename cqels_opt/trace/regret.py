@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Outcome: TypeAlias = Literal["saved", "regret"]
+"""Of a switch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +35,11 @@ class Regret:
         return Regret(*(getattr(self, part) + getattr(other, part) for part in self.__slots__))
 
     @property
-    def saved_share(self) -> float:
-        """The savings less the losses, as a share of what the old plans would have cost."""
-        instead_of = self.cost + self.saved - self.lost
-        return (self.saved - self.lost) / instead_of if instead_of else 0.0
+    def outcome(self) -> tuple[Outcome, float]:
+        """Of one switch, whether it saved, and how much: the saving as a share of what the old plan would have cost, or :attr:`share`."""
+        return ("saved", self.saved / (self.cost + self.saved)) if self.gained else ("regret", self.share)
 
     @property
     def share(self) -> float:
-        """The regret: the losses as a share of the costs."""
+        """The regret: the losses as a share of the costs of the new plans."""
         return self.lost / self.cost if self.cost else 0.0

@@ -106,10 +106,10 @@ def _gain(switch: Switch) -> str:
 
 
 def _since(since: Regret) -> str:
-    """What a switch has saved, as a share of what the plan before would have cost in the same batches."""
+    """What a switch has saved, or its regret, in the batches until the next one."""
     if not since.batches:
         return ""
-    word, share = ("saved", since.saved_share) if since.gained else ("regret", since.share)
+    word, share = since.outcome
     return f", {word} {100 * share:.1f} % in {plural(since.batches, 'batch')}"
 
 

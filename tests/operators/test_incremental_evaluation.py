@@ -13,7 +13,7 @@ import pytest
 from local_runs import Cut, Registered, Settings, World, register
 from random_cases import Case, Maker, Part, make
 
-from cqels_opt.operators.evaluation_step import EvaluationStep
+from cqels_opt.operators.evaluation_step import EvaluationStep, StepFiles
 from cqels_opt.planner.explain import explained
 from cqels_opt.planner.maintenance_report import maintained
 from cqels_opt.planner.planner_options import PlannerOptions
@@ -108,7 +108,7 @@ def test_small_files_are_merged(tmp_path: Path) -> None:
     for number in range(70):
         driver.batch(number, rows([1000 * number] * 3, range(3 * number, 3 * number + 3), [0, 1, number], "at", 3 * number))
         assert len([f for f in driver.state.files if f.kind == "result"]) <= 9
-    step = EvaluationStep(str(tmp_path / "state"), "r", 70, 0, 0, np.array([0]), tuple(driver.state.files), {})
+    step = EvaluationStep(str(tmp_path / "state"), "r", 70, 0, 0, np.array([0]), StepFiles(driver.state.files), {})
     files = EvaluateTask(query.program, step, "jsonl").results("b0")
     assert files.indexed == (("x",),)
     segments = [segment for _, segment in files.segments(step)]
@@ -205,7 +205,7 @@ def registered(select: str, body: str, folder: Path) -> Registered:
 
 
 def parts_of(query: Registered, parts: int) -> int:
-    step = EvaluationStep("", "", 0, 0, 0, np.array([0]), (), {})
+    step = EvaluationStep("", "", 0, 0, 0, np.array([0]), StepFiles(), {})
     return finish_parts(EvaluateTask(query.program, step, "jsonl"), parts)
 
 

@@ -7,13 +7,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from operators.interval_rows import HORIZON, Plain, plain_rows, rows_of, snapshots
 
+from cqels_opt.operators import stream_output
 from cqels_opt.operators.algebra.order import ORDER
 from cqels_opt.operators.stream_operators import answers, stream_operator
-from cqels_opt.operators.stream_output import Answers, columns_of, json_lines, json_term, json_terms
+from cqels_opt.operators.stream_output import Answers, columns_of, json_lines, json_of, json_term, json_terms
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.rdf.terms import XSD_INTEGER, XSD_STRING, literal
@@ -171,3 +172,33 @@ def test_terms_of_the_store_are_written_once_and_others_by_each_step() -> None:
     assert shown([1, 0]) == [names[1], names[0]]
     assert not asked
     assert set(written) == {*ids[:2].tolist()}
+
+
+OF_STORE = [
+    "<http://ex.org/a>",
+    '"Zoë \\\\ \\"x\\""',
+    '"b"@en',
+    "_:b0",
+    literal("7.50", "http://www.w3.org/2001/XMLSchema#decimal"),
+]
+OTHERS = ["<http://ex.org/new>", '"made"', literal("12", XSD_INTEGER)]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sets(st.integers(0, len(OF_STORE) + len(OTHERS))), max_size=6), st.sampled_from([0, 1, 2, 3, 1 << 16]))
+def test_terms_that_are_kept_are_written_byte_by_byte_as_without(
+    monkeypatch: pytest.MonkeyPatch, steps: list[set[int]], most: int
+) -> None:
+    """Over steps that share what is kept, terms of the store, others and none at all, in any mixture and with any number kept."""
+    monkeypatch.setattr(stream_output, "MOST_KNOWN", most)
+    ids = np.append(TermTable(PUBLIC, None).ids([*OF_STORE, *OTHERS]), 0)
+    store = dict(zip(ids.tolist(), OF_STORE))
+    written: dict[int, str] = {}
+    for step in steps:
+        terms = TermTable(PUBLIC, lambda some: [store.get(i) for i in some.tolist()], json=written)
+        terms.ids(OTHERS)
+        which = ids[sorted(step)]
+        made = json_of(which, terms)
+        assert made.equals(json_terms(terms.texts(which)))
+        assert len(written) <= most or len(written) <= len(which)
+        assert written == {i: json_terms([store[i]])[0].as_py() for i in written}, "of the store, as they are"

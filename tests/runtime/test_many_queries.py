@@ -113,7 +113,7 @@ def test_queries_share_the_content_of_windows(tmp_path: Path) -> None:
     driver = Driver(tmp_path / "state", there.programs(), LocalRunner(), LocalSink(), made.frontier, made.options, catalog=there)
     for number, rows in enumerate(source.chunks(Cut("6"))):
         driver.batch(number, rows)
-    steps = [driver.bare_step(p, 1, 0, 0, np.array([0]), ()) for p in driver.programs]
+    steps = [driver.bare_step(p, 1, 0, 0, np.array([0]), driver.step_files([])) for p in driver.programs]
     found = [content(p.blocks[0].occurrences[0], step) for p, step in zip(driver.programs, steps)]
     assert len(found) == 3 and len({id(one) for one in found}) == 2
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cqels_opt.operators.blocks import Block, PatternOccurrence, Static
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.operators.evaluation_step import EvaluationStep
+from cqels_opt.operators.evaluation_step import EvaluationStep, StepFiles
 from cqels_opt.operators.rows import Rows, concat, empty
 from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.planner.background_jobs import Start, at_once
@@ -79,7 +79,7 @@ class Stream:
         self.rows += fresh
         after, self.frontier, self.batch = self.frontier, max(upto, self.frontier), self.batch + 1
         none = np.empty(0, np.int64)
-        return EvaluationStep(str(self.folder), "r", self.batch, after, self.frontier, none, tuple(self.files), {})
+        return EvaluationStep(str(self.folder), "r", self.batch, after, self.frontier, none, StepFiles(self.files), {})
 
     def commit(self) -> None:
         self.files = self.merging.absorb_finished(self.files, self.batch, self.frontier)

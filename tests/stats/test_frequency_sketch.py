@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cqels_opt.stats import BoundedCounts, ValueCounts, WindowPair, WindowStatistics, slot_counts, tally
 from cqels_opt.stats.frequencies import EMPTY, Ints
-from cqels_opt.stats.frequency_sketch import ALL, LEAST_RISE, RetainedFrequencies, heaviest
+from cqels_opt.stats.frequency_sketch import ALL, LEAST_RISE, SAMPLE, RetainedFrequencies, heaviest
 
 
 def half_minute(t: Ints) -> tuple[Ints, Ints]:
@@ -100,6 +100,56 @@ def test_rows_not_held_are_spread_over_the_values_not_held(column: list[int], le
     if sketch.distinct > sketch.counts.distinct:
         mean = (sketch.rows - sketch.counts.total) / (sketch.distinct - sketch.counts.distinct)
         assert (np.abs(sketch.get(values) - counts)[~held] <= np.maximum(counts[~held], mean)).all()
+
+
+# ------------------------------------------------------------------ samples of exact counts
+@given(st.lists(st.integers(-5, 5), max_size=60))
+def test_a_sample_of_few_values_is_all_of_them(column: list[int]) -> None:
+    counted = tally(np.array(column, np.int64))
+    values, weights = BoundedCounts(ValueCounts(counted)).sampled()
+    assert (values.tolist(), weights.tolist()) == (counted.values.tolist(), counted.counts.tolist())
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1000), st.integers(SAMPLE, 4 * SAMPLE))
+def test_a_sample_gives_each_value_its_rows_up_to_one_step(seed: int, distinct: int) -> None:
+    """Systematic sampling: a value of k steps of rows is drawn k times, rounded down or up. So heavy values are always in it."""
+    rng = np.random.default_rng(seed)
+    column = np.concatenate([np.arange(distinct), skewed(rng, 5000, 2 * distinct) % (2 * distinct)])
+    counted = tally(column)
+    values, weights = BoundedCounts(ValueCounts(counted)).sampled()
+    step = len(column) / SAMPLE
+    assert (np.diff(values) >= 0).all() and np.isin(values, counted.values).all()
+    assert weights.sum() == pytest.approx(len(column))
+    if len(counted.values) > SAMPLE:
+        assert len(values) == SAMPLE
+        drawn = np.bincount(np.searchsorted(counted.values, values), minlength=len(counted.values))
+        assert (np.abs(drawn - counted.counts / step) < 1 + 1e-9).all()
+
+
+def test_a_sample_of_many_values_is_unbiased() -> None:
+    """Over many orders of the values the mean of the estimates is the join size."""
+    rng = np.random.default_rng(5)
+    counts, fanout = rng.zipf(1.6, 1500).clip(max=500), rng.integers(0, 9, 1500)
+    sizes = []
+    for _ in range(300):
+        order = rng.permutation(1500)
+        values, weights = BoundedCounts(ValueCounts(tally(np.repeat(np.arange(1500), counts[order])))).sampled()
+        sizes.append(float(weights @ fanout[order][values]))
+    truth, error = float(counts @ fanout), np.std(sizes) / np.sqrt(300)
+    assert np.std(sizes) < 0.1 * truth
+    assert np.mean(sizes) == pytest.approx(truth, abs=4 * error)
+
+
+def test_a_sample_is_kept_until_the_counts_change() -> None:
+    counts = BoundedCounts(ValueCounts(tally(np.array([1, 1, 2]))))
+    first = counts.sampled()
+    assert counts.sampled() is first
+    more = BoundedCounts(ValueCounts(tally(np.array([2, 3]))))
+    counts.add(more)
+    assert [part.tolist() for part in counts.sampled()] == [[1, 2, 3], [2.0, 2.0, 1.0]]
+    counts.remove(more)
+    assert [part.tolist() for part in counts.sampled()] == [part.tolist() for part in first]
 
 
 def test_a_join_with_an_index_is_estimated_too() -> None:

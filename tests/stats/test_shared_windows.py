@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ class Pair:
     def advance(self, slots: dict[str, list[SlotCounts]], before: int, frontier: int) -> None:
         self.together.advance({r.name: slots[shape] for shape, r in self.occurrences}, before, frontier)
         renamed = {
-            r.name: [s.renamed({variable: f"v{i}" for i, variable in enumerate(r.variables)}) for s in slots[shape]]
+            r.name: [replace(s, values=dict(zip(r.variables, [s.values["v0"], s.values["v1"]]))) for s in slots[shape]]
             for shape, r in self.occurrences
         }
         self.alone.advance(renamed, before, frontier)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cqels_opt.stats import SlotCounts, WindowStatistics, slot_counts, slot_parts
 from cqels_opt.stats.frequencies import Ints
+from cqels_opt.stats.window import MOST_WAITING
 
 Intervals = Callable[[Ints], tuple[Ints, Ints]]
 
@@ -115,6 +116,43 @@ def test_with_a_slot_a_batch_rows_are_exact_and_values_are_a_share(
         assert window.count("x", np.arange(6), "old").sum() == pytest.approx(window.card("old"))
         assert 0 <= window.distinct("x", "old") <= window.card("old")
         slots.append(batch)
+
+
+@settings(deadline=None)
+@given(BATCHES, st.sampled_from(WINDOWS), st.integers(-2, 6), st.lists(st.booleans(), min_size=6, max_size=6))
+def test_looking_a_few_values_up_gives_the_counts_of_the_whole_slots(
+    drawn: list[list[tuple[int, int]]], intervals: Intervals, behind: int, updates: list[bool]
+) -> None:
+    """Slots that wait are looked up one by one; they stay waiting. It does not matter when the counts are brought up to date."""
+    window = WindowStatistics(["x"], intervals)
+    for step, batch in enumerate(batches_of(drawn)):
+        frontier = 4 * step - behind
+        window.settle(frontier)
+        window.expire(frontier)
+        window.arrive(told(step, batch))
+        if updates[step]:
+            window.update()
+        probe = np.array([3, 0, 5, 1, 3, 2, 4])
+        expected = sum((held.counts["x"].get(probe) for held in window.held("whole")), np.zeros(len(probe)))
+        waiting = [[*slots] for slots in window.waiting]
+        assert window.count_whole("x", probe).tolist() == expected.tolist()
+        assert [[*slots] for slots in window.waiting] == waiting
+        assert window.count_whole("x", np.empty(0, np.int64)).tolist() == []
+    window.update()
+    assert window.count_whole("x", probe).tolist() == window.counted["x"].get(probe).tolist() == expected.tolist()
+
+
+def test_if_many_slots_wait_reading_a_few_values_updates_the_counts() -> None:
+    window, probe = WindowStatistics(["x"], half), np.array([1, 2])
+    for step in range(MOST_WAITING):
+        window.add(*told(step, [Row(1, 1)]))
+    assert window.count_whole("x", probe).tolist() == [MOST_WAITING, 0]
+    assert len(window.waiting[0]) == MOST_WAITING
+    window.add(*told(MOST_WAITING, [Row(2, 2)]))
+    assert window.count_whole("x", probe).tolist() == [MOST_WAITING, 1]
+    assert not any(window.waiting)
+    window.expire(6)  # the slots of time 1 have left, and are subtracted one by one
+    assert window.count_whole("x", probe).tolist() == [0, 1]
 
 
 def test_moving_ends_are_asked_anew() -> None:

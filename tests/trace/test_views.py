@@ -99,12 +99,17 @@ def test_a_switch_is_compared_with_the_plan_before_until_the_next_one() -> None:
     assert (first.batches, first.cost, first.saved, first.lost, first.gained) == (2, 30.0, 30.0, 0.0, 1)
     assert (second.batches, second.cost, second.saved, second.lost, second.gained) == (1, 25.0, 0.0, 5.0, 0)
     assert third.batches == 0
+    assert (first.outcome, second.outcome) == (("saved", 0.5), ("regret", 0.2))
     whole = history.regret
     assert (whole.switches, whole.gained, whole.cost, whole.share) == (2, 1, 55.0, 5.0 / 55.0)
     shown = " ".join(terminal(records).split())
     assert "3 plan switches: 1 of 2 saved, regret 9.1 %" in shown
     assert "saved 50.0 % in 2 batches" in shown
     assert "regret 20.0 % in 1 batch" in shown
+    switches = json.loads(page_data(records))["queries"][0]["sources"][0]["switches"]
+    assert [(s["since"]["outcome"], s["since"]["share"]) for s in switches[:2]] == [first.outcome, second.outcome], (
+        "as in the terminal"
+    )
     newest = Histories(newest=1)
     for record in records:
         newest.add(record)

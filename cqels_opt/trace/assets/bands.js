@@ -57,10 +57,9 @@ function switchLine(source, one) {
   return `batch ${one.batch}, ${clock(one.time)}, delta ${source.source}: ${from.letter} → ${to.letter}${gain}${since(one.since)}`;
 }
 
-/** What a switch has saved in the batches until the next one. */
-function since({ batches, saved }) {
-  if (!batches) return "";
-  return `, ${saved > 0 ? "saved" : "regret"} ${Math.abs(100 * saved).toFixed(1)} % in ${plural(batches, "batch")}`;
+/** What a switch has saved, or its regret, in the batches until the next one. */
+function since({ batches, outcome, share }) {
+  return batches ? `, ${outcome} ${(100 * share).toFixed(1)} % in ${plural(batches, "batch")}` : "";
 }
 
 /** Why a switch was made: a line a statistic that moved. */

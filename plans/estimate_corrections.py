@@ -1,0 +1,108 @@
+"""What corrects the estimates of a memo: the rows that operators produced (feedback), and those of the last sample of each delta source.
+
+With feedback a sample counts for its own delta only, because observed rows of later deltas are better than samples of earlier ones.
+Without it a sample counts until the next one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from cqels_opt.plans.feedback import Feedback
+from cqels_opt.plans.memo import Memo
+from cqels_opt.plans.relation_set import RelationSet, size
+from cqels_opt.plans.sampling import Corrections, SampledCardinality
+
+Logs: TypeAlias = "list[tuple[RelationSet, float]]"
+"""The feedback, or the last sample, of a delta source, as a checkpoint keeps it."""
+
+Learnt: TypeAlias = "Mapping[frozenset[str], float]"
+"""Observed rows of sets of relations, by the names of these."""
+
+
+class EstimateCorrections:
+    """The corrections of the delta sources of one memo. Every change is applied to the memo's table of rows."""
+
+    def __init__(self, memo: Memo, sources: Sequence[str], feedback: bool) -> None:
+        self._memo = memo
+        self._numbers = {source: number for number, source in enumerate(sources)}
+        self._feedback = {source: Feedback() for source in sources} if feedback else None
+        self._sampled: dict[str, Corrections] = {}
+
+    # ------------------------------------------------------------------ samples
+    def expire_samples(self) -> None:
+        """Before the next delta: with feedback, drops the samples."""
+        if self._feedback is not None:
+            for source in self._sampled:
+                self._apply(source, self._feedback[source].corrections())
+            self._sampled = {}
+
+    def start_sample(self, source: str) -> None:
+        """Starts a new sample of a source's delta, from what feedback has observed."""
+        self._sampled[source] = Corrections(self._observed(source))
+
+    def add_sample(self, source: str, rows: Iterable[tuple[RelationSet, SampledCardinality | None]]) -> None:
+        """Adds the rows of the operators of one sampled plan, in their order (None: unknown)."""
+        for relations, found in rows:
+            if found is not None:
+                self._sampled[source].learn(relations, self._memo.uncorrected_rows(source, relations), found)
+        self._apply(source, self._sampled[source].known)
+
+    # ------------------------------------------------------------------ feedback
+    def observe(self, source: str, rows: Iterable[tuple[RelationSet, float]]) -> None:
+        """Adds the rows that operators produced in a batch; without feedback it has no effect."""
+        if self._feedback is not None:
+            observed = [(relations, self._memo.uncorrected_rows(source, relations), seen) for relations, seen in rows]
+            self._feedback[source].observe(observed)
+            self._apply(source, self._observed(source))
+
+    def seed_feedback(self, learnt: Mapping[str, Learnt]) -> None:
+        """Starts with rows that were observed in another memo."""
+        if self._feedback is not None:
+            for source, rows in learnt.items():
+                found = self._ratios(source, rows)
+                self._feedback[source] = Feedback.of((s, math.log(factor)) for s, factor in found.items())
+                self._apply(source, found)
+
+    def _observed(self, source: str) -> dict[RelationSet, float]:
+        return self._feedback[source].corrections() if self._feedback is not None else {}
+
+    # ------------------------------------------------------------------ rows in place of factors
+    def cardinalities(self, source: str, *, sampled: bool) -> Learnt:
+        """The observed (or last sampled, if ``sampled``) rows of sets of relations."""
+        known = self._sampled[source].known if sampled and source in self._sampled else self._observed(source)
+        names, rows = self._memo.graph.names, self._memo.uncorrected_rows
+        return {frozenset(names(s)): rows(source, s) * factor for s, factor in known.items()}
+
+    def assume(self, learnt: Mapping[str, Learnt]) -> None:
+        """Replaces the estimates of these sets by rows that were observed in another memo, and drops all other corrections."""
+        for source in self._numbers:
+            self._apply(source, self._ratios(source, learnt.get(source, {})))
+
+    def _ratios(self, source: str, learnt: Learnt) -> dict[RelationSet, float]:
+        """The ratios of observed to estimated rows, for the sets that the memo has."""
+        memo = self._memo
+        sets = {memo.graph.set_of(names): rows for names, rows in learnt.items() if names <= memo.graph.index.keys()}
+        known = sorted((s for s in sets if (s, memo.graph.covered_filters(s)) in memo.shape.state_of), key=lambda s: (size(s), s))
+        return {s: max(sets[s], 1.0) / max(memo.uncorrected_rows(source, s), 1.0) for s in known}
+
+    # ------------------------------------------------------------------ a restart
+    def state(self, source: str) -> Logs:
+        """The feedback; without it the factors of the last sample."""
+        if self._feedback is not None:
+            return self._feedback[source].state()
+        return [*self._sampled[source].known.items()] if source in self._sampled else []
+
+    def resume(self, source: str, state: Logs) -> None:
+        """Continues from the :meth:`state` of a memo of the same block."""
+        if self._feedback is not None:
+            self._feedback[source] = Feedback.of(state)
+            self._apply(source, self._observed(source))
+        elif state:
+            self._sampled[source] = Corrections(dict(state))
+            self._apply(source, self._sampled[source].known)
+
+    def _apply(self, source: str, factors: Mapping[RelationSet, float]) -> None:
+        self._memo.table.correct(self._numbers[source], factors)

@@ -1,0 +1,132 @@
+"""Current plans are priced at their places in the memo: as if they were chosen anew, and with the same switches as from all plans."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cqels_opt.plans import KnownStatistics, Optimizer, Plan, PlanChoice, QueryGraph
+from cqels_opt.plans.switching_rule import SwitchingRule
+
+from .graphs import random_graph, random_statistics
+
+Known = dict[str, KnownStatistics]
+CASES = st.randoms(use_true_random=False)
+BATCHES = 5
+
+
+def case(rng: random.Random) -> tuple[QueryGraph, list[str]]:
+    """A query graph, with units or not, and one or two delta sources."""
+    units = rng.choice([0, 2])
+    graph = random_graph(rng, most=4 if units else 5, connected=rng.random() < 0.8, units=units)
+    inner = [r.name for r in graph.relations if r.kind == "inner"]
+    return graph, rng.sample(inner, min(len(inner), rng.randint(1, 2)))
+
+
+def batches(rng: random.Random, graph: QueryGraph, sources: list[str]) -> Iterator[Known]:
+    """Statistics that move slightly from one batch to the next, or altogether."""
+    known = {source: random_statistics(rng, graph) for source in sources}
+    for _ in range(BATCHES):
+        yield known
+        source = rng.choice(sources)
+        if rng.random() < 0.3:
+            known = {**known, source: random_statistics(rng, graph)}
+        else:
+            sizes = {key: rows * rng.choice([0.5, 1.0, 1.03, 1.5]) for key, rows in known[source].join_sizes.items()}
+            moved = KnownStatistics(known[source].cardinalities, sizes, known[source].distincts, known[source].selectivities)
+            known = {**known, source: moved}
+
+
+def chosen_anew(graph: QueryGraph, plans: Mapping[str, Plan], known: Known) -> dict[str, PlanChoice]:
+    """The choices of an optimizer without a past that has these plans."""
+    return Optimizer(graph, [*plans], mode=plans).choose(known)
+
+
+def every_plan(graph: QueryGraph, source: str, known: Known) -> list[tuple[Plan, float]]:
+    """All plans of a delta source with their costs, listed from the memo of an optimizer without a past."""
+    optimizer = Optimizer(graph, [source])
+    optimizer.choose({source: known[source]})
+    return [(found.plan, found.cost) for found in optimizer.alternatives(source, 1_000_000)]
+
+
+def assert_same_numbers(one: PlanChoice, other: PlanChoice) -> None:
+    assert one.plan == other.plan
+    assert one.cost == pytest.approx(other.cost, rel=1e-9)
+    assert one.estimated == pytest.approx(other.estimated, rel=1e-9)
+    assert (one.operators, one.filters, one.assumed) == (other.operators, other.filters, other.assumed)
+    assert (one.runner_up is None) == (other.runner_up is None)
+    if one.runner_up is not None and other.runner_up is not None:
+        assert one.runner_up.cost == pytest.approx(other.runner_up.cost, rel=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(CASES)
+def test_a_priced_plan_has_the_numbers_of_a_plan_that_is_chosen_anew(rng: random.Random) -> None:
+    graph, sources = case(rng)
+    optimizer = Optimizer(graph, sources)
+    for known in batches(rng, graph, sources):
+        choices = optimizer.choose(known)
+        anew = chosen_anew(graph, {source: choice.plan for source, choice in choices.items()}, known)
+        for source, choice in choices.items():
+            assert_same_numbers(choice, anew[source])
+            for former in choice.former:
+                cost = chosen_anew(graph, {source: former.plan}, {source: known[source]})[source].cost
+                assert former.cost == pytest.approx(cost, rel=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(CASES)
+def test_a_priced_plan_has_the_cost_and_the_runner_up_that_a_list_of_all_plans_has(rng: random.Random) -> None:
+    graph, sources = case(rng)
+    optimizer = Optimizer(graph, sources)
+    for known in batches(rng, graph, sources):
+        for source, choice in optimizer.choose(known).items():
+            every = every_plan(graph, source, known)
+            assert [cost for plan, cost in every if plan == choice.plan] == [pytest.approx(choice.cost, rel=1e-9)]
+            others = [cost for plan, cost in every if plan != choice.plan]
+            assert (choice.runner_up is None) == (not others)
+            if choice.runner_up is not None:
+                assert choice.runner_up.plan != choice.plan
+                assert choice.runner_up.cost == pytest.approx(min(others), rel=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(CASES)
+def test_a_switch_is_the_one_that_a_list_of_all_plans_gives(rng: random.Random) -> None:
+    """The current plan is priced first; the rule then takes the cheapest of all plans exactly when it does so for the whole list."""
+    graph, sources = case(rng)
+    optimizer, rule, current = Optimizer(graph, sources), SwitchingRule(), dict[str, Plan]()
+    for known in batches(rng, graph, sources):
+        for source, choice in optimizer.choose(known).items():
+            every = dict(every_plan(graph, source, known))
+            cheapest = min(every.values())
+            before = current.get(source)
+            if before is None or rule.is_due(source, every[before], cheapest):
+                assert every[choice.plan] == pytest.approx(cheapest, rel=1e-9)
+                assert choice.previous == before
+            else:
+                assert choice.plan == before and not choice.switched
+            current[source] = choice.plan
+
+
+@settings(max_examples=20, deadline=None)
+@given(CASES)
+def test_an_optimizer_that_prices_its_plan_goes_on_as_one_that_restarts_with_every_batch(rng: random.Random) -> None:
+    """A restarted optimizer has the plan but not its places, and reads all statistics. The rows that operators produced count for both."""
+    graph, sources = case(rng)
+    optimizer = Optimizer(graph, sources, feedback=True)
+    for known in batches(rng, graph, sources):
+        restarted = Optimizer(graph, sources, feedback=True)
+        restarted.resume(json.loads(json.dumps(optimizer.state())))
+        again = restarted.choose(known)
+        for source, choice in optimizer.choose(known).items():
+            assert_same_numbers(choice, again[source])
+            assert choice.previous == again[source].previous
+            assert choice.runner_up == again[source].runner_up, "it does not depend on that of the batch before"
+            produced = [rows * rng.choice([0.1, 1.0, 1.0, 20.0]) for rows in choice.estimated]
+            optimizer.observe(source, [seen if rng.random() < 0.8 else None for seen in produced])
