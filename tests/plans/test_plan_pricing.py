@@ -1,4 +1,4 @@
-"""Current plans are priced at their places in the memo: as if they were chosen anew, and with the same switches as from all plans."""
+"""Current plans are priced at their places in the memo: as by an optimizer without a past, with the switches that all plans give."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def batches(rng: random.Random, graph: QueryGraph, sources: list[str], number: i
             known = {**known, source: moved}
 
 
-def chosen_anew(graph: QueryGraph, model: str, plans: Mapping[str, Plan], known: Known) -> dict[str, PlanChoice]:
+def without_a_past(graph: QueryGraph, model: str, plans: Mapping[str, Plan], known: Known) -> dict[str, PlanChoice]:
     """The choices of an optimizer without a past that has these plans."""
     return Optimizer(graph, [*plans], model, plans).choose(known)
 
@@ -74,16 +74,16 @@ def assert_same_numbers(one: PlanChoice, other: PlanChoice) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(CASES, MODELS)
-def test_a_priced_plan_has_the_numbers_of_a_plan_that_is_chosen_anew(rng: random.Random, model: str) -> None:
+def test_a_priced_plan_has_the_numbers_that_an_optimizer_without_a_past_gives(rng: random.Random, model: str) -> None:
     graph, sources = case(rng, model, free=True)
     optimizer = Optimizer(graph, sources, model)
     for known in batches(rng, graph, sources):
         choices = optimizer.choose(known)
-        anew = chosen_anew(graph, model, {source: choice.plan for source, choice in choices.items()}, known)
+        fresh = without_a_past(graph, model, {source: choice.plan for source, choice in choices.items()}, known)
         for source, choice in choices.items():
-            assert_same_numbers(choice, anew[source])
+            assert_same_numbers(choice, fresh[source])
             for former in choice.former:
-                cost = chosen_anew(graph, model, {source: former.plan}, {source: known[source]})[source].cost
+                cost = without_a_past(graph, model, {source: former.plan}, {source: known[source]})[source].cost
                 assert former.cost == pytest.approx(cost, rel=1e-9)
 
 
