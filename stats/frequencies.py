@@ -43,6 +43,14 @@ def tally(values: Ints, n: Ints | None = None) -> FrequencyTable:
     return FrequencyTable(values[first], np.add.reduceat(n, first) if len(first) else EMPTY)
 
 
+def distinct_values(values: Ints) -> Ints:
+    """The different values in ascending order. ``np.unique`` hashes numbers instead, and takes up to 50 times as long."""
+    ordered = np.sort(values)
+    changed = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=changed[1:])
+    return ordered[changed]
+
+
 def dot(left: NDArray[Any], right: NDArray[Any]) -> int:
     """Σ left·right of non-negative counts: exact, even if it does not fit into 64 bits."""
     if np.dot(left.astype(np.float64), right) < 2.0**62:

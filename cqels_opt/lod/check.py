@@ -22,6 +22,7 @@ from cqels_opt.lod.relation import VERSION as RELATION_VERSION
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, Store
 from cqels_opt.rdf.ids import encode
+from cqels_opt.stats.frequencies import distinct_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def _partition_findings(store: Store, graph: int, predicate: int, partition: Rel
     for variable in ("s", "o"):
         if not _is_index(partition.index((variable,)), partition.columns[variable]):
             yield f"the index on {variable} does not fit the column"
-    ids = np.unique(np.concatenate([s, o, np.array([predicate] + [graph] * (graph != DEFAULT_GRAPH), np.int64)]))
+    ids = distinct_values(np.concatenate([s, o, np.array([predicate] + [graph] * (graph != DEFAULT_GRAPH), np.int64)]))
     unknown = ids[~store.contains(ids)]
     if len(unknown):
         yield f"{len(unknown)} ids have no text, the first is {int(unknown[0]):#x}"

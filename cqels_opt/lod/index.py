@@ -189,7 +189,7 @@ class Index:
         if not len(self.keys):
             nothing = np.empty(0, np.int64)
             return nothing, nothing, nothing
-        if len(probe) < SORTED_PROBES:
+        if len(probe) < SORTED_PROBES or is_sorted(probe):
             at = np.minimum(np.searchsorted(self.keys, probe), len(self.keys) - 1)
             hits = np.flatnonzero(self.keys[at] == probe)
             at = at[hits]

@@ -18,6 +18,7 @@ from cqels_opt.lod.files import FileEntry, file_entry
 from cqels_opt.lod.index import fan_out
 from cqels_opt.lod.order import Ids, is_sorted, run_starts, stable_order
 from cqels_opt.lod.relation import described_index, save_header
+from cqels_opt.stats.frequencies import distinct_values
 from cqels_opt.storage import disk
 
 #: Rows that are sorted at a time.
@@ -161,8 +162,8 @@ def _cuts(runs: Sequence[Ids], size: int) -> Ids:
     step = max(1, size // _SAMPLES)
     samples = np.sort(np.concatenate([run[0, ::step] for run in runs]))
     picked = samples[_SAMPLES - 1 :: _SAMPLES]
-    often = np.unique(picked[1:][picked[1:] == picked[:-1]])
-    cuts: Ids = np.unique(np.concatenate([picked, often - 1]))
+    often = distinct_values(picked[1:][picked[1:] == picked[:-1]])
+    cuts: Ids = distinct_values(np.concatenate([picked, often - 1]))
     return cuts
 
 

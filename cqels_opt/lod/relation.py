@@ -18,6 +18,7 @@ from cqels_opt.lod.files import FileEntry, map_array, read_header, write_array, 
 from cqels_opt.lod.index import FanOut, Index
 from cqels_opt.lod.multiplicities import product, summed, total
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
+from cqels_opt.stats.frequencies import distinct_values
 
 FORMAT: Final = "cqels-opt relation"
 VERSION: Final = 2
@@ -91,7 +92,7 @@ class Relation:
         known = self._distinct.get(variable)
         if known is None:
             index = self._indexes.get((variable,))
-            known = len(index.keys) if index is not None else len(np.unique(self.columns[variable]))
+            known = len(index.keys) if index is not None else len(distinct_values(self.columns[variable]))
             self._distinct[variable] = known
         return known
 

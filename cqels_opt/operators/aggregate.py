@@ -22,6 +22,7 @@ from cqels_opt.query.aggregates import Total, aggregate
 from cqels_opt.query.algebra import Aggregate
 from cqels_opt.query.values import order_key
 from cqels_opt.rdf.ids import LARGEST_INTEGER, integer_ids, kinds, numeric_parts
+from cqels_opt.stats.frequencies import distinct_values
 
 ARGUMENT = "#argument"
 
@@ -47,7 +48,7 @@ def group_intervals(group: Ints, rows: Rows, groups: int, low: int, high: int, w
     if whole:
         every = np.arange(groups, dtype=np.int64) * span
         points += [every + low, every + high]
-    edges = np.unique(np.concatenate(points))
+    edges = distinct_values(np.concatenate(points))
     owner, time = edges // span, edges % span
     inner = owner[1:] == owner[:-1]
     return GroupIntervals(owner[:-1][inner], time[:-1][inner], time[1:][inner], span)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
+from cqels_opt.lod.index import SORTED_PROBES
 from cqels_opt.operators.blocks import Block, BlockFilter, Static
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.expressions import truth
@@ -99,6 +100,8 @@ class BlockRelations:
         elif self.is_unit(name):
             yield from with_unit(left, self.statics[name], sides[0], self.terms)
         else:
+            if len(sides) > 1 and len(on) == 1 and len(left) >= SORTED_PROBES:  # once, not in each index
+                left = left.take(np.argsort(left.columns[on[0]]))
             for side in sides:
                 yield from method.join(left, side, on)
 

@@ -22,6 +22,7 @@ from cqels_opt.operators.query_forms import TRUTH
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.stream_output import PIECE, Answers, content_of, joined, json_of, pieces
 from cqels_opt.operators.term_table import TermTable
+from cqels_opt.stats.frequencies import distinct_values
 
 Codes = NDArray[np.int32]
 
@@ -146,7 +147,7 @@ def _shown(answers: Sequence[QueryAnswers], texts: _Texts) -> dict[tuple[int, st
     found: dict[tuple[int, str], _Shown] = {}
     for kept_by, by_variable in users.items():
         numbered = {v: _numbered(np.concatenate([answers[i].found.columns[v] for i in some])) for v, some in by_variable.items()}
-        ids = np.unique(np.concatenate([distinct.to_numpy() for distinct, _ in numbered.values()]))
+        ids = distinct_values(np.concatenate([distinct.to_numpy() for distinct, _ in numbered.values()]))
         terms = answers[next(iter(by_variable.values()))[0]].terms
         written = json_of(ids, terms)
         for variable, (distinct, codes) in numbered.items():

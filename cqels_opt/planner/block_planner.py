@@ -35,6 +35,7 @@ from cqels_opt.plans import (
 )
 from cqels_opt.plans.join_methods import REPLICATED, JoinMethod, PhysicalCostModel, RelationPlacement
 from cqels_opt.plans.physical import physical
+from cqels_opt.plans.plan import operators as plan_operators
 from cqels_opt.plans.plan import relations as plan_relations
 from cqels_opt.plans.predicate_placement import HEAVY
 from cqels_opt.plans.view_selection import Design, design_of
@@ -42,6 +43,7 @@ from cqels_opt.stats import BlockStatistics, SharedWindows, SlotCounts
 from cqels_opt.stats.block_statistics import Contents
 from cqels_opt.stats.window import BOTH
 from cqels_opt.trace.records import Delta
+from cqels_opt.windows.binding_slots import Shape
 from cqels_opt.windows.kinds import kind_of
 
 
@@ -257,6 +259,18 @@ class BlockPlanner:
         start = min(having or self.sources, key=lambda name: unmerged.cardinality(name) or 0.0)
         optimizer = Optimizer(graph_of(self.block), [start], self.options.model)
         return optimizer.choose({start: everything})[start].plan
+
+    def probed(self) -> set[tuple[Shape, tuple[int, ...]]]:
+        """The join keys on which the current plans probe windows: shapes, and the numbers of their columns."""
+        occurrences = {o.name: o for o in self.block.occurrences}
+        plans = [decision.plan for decision in self.delta_plans.values()]
+        whole = [part for plan in plans for part in ((plan.few, plan.many) if isinstance(plan, Split) else (plan,))]
+        steps = [step for plan in whole for step in plan_operators(plan) if step.op == "probe" and step.relation in occurrences]
+        return {
+            (part.shape, tuple(sorted(part.variables.index(variable) for variable in step.on)))
+            for step in steps
+            for part in occurrences[step.relation].parts
+        }
 
     def physical(self, tasks: int) -> dict[str, tuple[JoinMethod | None, ...]]:
         """The join methods of each source's plan in a number of tasks, unless all are replicated probes."""

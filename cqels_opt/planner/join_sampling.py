@@ -37,9 +37,12 @@ SECONDS = 0.001
 
 
 class JoinSampler:
-    """Samples plans of one block in one step. ``only`` is the part of a source's delta that is sampled, instead of all of it."""
+    """Samples plans of one block in one step.
 
-    def __init__(self, relations: BlockRelations, sample: int = SAMPLE, only: tuple[str, Rows] | None = None) -> None:
+    ``only`` are rows of a source's delta that are sampled instead of all of it, and how many rows of the delta each represents.
+    """
+
+    def __init__(self, relations: BlockRelations, sample: int = SAMPLE, only: tuple[str, Rows, float] | None = None) -> None:
         self.relations, self.sample, self._only = relations, sample, only
         self._sides: dict[tuple[str, str], list[Indexed]] = {}
         self._samples: dict[tuple[str, str], Sample | None] = {}
@@ -93,9 +96,10 @@ class JoinSampler:
         """A sample of the delta, or of the relation with which a bushy part begins."""
         bound = self.relations.variables[name]
         if name == source:
-            delta = self._only[1] if self._only and self._only[0] == source else self.relations.delta(source)
+            mine = self._only is not None and self._only[0] == source
+            delta, each = self._only[1:] if self._only is not None and mine else (self.relations.delta(source), 1.0)
             picked = self._pick(len(delta), self.sample)
-            return self.relations.filtered(delta.take(picked), frozenset(), bound, self._placed), _each(len(delta), picked)
+            return self.relations.filtered(delta.take(picked), frozenset(), bound, self._placed), each * _each(len(delta), picked)
         return self._joined(source, (unit(int(BEFORE_TIME), int(FOREVER)), 1.0), Probe(Scan(name), name, ()), frozenset())
 
     def _probed(self, source: str, plan: Plan) -> Sample | None:

@@ -15,6 +15,7 @@ from cqels_opt.plans.join_methods import JoinMethod
 from cqels_opt.state import worker_cache
 from cqels_opt.stats import SharedWindows, SlotCounts
 from cqels_opt.trace.records import SubResults
+from cqels_opt.windows.binding_slots import Shape
 
 
 class QueryPlanner:
@@ -62,6 +63,10 @@ class QueryPlanner:
     def physical(self, tasks: int) -> dict[str, dict[str, tuple[JoinMethod | None, ...]]]:
         """For each block the join methods of its plans in a number of tasks, unless all are replicated probes."""
         return {name: found for name, block in self.blocks.items() if (found := block.physical(tasks))}
+
+    def probed(self) -> set[tuple[Shape, tuple[int, ...]]]:
+        """The join keys on which the current plans probe windows; see :meth:`BlockPlanner.probed`."""
+        return {key for block in self.blocks.values() for key in block.probed()}
 
     @property
     def program(self) -> CompiledProgram:

@@ -21,6 +21,7 @@ from cqels_opt.operators.outer_joins import made_of_each
 from cqels_opt.operators.rows import Ints, Rows
 from cqels_opt.planner.join_sampling import JoinSampler
 from cqels_opt.plans import CostModel, Cut, Optimizer, PlanChoice, QueryGraph, ReoptimizationBudget, Split, Statistics
+from cqels_opt.stats.frequencies import distinct_values
 
 SECONDS = 0.01
 """Seconds that the search for a split takes, and the choice of two plans in each batch that is split; a split must save more."""
@@ -35,7 +36,7 @@ CUTS = 2
 """Cuts that are tried per delta: those with the greatest variance between their parts."""
 
 SAMPLE = 20_000
-"""Rows of a larger delta that are searched for a cut first: a sample of this size has rows of both parts if they differ enough."""
+"""Rows of a larger delta that are searched for a cut, at equal distances: they have rows of both parts if these differ enough."""
 
 Fans = Mapping[tuple[str, str], Ints]
 """For each relation and variable that the delta joins with, the number of matches of each row of the delta."""
@@ -43,7 +44,7 @@ Fans = Mapping[tuple[str, str], Ints]
 
 @dataclass(frozen=True, slots=True)
 class SplitChoice:
-    """A delta in two parts: the cut, the number of rows in the heavier part, and the plan of each part."""
+    """A delta in two parts: the cut, the number of rows in the heavier part (of a large delta an estimate), and the plan of each part."""
 
     cut: Cut
     heavy: int
@@ -63,22 +64,31 @@ class SplitChoice:
 
 @dataclass(frozen=True, slots=True)
 class PartStatistics:
-    """The statistics of a part of a delta: rows and join sizes of the source are the part's, all others those of the whole."""
+    """The statistics of a part of a delta: rows and join sizes of the source are the part's, all others those of the whole.
+
+    ``rows`` are the part's among ``delta``, the delta or a sample of it, each of whose rows represents ``each`` of them.
+    """
 
     whole: Statistics
     source: str
     rows: Rows
     shares: Mapping[tuple[str, str], float]
+    delta: Rows
+    each: float
 
     def cardinality(self, relation: str) -> float | None:
         """The rows of the part, for the source."""
-        return float(len(self.rows)) if relation == self.source else self.whole.cardinality(relation)
+        return len(self.rows) * self.each if relation == self.source else self.whole.cardinality(relation)
 
     def distinct(self, relation: str, variable: str) -> float | None:
-        """The values in the part, for the source."""
-        if relation == self.source and variable in self.rows.columns:
-            return float(len(np.unique(self.rows.columns[variable])))
-        return self.whole.distinct(relation, variable)
+        """The values in the part, for the source; of a sample its share of those in the whole."""
+        whole = self.whole.distinct(relation, variable)
+        if relation != self.source or variable not in self.rows.columns:
+            return whole
+        found = float(len(distinct_values(self.rows.columns[variable])))
+        if self.each == 1.0 or whole is None:
+            return found
+        return max(found, whole * found / len(distinct_values(self.delta.columns[variable])))
 
     def join_size(self, left: str, right: str, variable: str) -> float | None:
         """The part's share of the matches, for joins with the source."""
@@ -124,11 +134,9 @@ class Splitter:
         due = self.budget.due(source, whole.cost, SECONDS)
         if not due and current is None:
             return None
-        rows = relations.delta(source)
-        if current is None and len(rows) > SAMPLE:
-            some = rows.take(np.arange(0, len(rows), len(rows) // SAMPLE))
-            if not cuts(self._joined(self._fans(source, some, relations))):
-                return None
+        delta = relations.delta(source)
+        rows = delta.take(np.arange(0, len(delta), max(1, len(delta) // SAMPLE)))
+        each = len(delta) / max(1, len(rows))
         fans = self._fans(source, rows, relations)
         best: SplitChoice | None = None
         others = cuts(self._joined(fans)) if due or current is None or current[:2] not in fans else []
@@ -137,8 +145,8 @@ class Splitter:
             if not 0 < int(heavy.sum()) < len(rows):
                 continue
             places = (np.flatnonzero(heavy == bool(number)) for number in (0, 1))
-            few, many = (self._part(number, source, view, at, rows, fans, relations) for number, at in enumerate(places))
-            found = SplitChoice(cut, int(heavy.sum()), few, many)
+            few, many = (self._part(number, source, view, at, rows, each, fans, relations) for number, at in enumerate(places))
+            found = SplitChoice(cut, round(heavy.sum() * each), few, many)
             least = whole.cost * (1.0 if cut == current else 1.0 - GAIN)
             if few.plan != many.plan and found.cost + SECONDS < least and (best is None or found.cost < best.cost):
                 best = found
@@ -166,15 +174,17 @@ class Splitter:
         view: Statistics,
         places: Ints,
         rows: Rows,
+        each: float,
         fans: Fans,
         relations: BlockRelations,
     ) -> PlanChoice:
-        """The cheapest plan for a part of a delta."""
+        """The cheapest plan for a part of a delta: some of ``rows``, each of which represents ``each`` rows."""
         optimizer = self._optimizer(source, number)
         optimizer.weigh(self.weights)
         shares = {key: float(fan[places].sum()) / max(1.0, float(fan.sum())) for key, fan in fans.items()}
         part = rows.take(places)
-        sampler, statistics = JoinSampler(relations, only=(source, part)), PartStatistics(view, source, part, shares)
+        sampler = JoinSampler(relations, only=(source, part, each))
+        statistics = PartStatistics(view, source, part, shares, rows, each)
         seconds = self.sampling_seconds * len(self.graph.relations) if optimizer.current else 0.0  # the first time at once
         return optimizer.choose({source: statistics}, sampler=sampler, sampling_seconds=seconds)[source]
 

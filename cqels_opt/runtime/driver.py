@@ -33,6 +33,7 @@ from cqels_opt.runtime.trace_builder import trace_record
 from cqels_opt.state.commit_log import Commit
 from cqels_opt.state.pending_counts import LostOptimizerStateError
 from cqels_opt.state.retention import Retention
+from cqels_opt.state.slot_indexes import LARGE
 from cqels_opt.trace.records import Lag, StoreVersions, TraceRecord
 from cqels_opt.windows.instants import drained, instants
 from cqels_opt.windows.intervals import BEFORE_TIME
@@ -47,6 +48,7 @@ class Driver(RunState):
         """See :meth:`RunState.open`."""
         self.reconfiguration = Reconfiguration(self)
         self.quotas = Quotas(self.options.limits, self.folder, self.catalog)
+        self._rows = 0  # of the last delta
         self._instants: dict[Hashable, Ints] = {}  # of the stage, by windows and report policies
         self.restore(None)
         self.quotas.resume(self.state.batch)
@@ -109,6 +111,8 @@ class Driver(RunState):
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
         batch.clock.lap("execute")
         observed = self._observe(batch)
+        # while answers are written: the commit then need not make these files durable
+        self.deletion.begin(f.path for reports in batch.done.shares.values() for report in reports for f in report.fresh)
         taken = ResourceUsage(batch.done.shares, batch.done.finished, batch.done.after(batch.files), self.folder)
         self.quotas.within(number, self.programs, taken, self.sink.format, self.network.feeds)
         chunks = [(p, f) for p in self.programs for f in batch.done.finished.get(p.id, []) if f.answers and f.path]
@@ -123,6 +127,7 @@ class Driver(RunState):
             batch.lengths["trace"] = self.trace.put(records)
         self.notices.clear()
         self._commit(batch)
+        self._rows = batch.rows
         return records
 
     # -------------------------------------------------------------- the phases of a batch
@@ -138,7 +143,10 @@ class Driver(RunState):
             self.reconfiguration.apply_catalog(number, self.catalog)
         after, store = self.frontier.value, self.programs[0].store
         pages = tuple(map(str, self.term_pages(self.state.files)))
-        task = IngestTask(str(self.folder), number, self.all_streams, self.shapes, store, self.scheme, after, self.tables, pages)
+        keys = self.index_keys() if self._rows >= LARGE else {}
+        task = IngestTask(
+            str(self.folder), number, self.all_streams, self.shapes, store, self.scheme, after, self.tables, keys, pages
+        )
         return MicroBatch(number, after, task, [*self.state.files], clock)
 
     def _ingest(self, batch: MicroBatch, rows: Any) -> None:
@@ -337,10 +345,10 @@ class Driver(RunState):
         statistics = {self.state.optimizer, *self.state.statistics}
         state.statistics = write_optimizer_state(self.folder, number, statistics, self.planners, self.ingest_state.counted)
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}
-        gone |= {f.path for shares in done.shares.values() for report in shares for f in report.fresh}
         gone |= {path for f in batch.finished for path in (f.path, f.fed) if path}
         gone |= statistics - {"", *state.statistics}
         gone |= {r.path for r in batch.rejected if r.spooled}
+        self.deletion.wait()
         self.log.write(state)
         self.state = state
         self.schedule_deletion(number, gone)

@@ -50,6 +50,7 @@ from cqels_opt.state.materialized_answers import MaterializedAnswers, advanced, 
 from cqels_opt.state.ranked_rows import ended
 from cqels_opt.state.result_store import BlockRows, ResultFiles, ResultSegment
 from cqels_opt.state.spilled_results import apart
+from cqels_opt.stats.frequencies import distinct_values
 from cqels_opt.storage import checksum, disk
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.kinds import kind_of
@@ -361,7 +362,7 @@ def _too_many(task: EvaluateTask, answers: int) -> bool:
 def _keys_of(node: GroupNode, held: Sequence[ResultSegment]) -> Ints:
     """The ids in the keys of stored groups."""
     columns = [segment.rows.columns[key] for segment in held for key in node.keys]
-    return np.unique(np.concatenate([np.empty(0, np.int64), *columns]))
+    return distinct_values(np.concatenate([np.empty(0, np.int64), *columns]))
 
 
 def _query_of(task: EvaluateTask, found: Answers) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -17,8 +17,10 @@ from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
 from cqels_opt.runtime.term_encoding import ROW_SCHEMA, Texts, TripleTerms, encode_rows
 from cqels_opt.state import worker_cache
+from cqels_opt.state.slot_indexes import LARGE, write_slot_index
+from cqels_opt.state.time_slices import Key
 from cqels_opt.stats import SlotCounts, slot_counts, slot_parts
-from cqels_opt.storage.columns import write_columns
+from cqels_opt.storage.columns import Columns, write_columns
 from cqels_opt.windows.binding_slots import ANYTHING, Shape, SlotFile
 
 __all__ = [
@@ -55,6 +57,7 @@ class IngestTask:
     scheme: IdScheme
     frontier: int
     tables: frozenset[str]  # streams whose elements must be ranked (last-n windows)
+    keys: Mapping[Shape, Sequence[Key]] = field(default_factory=dict)  # on which large slots are indexed
     pages: tuple[str, ...] = ()  # of the known terms besides the store's: new terms are compared with them
     stage: str = ""  # of elements that queries of the run emit: a mark of their files
 
@@ -144,15 +147,29 @@ def ingest(
             columns = {"t": t[order][matched], "e": elements[matched]}
             columns |= {f"v{place}": bound[place][matched] for place in range(shape.width)}
             used += [columns[f"v{i}"] for i in range(shape.width)]
-            path = f"{head.format('slot')}-{shape.key}.arrow"
-            write_columns(folder / path, columns)
-            report.files.append(
-                SlotFile("slot", path, iri, shape.key, len(columns["t"]), int(columns["t"][0]), int(columns["t"][-1]))
-            )
+            report.files += _write_slots(folder, head.format("slot"), shape, columns, task.keys.get(shape, ()))
             values = {f"v{i}": columns[f"v{i}"] for i in range(shape.width)}
             seen.counts[shape.key] = _counts(columns["t"], values)
         report.files += _write_terms(folder, head.format("terms") + ".arrow", iri, used, texts, int(times[-1]))
     return report
+
+
+def _write_slots(folder: Path, name: str, shape: Shape, columns: Columns, keys: Sequence[Key]) -> list[SlotFile]:
+    """The slot of some rows in order of time. A large one has its index, and its last instant is a slot of its own, for the frontier
+    mostly stops short of it and an index covers whole slots.
+    """
+    t = columns["t"]
+    rest = int(np.searchsorted(t, t[-1]))
+    indexed = bool(keys) and rest >= LARGE
+    files = []
+    for mark, some in (("", slice(rest)), ("-last", slice(rest, None))) if indexed else (("", slice(None)),):
+        part = {name: column[some] for name, column in columns.items()}
+        path = f"{name}{mark}-{shape.key}.arrow"
+        write_columns(folder / path, part)
+        files.append(SlotFile("slot", path, shape.stream, shape.key, len(part["t"]), int(part["t"][0]), int(part["t"][-1])))
+        if indexed and not mark:
+            files.append(write_slot_index(folder, files[-1], part, keys))
+    return files
 
 
 def _counts(t: Ints, values: dict[str, Ints]) -> tuple[SlotCounts, ...]:

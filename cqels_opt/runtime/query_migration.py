@@ -16,6 +16,7 @@ import numpy as np
 
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.ingest import count_parts
+from cqels_opt.state.slot_indexes import KIND as INDEX
 from cqels_opt.state.sorted_runs import SortedRun
 from cqels_opt.state.time_slices import read_time_slice, sealed
 from cqels_opt.stats import SlotCounts, slot_parts
@@ -54,8 +55,8 @@ def patterns_of(programs: Iterable[CompiledProgram]) -> dict[str, str]:
 
 
 def unsealed(folder: Path, files: Sequence[SlotFile], batch: int) -> list[SlotFile]:
-    """The files of a state with slots instead of segments, whose indexes were chosen for the plans of the previous query."""
-    found = [f for f in files if f.kind not in ("segment", "slot")]
+    """The files of a state with slots instead of segments, and without indexes: they were chosen for the plans of the previous query."""
+    found = [f for f in files if f.kind not in ("segment", "slot", INDEX)]
     for shape in dict.fromkeys((f.stream, f.shape) for f in files if f.kind in ("segment", "slot")):
         mine = [f for f in files if (f.stream, f.shape) == shape]
         segments = [f for f in mine if f.kind == "segment"]

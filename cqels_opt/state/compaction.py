@@ -23,6 +23,8 @@ from cqels_opt.errors import RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.rdf.ids import once
+from cqels_opt.state.slot_indexes import KIND as INDEX
+from cqels_opt.state.slot_indexes import index_of
 from cqels_opt.state.time_slices import Layout, TimeSliceMergeTask, layouts, merge_time_slices
 from cqels_opt.storage.compaction_policy import MERGED, CompactionPolicy
 from cqels_opt.windows.binding_slots import SlotFile
@@ -147,7 +149,11 @@ class Compaction:
         """The merge of one shape."""
         segments = sorted((f for f in files if f.kind == "segment"), key=lambda f: f.least)
         slots = [f for f in files if f.kind == "slot"]
-        group = self.tiers.group([f.rows for f in segments], [f.rows for f in slots if f.greatest <= frontier])
+        passed_by = [f for f in slots if f.greatest <= frontier]
+        indexed = {f.path for f in files if f.kind == INDEX}
+        without = sum(f.rows for f in passed_by if index_of(f).path not in indexed)  # an indexed slot is read like a time slice
+        new = [f.rows for f in passed_by] if self.tiers.due(len(passed_by), without) else []
+        group = self.tiers.group([f.rows for f in segments], new)
         if group is None:
             return None
         some, passed = group
@@ -160,7 +166,11 @@ def _replaced(file: SlotFile, task: MergeTask, merged: SlotFile) -> bool:
     """Whether a merge has everything of a file."""
     if isinstance(task, PagesTask):
         return file in task.pages
-    slot = file.kind == "slot" and (file.stream, file.shape) == (merged.stream, merged.shape) and file.greatest <= merged.greatest
+    slot = (
+        file.kind in ("slot", INDEX)
+        and (file.stream, file.shape) == (merged.stream, merged.shape)
+        and file.greatest <= merged.greatest
+    )
     return file in task.segments or (bool(task.slots) and slot)
 
 

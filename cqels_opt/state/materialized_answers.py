@@ -21,6 +21,7 @@ from cqels_opt.operators.term_table import TermTable, write_page
 from cqels_opt.rdf.ids import inline_texts
 from cqels_opt.state import worker_cache
 from cqels_opt.state.result_store import ResultFiles
+from cqels_opt.stats.frequencies import distinct_values
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
@@ -80,10 +81,10 @@ class MaterializedAnswers:
         kept = Rows(rows.columns, np.full(size, BEFORE_TIME), np.full(size, FOREVER), rows.n)
         written = self.files.write(step, kept, name)
         pages = step.select("terms", shape=self.files.label)
-        made = np.unique(
+        made = distinct_values(
             np.concatenate([np.array(list(terms.made), np.int64), *(worker_cache.page(step.path / f.path).ids for f in pages)])
         )
-        used = np.unique(np.concatenate([made[:0], *rows.columns.values()]))
+        used = distinct_values(np.concatenate([made[:0], *rows.columns.values()]))
         wanted = _hashed(np.intersect1d(made, used) if store is None else used[~store.contains(used)])
         if len(wanted):
             path = f"results/{step.batch:08d}-{self.files.label.replace('/', '-')}-{name}-terms.arrow"
@@ -107,7 +108,7 @@ def kept_keys(
     made = np.array(sorted(terms.made), np.int64)
     pages = step.select("terms", shape=label)
     known = [worker_cache.page(step.path / f.path).ids for f in pages]
-    used = _hashed(np.intersect1d(made, np.unique(np.concatenate([made[:0], *keys]))))
+    used = _hashed(np.intersect1d(made, distinct_values(np.concatenate([made[:0], *keys]))))
     new = np.setdiff1d(used, np.concatenate([made[:0], *known]))
     replaced: list[str] = []
     if len(pages) >= PAGES:

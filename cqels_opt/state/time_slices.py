@@ -46,7 +46,8 @@ class Layout:
 def layouts(programs: Sequence[CompiledProgram]) -> tuple[Layout, ...]:
     """The shapes that are merged into time slices: all but those of windows that count elements, which have few rows.
 
-    Keys are those that some plan may join on: each set of the variables that an occurrence shares with other relations of its block.
+    Keys are those that some plan may join on: each set of the variables that an occurrence shares with other relations of its block. The
+    only occurrence of a block is its only delta source, which no plan probes.
     """
     keys: dict[Shape, set[Key]] = {}
     repeats, excluded = set[Shape](), set[Shape]()
@@ -54,7 +55,8 @@ def layouts(programs: Sequence[CompiledProgram]) -> tuple[Layout, ...]:
         for occurrence in block.occurrences:
             others = {v for o in block.occurrences if o is not occurrence for v in o.variables}
             others |= {v for s in block.statics for v in (*s.variables, *s.on, *s.reads)}
-            shared = [i for i, v in enumerate(occurrence.variables) if v in others]
+            alone = len(block.occurrences) == 1
+            shared = [] if alone else [i for i, v in enumerate(occurrence.variables) if v in others]
             for part in occurrence.parts:
                 mine = keys.setdefault(part.shape, set())
                 mine |= {key for size in range(1, len(shared) + 1) for key in combinations(shared, size)}
@@ -74,20 +76,27 @@ def write_time_slice(path: Path, run: SortedRun, keys: Sequence[Key]) -> None:
     arrays["t"] = (run.times() - run.first).astype(np.uint32) if narrow else run.times() - run.first
     if run.before is not None:
         arrays["before"] = run.before
-    single = {(i,): Index.build((f"v{i}",), [run.relation.columns[f"v{i}"]]) for i in {i for key in keys for i in key}}
+    indexes, described = indexes_on(run.relation.columns, keys)
+    write_arrays(path, arrays | indexes, {_LAYOUT: json.dumps({"base": run.first, "rows": len(run), "keys": described})})
+
+
+def indexes_on(columns: Mapping[str, Ids], keys: Sequence[Key]) -> tuple[dict[str, NDArray[Any]], list[dict[str, Any]]]:
+    """The arrays of indexes on some keys, by name, and for each key its entry in the header; see :func:`indexes_from`."""
+    arrays: dict[str, NDArray[Any]] = {}
+    single = {(i,): Index.build((f"v{i}",), [columns[f"v{i}"]]) for i in {i for key in keys for i in key}}
     described = []
     for key in sorted(keys, key=len):
         by = min(range(len(key)), key=lambda place: single[key[place],].fan_out.weighted)
         index, at = single[key[by],], str(key[by])
         if len(key) > 1 and index.fan_out.weighted > VERIFY_LIMIT:
             names = [f"v{i}" for i in key]
-            index, at = Index.build(tuple(names), [run.relation.columns[name] for name in names]), "-".join(map(str, key))
+            index, at = Index.build(tuple(names), [columns[name] for name in names]), "-".join(map(str, key))
         arrays[f"keys {at}"] = index.keys
         arrays[f"starts {at}"] = index.starts.astype(np.int32)
         if index.rows is not None:
             arrays[f"rows {at}"] = index.rows
         described.append({"on": list(key), "by": by if index is single[key[by],] else index.by, "at": at})
-    write_arrays(path, arrays, {_LAYOUT: json.dumps({"base": run.first, "rows": len(run), "keys": described})})
+    return arrays, described
 
 
 def read_time_slice(path: Path) -> SortedRun:
@@ -95,14 +104,20 @@ def read_time_slice(path: Path) -> SortedRun:
     arrays, said = read_arrays(path)
     header = json.loads(said[_LAYOUT])
     columns = {name: arrays[name] for name in sorted(arrays) if name.startswith("v")}
-    indexes = [_index(described, arrays) for described in header["keys"]]
+    indexes = indexes_from(header["keys"], arrays, columns)
     return SortedRun(Relation(columns, None, header["rows"], indexes), header["base"], arrays["t"], arrays.get("before"))
 
 
-def _index(described: Mapping[str, Any], arrays: Mapping[str, Ids]) -> Index:
-    on, at = tuple(f"v{i}" for i in described["on"]), described["at"]
-    columns = tuple(arrays[name] for name in on)
-    return Index(on, columns, described["by"], arrays[f"keys {at}"], arrays[f"starts {at}"], arrays.get(f"rows {at}"))
+def indexes_from(
+    described: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray[Any]], columns: Mapping[str, Ids]
+) -> list[Index]:
+    """The indexes of :func:`indexes_on` over the columns."""
+    found = []
+    for one in described:
+        on, at = tuple(f"v{i}" for i in one["on"]), one["at"]
+        parts = arrays[f"keys {at}"], arrays[f"starts {at}"], arrays.get(f"rows {at}")
+        found.append(Index(on, tuple(columns[name] for name in on), one["by"], *parts))
+    return found
 
 
 _SEGMENTS: WeakValueDictionary[tuple[str, Stamp], SortedRun] = WeakValueDictionary()

@@ -1,12 +1,15 @@
 """The content of a window that joins read in a step: an old part in indexed runs, and a new part.
 
-Old rows are in time slices (see time_slices.py), which are mapped. A worker has the rows that no time slice has yet in memory, in runs
-that it merges when they are of similar size. So a probe reads few runs, and a worker has few rows in memory, however long the window is.
+Old rows are in time slices (see time_slices.py), which are mapped, and so are large slots (see slot_indexes.py). A worker has all other
+rows in memory, in runs that it merges when they are of similar size. So a probe reads few runs, and a worker has few rows in memory,
+however long the window is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from cachetools import LRUCache
@@ -16,12 +19,13 @@ from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import RANK, Rows, concat
 from cqels_opt.rdf.ids import integer_ids
+from cqels_opt.state.slot_indexes import KIND as INDEX
+from cqels_opt.state.slot_indexes import index_of, slot_run
 from cqels_opt.state.sorted_runs import SortedRun, ends_at, joined, run_of
 from cqels_opt.state.time_slices import sealed, time_slice
 from cqels_opt.state.union_window_state import UnionWindowState
 from cqels_opt.state.worker_cache import cached
 from cqels_opt.state.worker_cache import relation as static_relation
-from cqels_opt.storage.columns import Columns
 from cqels_opt.storage.compaction_policy import runs_to_merge
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements, read_span
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
@@ -31,8 +35,20 @@ from cqels_opt.windows.window_kind import CountWindowKind
 Key = tuple[str, "int | None", PatternOccurrence]
 
 
+class _Arrived(NamedTuple):
+    """Rows of a span of time: large slots by path, mapped, and all others as a run in memory."""
+
+    rest: SortedRun | None = None
+    slots: Mapping[str, SortedRun] = {}
+
+    @property
+    def runs(self) -> list[SortedRun]:
+        """All runs."""
+        return [*self.slots.values(), *([] if self.rest is None else [self.rest])]
+
+
 class WindowState:
-    """The rows of one shape under one window: ``old`` runs with t <= F0, in order of time, and ``new`` rows of the step."""
+    """The rows of one shape under one window: ``old`` runs with t <= F0, and ``new`` rows of the step."""
 
     def __init__(self, occurrence: PatternOccurrence) -> None:
         self.occurrence = occurrence
@@ -40,7 +56,8 @@ class WindowState:
         self._instant = int(BEFORE_TIME)  # rows that have ended by then do not count
         self._upto = self._new_upto = self._sealed = int(BEFORE_TIME)
         self._held: list[SortedRun] = []  # in memory, later than the time slices
-        self._arrived: SortedRun | None = None  # the new rows
+        self._slots: dict[str, SortedRun] = {}  # large slots, mapped, by path; later than the time slices
+        self._arrived = _Arrived()  # the new rows
         self._mapped: list[SortedRun] = []
         self._parts: dict[str, SortedRun] = {}  # in memory: the valid rows of time slices of which most rows have expired
 
@@ -53,8 +70,9 @@ class WindowState:
         if self._new_upto == step.after and self._upto <= step.after:
             self._append(self._arrived)
             self._upto = step.after
-        if self._upto > step.after or mapped < self._sealed:
-            self._upto, self._held = int(BEFORE_TIME), []
+        halved = any(run.first <= mapped < run.last for run in self._slots.values())
+        if self._upto > step.after or mapped < self._sealed or halved:
+            self._upto, self._held, self._slots = int(BEFORE_TIME), [], {}
         self._instant, self._sealed = step.ended, mapped
         self._map(step, segments)
         self._held = [run if run.first > mapped else run.since(_behind(run, mapped)) for run in self._held if run.last > mapped]
@@ -63,13 +81,18 @@ class WindowState:
         self._upto = step.after
         self._arrived = self._read(step, step.after, step.upto)
         self._new_upto = step.upto
-        self.new = _no_rows(self.occurrence) if self._arrived is None else self._arrived.rows(self.occurrence)
+        self.new = concat([_no_rows(self.occurrence), *(run.rows(self.occurrence) for run in self._arrived.runs)])
         self._held = [run for run in self._held if ends_at(self.occurrence, run.last) > self._instant]
+        self._slots = {
+            path: run
+            for path, run in self._slots.items()
+            if run.last > mapped and ends_at(self.occurrence, run.last) > self._instant
+        }
         self._compact()
 
-    def _append(self, run: SortedRun | None) -> None:
-        if run is not None:
-            self._held.append(run)
+    def _append(self, arrived: _Arrived) -> None:
+        self._held += [] if arrived.rest is None else [arrived.rest]
+        self._slots |= arrived.slots
 
     def _compact(self) -> None:
         while (some := runs_to_merge([len(run) for run in self._held])) is not None:
@@ -92,19 +115,28 @@ class WindowState:
                 self._parts[file.path] = run
             self._mapped.append(run)
 
-    def _read(self, step: EvaluationStep, after: int, upto: int) -> SortedRun | None:
-        columns = _span(self.occurrence, step, max(after, min(self.occurrence.since, upto)), upto)
+    def _read(self, step: EvaluationStep, after: int, upto: int) -> _Arrived:
+        shape, after = self.occurrence.shape, max(after, min(self.occurrence.since, upto))
+        files = step.select("slot", shape.stream, shape.key)
+        indexed = {file.path for file in step.select(INDEX, shape.stream, shape.key)}
+        mapped, rest = {}, []
+        for file in files:
+            if not self.occurrence.distinct and after < file.least and file.greatest <= upto and index_of(file).path in indexed:
+                mapped[file.path] = slot_run(step.path, file)
+            else:
+                rest.append(file)
+        columns = read_span(step.path, rest, after, upto, shape.width)
         earlier = [*self._mapped, *self._held] if self.occurrence.distinct else None
-        return run_of(columns, self.occurrence.shape.width, earlier)
+        return _Arrived(run_of(columns, shape.width, earlier), mapped)
 
     @property
     def old(self) -> list[SortedRun]:
         """The runs of the old part."""
-        return [*self._mapped, *self._held]
+        return [*self._mapped, *self._slots.values(), *self._held]
 
     def indexed(self, with_new: bool) -> list[Indexed]:
         """The indexes of the old part, one per run, and of the new part. They have expired rows, whose intervals meet no valid row."""
-        runs = [*self.old, self._arrived] if with_new and self._arrived is not None else self.old
+        runs = [*self.old, *self._arrived.runs] if with_new else self.old
         return [run.indexed(self.occurrence) for run in runs]
 
     def rows(self, with_new: bool) -> Rows:
@@ -116,7 +148,7 @@ class WindowState:
     @property
     def nbytes(self) -> int:
         """Bytes in memory, without mapped files."""
-        runs = [*self._held, *self._parts.values(), *([] if self._arrived is None else [self._arrived])]
+        runs = [*self._held, *self._parts.values(), *([] if self._arrived.rest is None else [self._arrived.rest])]
         return sum(run.nbytes for run in runs)
 
 
@@ -183,11 +215,6 @@ class CountWindowState:
 def _no_rows(occurrence: PatternOccurrence) -> Rows:
     none = np.empty(0, np.int64)
     return Rows(dict.fromkeys(occurrence.binds, none), none, none, none)
-
-
-def _span(occurrence: PatternOccurrence, step: EvaluationStep, after: int, upto: int) -> Columns:
-    slots = step.select("slot", occurrence.window.stream, occurrence.shape.key)
-    return read_span(step.path, slots, after, upto, occurrence.shape.width)
 
 
 _CONTENTS: LRUCache[Key, WindowState | CountWindowState | UnionWindowState] = LRUCache(512)

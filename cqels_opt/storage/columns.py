@@ -65,9 +65,11 @@ def _as_list(array: NDArray[Any]) -> pa.Array[Any]:
     return pa.Array.from_buffers(pa.large_list(values), 1, [None, pa.py_buffer(np.array([0, size]).data)], 0, 0, [child])
 
 
-def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """The arrays and texts of :func:`write_arrays`; the arrays are mapped. Arrays of a large file are verified as they are read."""
-    content, blocks = sealed_files.opened(path)
+def read_arrays(path: Path, *, at_once: bool = False) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """The arrays and texts of :func:`write_arrays`; the arrays are mapped. Arrays of a large file are verified as they are read, or
+    ``at_once``: for those of which most is read.
+    """
+    content, blocks = (sealed_files.opened_whole(path), None) if at_once else sealed_files.opened(path)
     if blocks is not None:
         _verify_descriptions(blocks, content)
     table: Any = pa.ipc.open_file(content).read_all()

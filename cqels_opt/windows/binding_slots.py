@@ -58,9 +58,9 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class SlotFile:
-    """A file of the state folder: a slot, the elements of a stream, a page of terms, or a block's results."""
+    """A file of the state folder: a slot or its index, the elements of a stream, a page of terms, or a block's results."""
 
-    kind: str  # slot | elements | terms | counts | result
+    kind: str  # slot | index | segment | elements | terms | counts | result
     path: str  # relative to the state folder
     stream: str = ""  # of a slot, of elements, or of the terms that they bind
     shape: str = ""  # Shape.key of a slot; program and block of a result

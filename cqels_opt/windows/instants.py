@@ -10,6 +10,7 @@ import numpy as np
 
 from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Window
+from cqels_opt.stats.frequencies import distinct_values
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER, Times, periodic
 from cqels_opt.windows.kinds import kind_of
 from cqels_opt.windows.window_kind import WindowKind
@@ -63,7 +64,7 @@ def changes(window: Window, times: Times, t0: int, after: int, upto: int) -> Tim
         leaving = times[_reached(kind, times, t0, 1, after) : _reached(kind, times, t0, 1, upto)]
         start, end = kind.validity(np.concatenate([entering, leaving]), t0)
         found = np.concatenate([start[start < end], end[start < end]])
-    return np.unique(found[(found > after) & (found <= upto)])
+    return distinct_values(found[(found > after) & (found <= upto)])
 
 
 def _held(kind: WindowKind, times: Times, t0: int) -> Times:

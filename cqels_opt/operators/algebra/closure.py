@@ -12,6 +12,7 @@ from cqels_opt.operators.algebra.scope import Names, Schema, Scope
 from cqels_opt.operators.rows import Ints, Rows
 from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 from cqels_opt.operators.transitive_closure import NODE, SEED, prolonged, reached, steps_of
+from cqels_opt.stats.frequencies import distinct_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class ClosureNode(Operator):
     def changing(self, scope: Scope, share: KeyFilter) -> Rows:
         """The paths that a change of steps or nodes may concern: all from where one may lead through what changes."""
         changed = [changing(inner, scope).columns[self.here] for inner in self.inputs if self.here in inner.output(scope.schema)]
-        ids = np.unique(np.concatenate(changed))
+        ids = distinct_values(np.concatenate(changed))
         if not len(ids):
             return no_rows(self, scope)
         if isinstance(self.start, int) or isinstance(self.end, int):
@@ -115,7 +116,7 @@ class ClosureNode(Operator):
                 return np.array([at], np.int64), backwards
         if keys.all or keys.parts > 1:
             return None, False
-        known = {v: np.unique(column) for v, column in zip(keys.variables, keys.columns)}
+        known = {v: distinct_values(column) for v, column in zip(keys.variables, keys.columns)}
         found = [(known[str(at)], backwards) for at, backwards in ((self.start, False), (self.end, True)) if at in known]
         return min(found, key=lambda one: len(one[0]), default=(None, False))
 
@@ -155,7 +156,7 @@ class ClosureNode(Operator):
         steps = steps_of(Rows(edges.columns, zeros, ones, ones), self.there, self.here, None)
         zeros, ones = np.zeros(len(ids), np.int64), np.ones(len(ids), np.int64)
         first = Rows({SEED: zeros, NODE: ids}, zeros, ones, ones)
-        return np.unique(reached(first, lambda rows: prolonged(rows, steps), True, self.many).columns[NODE])
+        return distinct_values(reached(first, lambda rows: prolonged(rows, steps), True, self.many).columns[NODE])
 
     # ------------------------------------------------------------------ EXPLAIN
     def maintenance(self, schema: Schema) -> tuple[Maintenance, str] | None:

@@ -15,6 +15,7 @@ from cqels_opt.operators.algebra.scope import Names, Scope
 from cqels_opt.operators.rows import Ints, Rows, concat, empty, group_ids
 from cqels_opt.query.algebra import Expression
 from cqels_opt.query.values import sort_key
+from cqels_opt.stats.frequencies import distinct_values
 
 ORDER = "#order"  # hidden column: the place of a row under ORDER BY
 
@@ -74,7 +75,7 @@ class OrderNode(Keyed):
 
     def _cut(self, rows: Rows) -> Rows:
         upto = LIMIT if self.limit is None else self.offset + self.limit
-        edges = np.unique(np.concatenate([rows.start, rows.end]))
+        edges = distinct_values(np.concatenate([rows.start, rows.end]))
         parts = []
         for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist()):
             alive = rows.take((rows.start <= begin) & (rows.end >= end))
@@ -89,6 +90,6 @@ class OrderNode(Keyed):
     def for_each(self, outer: OuterRows, scope: Scope) -> Rows:
         """The rows of each outer row by themselves."""
         rows = self.input.for_each(outer, scope)
-        numbers = np.unique(rows.columns[outer.mark]).tolist()
+        numbers = distinct_values(rows.columns[outer.mark]).tolist()
         pieces = [self.apply(rows.take(rows.columns[outer.mark] == number), scope) for number in numbers]
         return concat([empty([*rows.columns]), *pieces])
