@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -34,6 +35,29 @@ class SlotCounts:
 def slot_counts(slot: int, times: Ints, columns: Mapping[str, Ints], n: Ints | None = None) -> SlotCounts:
     """The counts of rows given as columns; ``n`` are multiplicities."""
     return SlotCounts(slot, *tally(times, n), {variable: tally(column, n) for variable, column in columns.items()})
+
+
+def combined(parts: Sequence[SlotCounts], most: int) -> list[SlotCounts]:
+    """The counts of several slots of one pattern in at most ``most`` slots of neighbours in time, with about equally many rows each.
+
+    Statistics then cost the same, however many tasks have counted. A combined slot has the number of its first one.
+    """
+    ordered = sorted((part for part in parts if len(part.times)), key=lambda part: (int(part.times[0]), part.slot))
+    ends = np.cumsum([part.total for part in ordered])
+    group = (ends - 1) * most // ends[-1] if len(ends) else EMPTY
+    cuts = np.flatnonzero(np.diff(group, prepend=-1, append=most))
+    return [_as_one(ordered[first:last]) for first, last in pairwise(cuts.tolist())]
+
+
+def _as_one(parts: Sequence[SlotCounts]) -> SlotCounts:
+    if len(parts) == 1:
+        return parts[0]
+    times, rows = np.concatenate([part.times for part in parts]), np.concatenate([part.rows for part in parts])
+    values = {}
+    for variable in parts[0].values:
+        found, counts = zip(*(part.values[variable] for part in parts))
+        values[variable] = tally(np.concatenate(found), np.concatenate(counts))
+    return SlotCounts(min(part.slot for part in parts), *tally(times, rows), values)
 
 
 def slot_parts(slot: int, times: Ints, columns: Mapping[str, Ints], parts: int, n: Ints | None = None) -> tuple[SlotCounts, ...]:

@@ -20,6 +20,7 @@ from cqels_opt.state.pending_counts import (
     write_pending,
 )
 from cqels_opt.stats import SlotCounts
+from cqels_opt.stats.slots import combined
 from cqels_opt.storage.columns import read_columns, write_columns
 from cqels_opt.storage.compaction_policy import MERGED, CompactionPolicy
 from cqels_opt.windows.binding_slots import SlotFile
@@ -109,7 +110,8 @@ class IngestState:
         new = {}
         for key, waiting in self.pending.items():
             if ready := [one for one in waiting if one.last <= upto]:
-                new[key] = self._read(ready)
+                found = self._read(ready)
+                new[key] = found if len(found) <= 2 * COUNT_PARTS else combined(found, COUNT_PARTS)
                 self.pending[key] = [one for one in waiting if one.last > upto]
         return new
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from cqels_opt.operators.term_table import Page
 from cqels_opt.rdf.ids import PUBLIC, encode
+from cqels_opt.runtime import ingest as ingest_module
 from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, ingest
+from cqels_opt.state.slot_indexes import KIND as INDEX
+from cqels_opt.state.slot_indexes import slot_run
 from cqels_opt.storage.columns import read_columns
 from cqels_opt.windows.binding_slots import Shape
 
@@ -67,6 +71,22 @@ def test_triples_go_into_the_slots_whose_shape_they_have(tmp_path: Path) -> None
     assert whole["v2"].tolist() == [code(X), code(Y), code(Y)]
     assert list(read_columns(tmp_path / slots[SELF.key + S].path)) == ["t", "e", "v0"]
     assert (slots[EVERYTHING.key + S].least, slots[EVERYTHING.key + S].greatest) == (3, 5)
+
+
+def test_a_large_slot_has_an_index_on_the_probed_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last instant, which the frontier does not pass yet, is a slot of its own; a shape that nothing probes has no index."""
+    monkeypatch.setattr(ingest_module, "LARGE", 4)
+    (tmp_path / "slots").mkdir()
+    rows = [row(f"<http://ex.org/{i % 2}>", AT, f"<http://ex.org/{i}>", min(i, 5), i) for i in range(8)]
+    task = IngestTask(str(tmp_path), 3, (S, T), (EVERYTHING, PLACES), "", PUBLIC, -1, frozenset(), {PLACES: ((0,),)})
+    report = ingest(pa.Table.from_pylist(rows, schema=ROW_SCHEMA), task, "t0")
+    files = [(f.kind, f.rows, f.least, f.greatest) for f in report.files if f.shape == PLACES.key]
+    assert files == [("slot", 5, 0, 4), (INDEX, 5, 0, 4), ("slot", 3, 5, 5)]
+    assert [f.rows for f in report.files if f.shape == EVERYTHING.key] == [8]
+    run = slot_run(tmp_path, next(f for f in report.files if f.shape == PLACES.key))
+    assert run.relation.indexes == (("v0",),)
+    asked = np.array([code("<http://ex.org/1>")])
+    assert sorted(run.times(run.relation.index(("v0",)).lookup(asked)[1]).tolist()) == [1, 3]
 
 
 def test_rows_of_one_element_count_once(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.planner.background_jobs import Start, at_once
 from cqels_opt.query.algebra import Window
 from cqels_opt.state.compaction import Compaction, MergeTask, merge
+from cqels_opt.state.slot_indexes import KIND as INDEX
+from cqels_opt.state.slot_indexes import write_slot_index
 from cqels_opt.state.sorted_runs import SortedRun, relation_of
 from cqels_opt.state.time_slices import Layout, layouts, read_time_slice, write_time_slice
 from cqels_opt.state.window_state import WindowState
@@ -66,6 +68,7 @@ class Stream:
         self.merging = Compaction(folder, [program(of)], tiers, run_merges, start)
         self.rows: list[tuple[int, tuple[int, ...]]] = []
         self.frontier, self.batch = -1000, 0
+        self.indexed: Callable[[], bool] = lambda: False  # whether the next slot has an index file
 
     def put(self, rows: Sequence[tuple[int, tuple[int, ...]]], upto: int) -> EvaluationStep:
         """A batch: its rows that are not late, in a slot; the step to ``upto``."""
@@ -74,8 +77,12 @@ class Stream:
             path = f"slots/slot-{self.batch}.arrow"
             columns = {"t": [t for t, _ in fresh], "e": range(len(fresh))}
             columns |= {f"v{i}": [values[i] for _, values in fresh] for i in range(self.of.shape.width)}
-            write_columns(self.folder / path, {name: np.array(column, np.int64) for name, column in columns.items()})
+            stored = {name: np.array(column, np.int64) for name, column in columns.items()}
+            write_columns(self.folder / path, stored)
             self.files.append(SlotFile("slot", path, S, self.of.shape.key, len(fresh), fresh[0][0], fresh[-1][0]))
+            if self.indexed():
+                keys = [(i,) for i in range(self.of.shape.width)][:1]
+                self.files.append(write_slot_index(self.folder, self.files[-1], stored, keys))
         self.rows += fresh
         after, self.frontier, self.batch = self.frontier, max(upto, self.frontier), self.batch + 1
         none = np.empty(0, np.int64)
@@ -146,7 +153,9 @@ CASES = st.tuples(
 @given(CASES)
 @settings(max_examples=80, deadline=None)
 def test_a_window_by_definition_whatever_was_merged(case: tuple[int, Window, int, bool, int]) -> None:
-    """Merges end at once, late, or never; a worker continues, starts anew, or is told of an earlier state again."""
+    """Merges end at once, late, or never; a worker continues, starts anew, or is told of an earlier state again. Half of the slots have an
+    index file, also those of which only a part belongs to the step.
+    """
     seed, window, width, distinct, t0 = case
     rng = random.Random(seed)
     waiting: list[Callable[[], None]] = []
@@ -155,6 +164,7 @@ def test_a_window_by_definition_whatever_was_merged(case: tuple[int, Window, int
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "slots").mkdir()
         stream = Stream(Path(name), of, CompactionPolicy(rng.choice([1, 2, 3]), rng.choice([4, 100]), rng.choice([2, 4])), start)
+        stream.indexed = lambda: rng.random() < 0.5
         content, t = WindowState(of), rng.choice([-6, 0])
         for _ in range(12):
             t += rng.randint(0, 4)
@@ -175,6 +185,23 @@ def test_a_window_by_definition_whatever_was_merged(case: tuple[int, Window, int
                 waiting.pop(0)()
             stream.commit()
             content = WindowState(of) if rng.random() < 0.2 else content
+
+
+def test_indexed_slots_are_mapped_and_are_not_merged_for_their_rows(tmp_path: Path) -> None:
+    """Nothing is sorted and no row is copied; their number, not their size, makes them a time slice, and then their indexes go too."""
+    (tmp_path / "slots").mkdir()
+    of = occurrence(Window("w", S, "range", width=1_000), 2, False)
+    stream, content = Stream(tmp_path, of, CompactionPolicy(files=4, rows=10, share=1)), WindowState(of)
+    stream.indexed = lambda: True
+    for batch in range(3):
+        content.advance(stream.put([(100 * batch + i, (i % 7, i)) for i in range(50)], 100 * batch + 99))
+        assert content.nbytes == 0 and len(content.indexed(True)) == batch + 1
+        assert all(("v0",) in side.relation.indexes for side in content.indexed(True))
+        stream.commit()
+        assert [f.kind for f in stream.files] == ["slot", INDEX] * (batch + 1)
+    content.advance(stream.put([(300, (1, 1))], 399))
+    stream.commit()
+    assert [f.kind for f in stream.files] == ["segment"] and stream.files[0].rows == 151
 
 
 def test_a_set_window_over_segments_that_were_not_merged_with_each_other(tmp_path: Path) -> None:
