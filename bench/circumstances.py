@@ -9,9 +9,11 @@ import subprocess
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cqels_opt.cli.java import major_version
+
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 PACKAGES = ("cqels-opt", "pyspark", "pyarrow", "numpy", "pandas", "duckdb", "pyoxigraph", "hdrhistogram")
 
@@ -54,6 +56,27 @@ def descendants(process: int) -> Iterator[int]:
         found = below.get(waiting.pop(), [])
         waiting += found
         yield from found
+
+
+class CpuSeconds(NamedTuple):
+    """CPU seconds of a process, of the JVMs below it, and of the other processes below it: Spark's Python workers."""
+
+    driver: float
+    jvm: float
+    workers: float
+
+
+def cpu_seconds(process: int) -> CpuSeconds:
+    """The CPU seconds of a process and of its descendants since they started."""
+    used = [0.0, 0.0, 0.0]
+    for number in (process, *descendants(process)):
+        try:
+            name, _, rest = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").partition("(")[2].rpartition(") ")
+        except OSError:  # it has ended in the meantime
+            continue
+        own, waited_for = (sum(int(ticks) / _TICKS for ticks in rest.split()[a : a + 2]) for a in (11, 13))
+        used[0 if number == process else 1 if name == "java" else 2] += own + waited_for
+    return CpuSeconds(*used)
 
 
 def versions(packages: tuple[str, ...]) -> dict[str, str | None]:

@@ -29,7 +29,7 @@ def study(quick: bool) -> dict[str, Any]:
     """The phases of each query in batches of a second."""
     progress, results = Console(stderr=True), []
     scenario = replace(REPORT, counted=COUNTED)
-    with scratch_folder() as scratch, make_session(None, scratch) as spark:
+    with scratch_folder() as scratch, make_session(None, scratch, works=False) as spark:
         world = scenario.prepare(spark, scratch / "world", quick)
         for name in scenario.queries:
             progress.print(f"profile: {name}")

@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 
 from cqels_opt.bench.apart import empty_folder, scratch_folder
-from cqels_opt.bench.circumstances import descendants
+from cqels_opt.bench.circumstances import cpu_seconds
 from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.errors import RunError
 
@@ -38,7 +38,6 @@ job.trigger(availableNow=True).start().awaitTermination()
 spark.stop()
 """
 """A streaming job whose one Python stage passes rows on; it prints the first row."""
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,24 +98,11 @@ def first_answer(name: str, command: list[str], environment: Mapping[str, str]) 
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None and process.stderr is not None
         line = process.stdout.readline()
-        seconds, used = time.monotonic() - began, _cpu(process.pid)
+        seconds, used = time.monotonic() - began, cpu_seconds(process.pid)
         process.communicate()
     if not line or process.returncode:
         raise RunError(f"{name}: no answer (exit code {process.returncode})")
     return Start(name, seconds, *used, os.getloadavg()[0])
-
-
-def _cpu(process: int) -> tuple[float, float, float]:
-    """CPU seconds of a process, of the JVMs below it, and of the others below it."""
-    used = [0.0, 0.0, 0.0]
-    for number in (process, *descendants(process)):
-        try:
-            name, _, rest = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").partition("(")[2].rpartition(") ")
-        except OSError:  # it has ended in the meantime
-            continue
-        own, waited_for = (sum(int(ticks) / _TICKS for ticks in rest.split()[a : a + 2]) for a in (11, 13))
-        used[0 if number == process else 1 if name == "java" else 2] += own + waited_for
-    return used[0], used[1], used[2]
 
 
 def in_process(query: Path, folder: Path) -> Iterator[str]:

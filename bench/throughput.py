@@ -8,6 +8,7 @@ estimate for a cluster is derived from the single-core runs (:mod:`cqels_opt.ben
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from rich.console import Console
 
 from cqels_opt.bench import apart, cluster
 from cqels_opt.bench.apart import empty_folder, scratch_folder
+from cqels_opt.bench.circumstances import CpuSeconds, cpu_seconds
 from cqels_opt.bench.cluster import Cluster
 from cqels_opt.bench.on_spark import run_on_spark
 from cqels_opt.bench.report import REPORT
@@ -25,6 +27,7 @@ from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import STREAM
 from cqels_opt.planner import calibration_store
 from cqels_opt.spark.session import make_session
+from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.replay import BatchSize
 
 SIZES = {"Q1": (100_000, 500_000, 1_000_000), "Q2": (100_000, 500_000)}
@@ -79,14 +82,21 @@ def run(folder: Path, query: str, size: int, cores: int) -> None:
         parquet.read_table(folder / "world" / "stream.parquet").slice(0, BATCHES * size), stream, row_group_size=ROW_GROUP
     )
     text, store, batch = REPORT.queries[query], folder / "world" / "store", BatchSize(count=size)
-    with make_session(f"local[{cores}]", folder) as spark:
-        done, records = run_on_spark(spark, text, [(STREAM, stream)], batch, place, place / "state", store=store)
+    used: list[CpuSeconds] = []  # until the end of each batch
+
+    def watch(_: Sequence[TraceRecord]) -> None:
+        used.append(cpu_seconds(os.getpid()))
+
+    with make_session(f"local[{cores}]", folder, works=False) as spark:  # as that of a run
+        done, records = run_on_spark(spark, text, [(STREAM, stream)], batch, place, place / "state", watch, store=store)
     counted = done.milliseconds[1:BATCHES]
+    spent = [(after - before) / len(counted) for before, after in zip(used[0], used[len(counted)])]
     found = {
         "contender": "adaptive",
         "parameters": {"query": query, "elements a batch": size, "cores": cores},
         "milliseconds": list(counted),
         "driver ms": [r.ms.statistics + r.ms.optimize for r in records[1:BATCHES]],
+        "cpu seconds a batch": CpuSeconds(*spent)._asdict(),
         "elements_per_second": 1000 * size * len(counted) / sum(counted),
         "answers": done.summary.answers,
     }
@@ -94,7 +104,7 @@ def run(folder: Path, query: str, size: int, cores: int) -> None:
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """Prints one line per query and size: elements per second on each number of cores."""
+    """Prints one line per query and size: elements per second on each number of cores, and CPU seconds of each kind of process."""
     heads = [f"{cores} core{'s' * (cores > 1)}" for cores in CORES]
     shown = table(
         "query", "elements a batch", *heads, "gain", title="Elements a second of whole micro-batches, without the first"
@@ -106,6 +116,13 @@ def show(found: Mapping[str, Any]) -> None:
     for (query, size), speed in lines.items():
         gain = speed[CORES[-1]] / speed[CORES[0]]
         shown.add_row(query, f"{size:,}", *(f"{speed[cores]:,.0f}" for cores in CORES), f"{gain:.2f}×")
+    console().print(shown)
+    shown = table("query", "elements a batch", "cores", *CpuSeconds._fields, "driver, µs a row", title="CPU seconds a batch")
+    for r in found["results"]:
+        said, spent = r["parameters"], r["cpu seconds a batch"]
+        row = 1e6 * spent["driver"] / said["elements a batch"]
+        cells = (f"{spent[name]:.2f}" for name in CpuSeconds._fields)
+        shown.add_row(said["query"], f"{said['elements a batch']:,}", str(said["cores"]), *cells, f"{row:.2f}")
     console().print(shown)
     shown = table("query", "seconds a batch", "µs a row", "µs a row on the driver", *(f"{size:,} a batch" for size in LARGE))
     shown.title = "One core's costs, and elements a second on 50 nodes of 8 cores (estimated)"

@@ -1,6 +1,7 @@
 """Contenders on Spark: the engine, and the same queries as Spark jobs that a user would write (:mod:`cqels_opt.bench.rivals`).
 
-Each has its own process and JVM with the same memory, which first runs some batches into ``noop`` (docs/decisions/018). Times are those
+Each has its own process and JVM with the same memory, which first runs some batches into ``noop`` (docs/decisions/018). The JVMs of the
+engine and of ``noop`` start as those of ``cqels-opt run`` (docs/decisions/043), those of plain jobs with Spark's defaults. Times are those
 of the whole trigger (``triggerExecution`` in Spark's progress reports), so they include all overhead of a contender.
 """
 
@@ -24,13 +25,15 @@ MEMORY = "6g"  # of the JVM, for every contender alike
 _WARM: list[str] = []  # folders of earlier sessions in this process, whose JVM is warm
 
 
-def _session(task: Task, folder: Path) -> SparkSession:
-    """A session in this process's JVM, after a warm-up that ran the task's batches without a query."""
+def _session(task: Task, folder: Path, works: bool = True) -> SparkSession:
+    """A session in this process's JVM, after a warm-up that ran the task's batches without a query. ``works`` is whether the JVM
+    processes rows.
+    """
     from cqels_opt.spark.floor import noop_milliseconds
     from cqels_opt.spark.session import SETTINGS, make_session
 
     SETTINGS["spark.driver.memory"] = MEMORY  # before the JVM starts
-    spark = make_session(None, folder)
+    spark = make_session(None, folder, works=works)
     if not _WARM:
         noop_milliseconds(spark, list(task.streams.items()), task.batch, empty_folder(folder / "warm"))
         _WARM.append(str(folder))
@@ -50,7 +53,7 @@ def engine(task: Task, folder: Path, plan: str) -> Iterator[Done | None]:
 
     query = folder / f"{task.query}.rq"
     query.write_text(task.text, encoding="utf-8")
-    with _session(task, folder) as spark:
+    with _session(task, folder, works=plan == "spark") as spark:
         yield None
         done, records = run_on_spark(spark, query, task.streams.items(), task.batch, folder, store=task.store, plan=plan)
         with (folder / "answers.jsonl").open(encoding="utf-8") as lines:
@@ -61,7 +64,7 @@ def noop(task: Task, folder: Path) -> Iterator[Done | None]:
     """The same elements, written to Spark's ``noop`` sink: the cost of streaming alone."""
     from cqels_opt.spark.floor import noop_milliseconds
 
-    with _session(task, folder) as spark:
+    with _session(task, folder, works=False) as spark:
         yield None
         yield from _put(noop_milliseconds(spark, list(task.streams.items()), task.batch, empty_folder(folder / "noop")), ())
 

@@ -46,8 +46,7 @@ class Layout:
 def layouts(programs: Sequence[CompiledProgram]) -> tuple[Layout, ...]:
     """The shapes that are merged into time slices: all but those of windows that count elements, which have few rows.
 
-    Keys are those that some plan may join on: each set of the variables that an occurrence shares with other relations of its block. The
-    only occurrence of a block is its only delta source, which no plan probes.
+    Keys are those that some plan may join on: each set of the variables that an occurrence shares with other relations of its block.
     """
     keys: dict[Shape, set[Key]] = {}
     repeats, excluded = set[Shape](), set[Shape]()
@@ -55,8 +54,7 @@ def layouts(programs: Sequence[CompiledProgram]) -> tuple[Layout, ...]:
         for occurrence in block.occurrences:
             others = {v for o in block.occurrences if o is not occurrence for v in o.variables}
             others |= {v for s in block.statics for v in (*s.variables, *s.on, *s.reads)}
-            alone = len(block.occurrences) == 1
-            shared = [] if alone else [i for i, v in enumerate(occurrence.variables) if v in others]
+            shared = [i for i, v in enumerate(occurrence.variables) if v in others]
             for part in occurrence.parts:
                 mine = keys.setdefault(part.shape, set())
                 mine |= {key for size in range(1, len(shared) + 1) for key in combinations(shared, size)}
