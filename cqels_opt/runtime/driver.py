@@ -111,13 +111,15 @@ class Driver(RunState):
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
         batch.clock.lap("execute")
         observed = self._observe(batch)
-        # while answers are written: the commit then need not make these files durable
+        # at once: the commit makes durable what is there
         self.deletion.begin(f.path for reports in batch.done.shares.values() for report in reports for f in report.fresh)
         taken = ResourceUsage(batch.done.shares, batch.done.finished, batch.done.after(batch.files), self.folder)
         self.quotas.within(number, self.programs, taken, self.sink.format, self.network.feeds)
         chunks = [(p, f) for p in self.programs for f in batch.done.finished.get(p.id, []) if f.answers and f.path]
         # outputs that this run does not write keep their lengths, for a run that writes them again
         batch.lengths = {**self.state.lengths, **self.sink.put(number, chunks, self.folder), **self.rejects.put(batch.rejected)}
+        if self.sink.format == "jsonl":  # it has read the lines; frames may be read later
+            self.deletion.begin(f.path for _, f in chunks)
         notices = (*self.notices, *self._notices(batch.reports))
         if self.options.files is not None:
             batch.lengths |= self.options.files.put()

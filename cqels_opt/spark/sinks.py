@@ -133,16 +133,11 @@ class FileSink:
         self._hasher = cut_back(self.path, lengths.get("out", 0), digests.get("out", ""))
 
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
-        """Appends, and deletes the files of the batch, so that the commit makes their content durable only once. Durable with the
-        commit, or at once if the file is on another file system.
-        """
+        """Appends. Durable with the commit, or at once if the file is on another file system."""
         with naming(self.path), disk.modify(self.path) as file:
             append(file, in_order_of_time(chunks, folder), self._hasher)
             disk.flush_for(file, folder)
-            length = file.tell()
-        for _, report in chunks:
-            disk.delete(folder / report.path)
-        return {"out": length}
+            return {"out": file.tell()}
 
 
 class StreamSink:
