@@ -10,8 +10,11 @@ import pytest
 from local_runs import Cut, Registered, World, register
 
 from cqels_opt.errors import CheckpointError
+from cqels_opt.runtime import driver, ingest
 from cqels_opt.state import window_state
+from cqels_opt.state.slot_indexes import KIND as INDEX
 from cqels_opt.storage import checksum
+from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.verify import Element
 
@@ -20,6 +23,7 @@ SELECT ?a ?b FROM NAMED :S [RANGE 1 s] AS ?u FROM NAMED :S [TRIPLES 3] AS ?z
 WHERE { GRAPH ?u { ?a :at ?x } GRAPH ?z { ?b :at ?x } }"""
 
 EX = "http://ex.org/"
+CUT = Cut("10", tiers=CompactionPolicy())  # few merges, so that there are files of all kinds
 SPOIL: dict[str, Callable[[Path], object]] = {
     "half of it": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
     "all but its end": lambda path: path.write_bytes(path.read_bytes()[:-9]),
@@ -28,31 +32,33 @@ SPOIL: dict[str, Callable[[Path], object]] = {
 }
 
 
-def started(tmp_path: Path) -> tuple[Registered, list[pa.Table], Path]:
+def started(tmp_path: Path, text: str = QUERY) -> tuple[Registered, list[pa.Table], Path]:
     """A query that has run some batches over a folder."""
     elements = [Element(1000 + 40 * i, ((f"<{EX}p{i}>", f"<{EX}at>", f"<{EX}x{i % 3}>"),)) for i in range(120)]
-    query = register(QUERY, World({EX + "S": [elements]}), tmp_path / "q")
-    chunks, state = query.chunks(Cut("10")), tmp_path / "state"
-    driver = query.driver(Cut("10"), state)
+    query = register(text, World({EX + "S": [elements]}), tmp_path / "q")
+    chunks, state = query.chunks(CUT), tmp_path / "state"
+    run = query.driver(CUT, state)
     for number in range(6):
-        driver.batch(number, chunks[number])
+        run.batch(number, chunks[number])
     return query, chunks, state
 
 
 @pytest.mark.parametrize("how", SPOIL)
-@pytest.mark.parametrize("kind", ["slot", "elements", "terms", "times", "result"])
-def test_a_file_of_the_state(kind: str, how: str, tmp_path: Path) -> None:
-    query, chunks, state = started(tmp_path)
-    files = [state / f.path for f in query.driver(Cut("10"), state).state.files if f.kind == kind]
+@pytest.mark.parametrize("kind", ["slot", INDEX, "elements", "terms", "times", "result"])
+def test_a_file_of_the_state(kind: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (driver, ingest) if kind == INDEX else ():
+        monkeypatch.setattr(module, "LARGE", 1)
+    query, chunks, state = started(tmp_path, QUERY if kind != INDEX else QUERY.replace("TRIPLES 3", "RANGE 2 s"))
+    files = [state / f.path for f in query.driver(CUT, state).state.files if f.kind == kind]
     assert files
     for path in files:
         SPOIL[how](path)
     window_state._CONTENTS.clear()
 
     def go_on() -> None:
-        driver = query.driver(Cut("10"), state)
+        run = query.driver(CUT, state)
         for number in range(6, len(chunks)):
-            driver.batch(number, chunks[number])
+            run.batch(number, chunks[number])
 
     with pytest.raises(CheckpointError, match=r"the checkpoint is damaged \(.*use another folder") as error:
         go_on()
