@@ -147,7 +147,7 @@ class Driver(RunState):
         pages = tuple(map(str, self.term_pages(self.state.files)))
         keys = self.index_keys() if self._rows >= LARGE else {}
         task = IngestTask(
-            str(self.folder), number, self.all_streams, self.shapes, store, self.scheme, after, self.tables, keys, pages
+            str(self.folder), number, self.all_streams, self.shapes, store, self.scheme, after, self.tables, pages, keys=keys
         )
         return MicroBatch(number, after, task, [*self.state.files], clock)
 

@@ -57,9 +57,9 @@ class IngestTask:
     scheme: IdScheme
     frontier: int
     tables: frozenset[str]  # streams whose elements must be ranked (last-n windows)
-    keys: Mapping[Shape, Sequence[Key]] = field(default_factory=dict)  # on which large slots are indexed
     pages: tuple[str, ...] = ()  # of the known terms besides the store's: new terms are compared with them
     stage: str = ""  # of elements that queries of the run emit: a mark of their files
+    keys: Mapping[Shape, Sequence[Key]] = field(default_factory=dict)  # on which large slots are indexed
 
     def rejects(self, name: str) -> RejectSpool:
         """The spool of rejected elements of a task. ``name`` (task and attempt) keeps the files of retries apart."""

@@ -78,7 +78,7 @@ def test_a_large_slot_has_an_index_on_the_probed_keys(tmp_path: Path, monkeypatc
     monkeypatch.setattr(ingest_module, "LARGE", 4)
     (tmp_path / "slots").mkdir()
     rows = [row(f"<http://ex.org/{i % 2}>", AT, f"<http://ex.org/{i}>", min(i, 5), i) for i in range(8)]
-    task = IngestTask(str(tmp_path), 3, (S, T), (EVERYTHING, PLACES), "", PUBLIC, -1, frozenset(), {PLACES: ((0,),)})
+    task = IngestTask(str(tmp_path), 3, (S, T), (EVERYTHING, PLACES), "", PUBLIC, -1, frozenset(), keys={PLACES: ((0,),)})
     report = ingest(pa.Table.from_pylist(rows, schema=ROW_SCHEMA), task, "t0")
     files = [(f.kind, f.rows, f.least, f.greatest) for f in report.files if f.shape == PLACES.key]
     assert files == [("slot", 5, 0, 4), (INDEX, 5, 0, 4), ("slot", 3, 5, 5)]
