@@ -111,7 +111,7 @@ class Driver(RunState):
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
         batch.clock.lap("execute")
         observed = self._observe(batch)
-        # at once: the commit makes durable what is there
+        # at once: the commit makes all files durable that exist
         self.deletion.begin(f.path for reports in batch.done.shares.values() for report in reports for f in report.fresh)
         taken = ResourceUsage(batch.done.shares, batch.done.finished, batch.done.after(batch.files), self.folder)
         self.quotas.within(number, self.programs, taken, self.sink.format, self.network.feeds)
