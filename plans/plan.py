@@ -88,6 +88,11 @@ class PlanOperator:
     covers: frozenset[str]
 
 
+def parts(plan: Plan | Split) -> tuple[Plan, ...]:
+    """The join trees of a plan: two if the delta is split."""
+    return (plan.few, plan.many) if isinstance(plan, Split) else (plan,)
+
+
 def brackets(on: tuple[str, ...]) -> str:
     """The text of a join's variables."""
     return "[" + " ".join("?" + variable for variable in on) + "]"

@@ -36,6 +36,7 @@ from cqels_opt.plans import (
 from cqels_opt.plans.join_methods import REPLICATED, JoinMethod, PhysicalCostModel, RelationPlacement
 from cqels_opt.plans.physical import physical
 from cqels_opt.plans.plan import operators as plan_operators
+from cqels_opt.plans.plan import parts as plan_parts
 from cqels_opt.plans.plan import relations as plan_relations
 from cqels_opt.plans.predicate_placement import HEAVY
 from cqels_opt.plans.view_selection import Design, design_of
@@ -263,9 +264,8 @@ class BlockPlanner:
     def probed(self) -> set[tuple[Shape, tuple[int, ...]]]:
         """The join keys on which the current plans probe windows: shapes, and the numbers of their columns."""
         occurrences = {o.name: o for o in self.block.occurrences}
-        plans = [decision.plan for decision in self.delta_plans.values()]
-        whole = [part for plan in plans for part in ((plan.few, plan.many) if isinstance(plan, Split) else (plan,))]
-        steps = [step for plan in whole for step in plan_operators(plan) if step.op == "probe" and step.relation in occurrences]
+        plans = [part for decision in self.delta_plans.values() for part in plan_parts(decision.plan)]
+        steps = [step for plan in plans for step in plan_operators(plan) if step.op == "probe" and step.relation in occurrences]
         return {
             (part.shape, tuple(sorted(part.variables.index(variable) for variable in step.on)))
             for step in steps

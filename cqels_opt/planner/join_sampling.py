@@ -96,11 +96,16 @@ class JoinSampler:
         """A sample of the delta, or of the relation with which a bushy part begins."""
         bound = self.relations.variables[name]
         if name == source:
-            mine = self._only is not None and self._only[0] == source
-            delta, each = self._only[1:] if self._only is not None and mine else (self.relations.delta(source), 1.0)
+            delta, each = self._given(source)
             picked = self._pick(len(delta), self.sample)
             return self.relations.filtered(delta.take(picked), frozenset(), bound, self._placed), each * _each(len(delta), picked)
         return self._joined(source, (unit(int(BEFORE_TIME), int(FOREVER)), 1.0), Probe(Scan(name), name, ()), frozenset())
+
+    def _given(self, source: str) -> Sample:
+        """The rows of a source that are sampled, and how many rows of its delta each represents."""
+        if self._only is not None and self._only[0] == source:
+            return self._only[1:]
+        return self.relations.delta(source), 1.0
 
     def _probed(self, source: str, plan: Plan) -> Sample | None:
         """A sample of a join: of the matches of a sample of its input."""

@@ -35,7 +35,7 @@ from cqels_opt.state import worker_cache
 from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.state.compaction import Compaction
 from cqels_opt.state.deletion import Deletion
-from cqels_opt.state.time_slices import Key, layouts
+from cqels_opt.state.time_slices import Key
 from cqels_opt.stats import SharedWindows
 from cqels_opt.storage import disk
 from cqels_opt.storage.compaction_policy import CompactionPolicy
@@ -149,7 +149,6 @@ class RunState(ABC):
             self.scheme = self.scheme.with_displaced(program.scheme.displaced)
         self.network = network(self.programs)
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
-        self.layouts = layouts(self.programs)
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if kind_of(w).counts_elements)
         self.compaction = Compaction(
             self.folder, self.programs, self.options.tiers, self.runner.merge, self._compaction_start, self.note
@@ -226,7 +225,7 @@ class RunState(ABC):
     def index_keys(self) -> dict[Shape, tuple[Key, ...]]:
         """The keys on which large slots are indexed as they are written: those that the last plans probe."""
         probed = {key for planner in self.planners.values() for key in planner.probed()}
-        by_shape = {layout.shape: layout.keys for layout in self.layouts if not layout.repeats}
+        by_shape = {layout.shape: layout.keys for layout in self.compaction.layouts if not layout.repeats}
         found = {shape: tuple(key for key in keys if (shape, key) in probed) for shape, keys in by_shape.items()}
         return {shape: keys for shape, keys in found.items() if keys}
 

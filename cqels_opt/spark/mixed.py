@@ -21,6 +21,7 @@ from cqels_opt.operators.rows import RANK, Rows
 from cqels_opt.plans import Join, Plan, Scan, Split
 from cqels_opt.plans.join_methods import PARTITIONED, JoinMethod, Machine
 from cqels_opt.plans.physical import size
+from cqels_opt.plans.plan import parts as plan_parts
 from cqels_opt.plans.plan import relations as names
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.interfaces import Evaluated
@@ -85,7 +86,7 @@ class MixedOrder(PartitionedOrder):
         schema = [*(columns.of[v] for v in kept), "a", "z", "n", MARK]
         filters = [x.name for x in block.filters]
         first = len(self.operators)
-        last = first + sum(map(size, _plans(part))) - (size(given) if given is not None else 0)
+        last = first + sum(map(size, plan_parts(part))) - (size(given) if given is not None else 0)
 
         def rows_in(batches: Batches) -> Iterator[Rows]:
             for batch in batches:
@@ -121,13 +122,9 @@ class MixedOrder(PartitionedOrder):
         return Side(frame, frozenset(kept) - ranks, ranks, timed=True, counted=True, rows=rows)
 
 
-def _plans(part: Plan | Split) -> tuple[Plan, ...]:
-    return (part.few, part.many) if isinstance(part, Split) else (part,)
-
-
 def _columns(part: Plan | Split, block: Block, columns: Columns) -> list[str]:
     """The variables and then the ranks that a part binds; for a split plan, the output variables of the block."""
-    inside = {name for plan in _plans(part) for name in names(plan)}
+    inside = {name for plan in plan_parts(part) for name in names(plan)}
     occurrences = [o for o in block.occurrences if o.name in inside]
     bound = {v for o in occurrences for v in o.binds} | {v for s in block.statics if s.name in inside for v in s.binds}
     ranks = {RANK + stream for o in occurrences for stream in o.ranked}

@@ -73,7 +73,7 @@ class Compaction:
     ) -> None:
         """``note`` gets the first failure of each kind."""
         self.folder, self.tiers, self._run, self._start = folder, tiers, run, start
-        self._layouts = layouts(programs)
+        self.layouts = layouts(programs)
         self._round: _Round | None = None
         self._note, self._noted = note, set[str]()
         self._failed_in_a_row, self._rest = 0, 0
@@ -131,7 +131,7 @@ class Compaction:
     def _due(self, files: Sequence[SlotFile], name: str, frontier: int) -> list[MergeTask]:
         """The merges that are due: at most one group of neighbours per shape, and per stream's pages."""
         found: list[MergeTask] = []
-        for number, layout in enumerate(self._layouts):
+        for number, layout in enumerate(self.layouts):
             mine = [f for f in files if f.stream == layout.shape.stream and f.shape == layout.shape.key]
             task = self._segments(layout, mine, f"slots/segment-{name}-{number}.arrow", frontier)
             found += [task] if task else []

@@ -10,12 +10,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from weakref import WeakValueDictionary
 
 from cqels_opt.lod.relation import Relation
 from cqels_opt.state.sorted_runs import SortedRun
-from cqels_opt.state.time_slices import Key, indexes_from, indexes_on
-from cqels_opt.state.worker_cache import Stamp, stamp_in_state
+from cqels_opt.state.time_slices import Key, indexes_from, indexes_on, opened_once
 from cqels_opt.storage.columns import Columns, read_arrays, read_columns, write_arrays
 from cqels_opt.windows.binding_slots import SlotFile
 
@@ -38,18 +36,14 @@ def write_slot_index(folder: Path, slot: SlotFile, columns: Columns, keys: Seque
     return file
 
 
-_RUNS: WeakValueDictionary[tuple[str, Stamp], SortedRun] = WeakValueDictionary()
-
-
 def slot_run(folder: Path, slot: SlotFile) -> SortedRun:
-    """A slot with its index, both mapped. A worker opens them once, and maps them as long as a window has them."""
-    path = folder / slot.path
-    key = (str(path), stamp_in_state(path))
-    found = _RUNS.get(key)
-    if found is None:
-        arrays, said = read_arrays(folder / index_of(slot).path, at_once=True)
-        stored = read_columns(path)
-        columns = {name: stored[name] for name in sorted(stored) if name.startswith("v")}
-        indexes = indexes_from(json.loads(said[_LAYOUT]), arrays, columns)
-        found = _RUNS[key] = SortedRun(Relation(columns, None, len(stored["t"]), indexes), 0, stored["t"])
-    return found
+    """A slot with its index, both mapped; see :func:`cqels_opt.state.time_slices.opened_once`."""
+    return opened_once(folder / slot.path, lambda: _read(folder, slot))
+
+
+def _read(folder: Path, slot: SlotFile) -> SortedRun:
+    arrays, said = read_arrays(folder / index_of(slot).path, at_once=True)
+    stored = read_columns(folder / slot.path)
+    columns = {name: stored[name] for name in sorted(stored) if name.startswith("v")}
+    indexes = indexes_from(json.loads(said[_LAYOUT]), arrays, columns)
+    return SortedRun(Relation(columns, None, len(stored["t"]), indexes), 0, stored["t"])

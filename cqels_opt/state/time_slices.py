@@ -9,7 +9,7 @@ slots up to that time do not count any more. An index has sorted values with the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -118,16 +118,21 @@ def indexes_from(
     return found
 
 
-_SEGMENTS: WeakValueDictionary[tuple[str, Stamp], SortedRun] = WeakValueDictionary()
+_MAPPED: WeakValueDictionary[tuple[str, Stamp], SortedRun] = WeakValueDictionary()
+
+
+def opened_once(path: Path, read: Callable[[], SortedRun]) -> SortedRun:
+    """The run of a file. A worker opens it once, and maps it as long as a window has it: a mapped file takes its space on disk."""
+    key = (str(path), stamp_in_state(path))
+    found = _MAPPED.get(key)
+    if found is None:
+        found = _MAPPED[key] = read()
+    return found
 
 
 def time_slice(path: Path) -> SortedRun:
-    """A time slice. A worker opens it once, and maps it as long as a window has it: a mapped file takes its space on disk."""
-    key = (str(path), stamp_in_state(path))
-    found = _SEGMENTS.get(key)
-    if found is None:
-        found = _SEGMENTS[key] = read_time_slice(path)
-    return found
+    """A time slice; see :func:`opened_once`."""
+    return opened_once(path, lambda: read_time_slice(path))
 
 
 def sealed(segments: Sequence[SlotFile]) -> int:

@@ -99,8 +99,11 @@ def test_the_answers_of_a_batch_are_one_file(limits: Limits, tmp_path: Path, mon
     put = run.sink.put
 
     def counting(batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
-        files.append(len(chunks))
-        return put(batch, chunks, folder)
+        found = len([*(folder / "answers").glob(f"{batch:08d}-*.jsonl")])
+        before = len(run.sink.lines)
+        lengths = put(batch, chunks, folder)
+        files.extend([found] if len(run.sink.lines) > before else [])
+        return lengths
 
     monkeypatch.setattr(run.sink, "put", counting)
     for number, rows in enumerate(run.chunks):

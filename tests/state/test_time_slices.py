@@ -153,8 +153,9 @@ CASES = st.tuples(
 @given(CASES)
 @settings(max_examples=80, deadline=None)
 def test_a_window_by_definition_whatever_was_merged(case: tuple[int, Window, int, bool, int]) -> None:
-    """Merges end at once, late, or never; a worker continues, starts anew, or is told of an earlier state again. Half of the slots have an
-    index file, also those of which only a part belongs to the step.
+    """Merges end at once, late, or never; a worker continues, starts without state, or is told of an earlier state again.
+
+    Half of the slots have an index file, also those of which only a part belongs to the step.
     """
     seed, window, width, distinct, t0 = case
     rng = random.Random(seed)

@@ -64,7 +64,7 @@ def forget() -> None:
     ]
     for recent in [*kept, window_state._CONTENTS, instances._NAMES, result_store._HELD]:
         recent.clear()
-    time_slices._SEGMENTS.clear()
+    time_slices._MAPPED.clear()
 
 
 # ------------------------------------------------------------------ damage
