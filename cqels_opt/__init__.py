@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cqels_opt.errors import CqelsOptError, InputError, LimitError, QueryError, RunError
 
 if TYPE_CHECKING:
-    from cqels_opt.adaptive_join import AdaptiveJoin, JoinRun
+    from cqels_opt.adaptive_join import AdaptiveJoin, AdaptiveQuery, JoinRun, adaptive, adaptive_sql
     from cqels_opt.engine import Adaptive, CompiledQuery, Engine, KafkaTopic, Messages
     from cqels_opt.query.extensions import register_function
     from cqels_opt.query.uncertainty import register_distribution
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Adaptive",
     "AdaptiveJoin",
+    "AdaptiveQuery",
     "CompiledQuery",
     "CqelsOptError",
     "Engine",
@@ -32,6 +33,8 @@ __all__ = [
     "Messages",
     "QueryError",
     "RunError",
+    "adaptive",
+    "adaptive_sql",
     "register_distribution",
     "register_function",
     "together",
@@ -40,12 +43,15 @@ __all__ = [
 _LATER = {
     "Adaptive": "engine",
     "AdaptiveJoin": "adaptive_join",
+    "AdaptiveQuery": "adaptive_join",
     "CompiledQuery": "engine",
     "Engine": "engine",
     "JoinRun": "adaptive_join",
     "KafkaTopic": "engine",
     "Limits": "runtime.limits",
     "Messages": "engine",
+    "adaptive": "adaptive_join",
+    "adaptive_sql": "adaptive_join",
     "register_distribution": "query.uncertainty",
     "register_function": "query.extensions",
     "together": "spark.drop_in",

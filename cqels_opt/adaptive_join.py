@@ -1,45 +1,34 @@
-"""``AdaptiveJoin``: the optimizer for jobs whose relations are DataFrames and whose query is not SPARQL.
+"""``AdaptiveJoin``, ``adaptive`` and ``adaptive_sql``: the optimizer for jobs whose relations are DataFrames and whose query is not SPARQL.
 
-This module declares and wires it; ``relational/`` defines the semantics, ``spark/join_rows.py`` joins the rows.
+This module declares joins. ``spark/replanned_join.py`` runs those of a micro-batch with other relations, ``spark/windowed_join.py`` those
+of windows over a stream; ``relational/`` defines the semantics.
 """
 
 from __future__ import annotations
 
-import tempfile
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
 
-from cqels_opt.errors import CheckpointError, InputError, LimitError
-from cqels_opt.lod.locations import state_folder
-from cqels_opt.planner.calibration_store import known
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from cqels_opt.errors import InputError
 from cqels_opt.plans import MODES, Plan, parse_plans
-from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.query.durations import parse_duration
-from cqels_opt.relational.counting import Counted
-from cqels_opt.relational.planner import Counts, Format, JoinPlanner, frontier_of
-from cqels_opt.relational.retained_rows import ROWS, RetainedRows, identity_of, merged
-from cqels_opt.relational.spec import JoinInput, JoinSpec, window_of
+from cqels_opt.relational.planner import Format
+from cqels_opt.relational.spec import HOWS, JoinInput, JoinSpec, window_of
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
-from cqels_opt.runtime.phase_timer import PhaseTimer
-from cqels_opt.spark.drop_in import Claim, DropIn, check_classic
-from cqels_opt.spark.join_inputs import key_types, satisfying, static_counts, stream_counts, with_times
-from cqels_opt.spark.join_rows import Computed, Joined, Windows, read_rows, write_rows
+from cqels_opt.spark.drop_in import check_classic
+from cqels_opt.spark.join_run import JoinRun
+from cqels_opt.spark.plain_join import plain_join, query_of_sql, text_of
+from cqels_opt.spark.replanned_join import Build, ReplannedJoin
+from cqels_opt.spark.replanning import Replanner
 from cqels_opt.spark.runner import SparkRunner
-from cqels_opt.spark.session import on_one_machine, shuffle_partitions
 from cqels_opt.spark.sinks import BatchFunction
-from cqels_opt.spark.stream import DataFrame, SparkSession
-from cqels_opt.storage.compaction_policy import MERGED
+from cqels_opt.spark.windowed_join import Declared, Versions, WindowedJoin
 from cqels_opt.trace import display
-from cqels_opt.trace.records import Milliseconds, TraceRecord
-from cqels_opt.trace.writer import TraceFile
-from cqels_opt.windows.binding_slots import SlotFile
 
 PathLike = str | Path
-Versions: TypeAlias = Callable[[int], DataFrame]
-"""Maps the id of a micro-batch to a relation's DataFrame."""
 
 DEFAULT_TIME = "t"
 
@@ -49,7 +38,7 @@ PLAN_MODES = tuple(mode for mode in MODES if mode != "heuristic")
 
 @dataclass(frozen=True)
 class AdaptiveJoin:
-    """A join of DataFrames and of windows over a stream that adapts its order and operators to the data. Immutable.
+    """A join of DataFrames and of windows over a stream that adapts its order to the data. Immutable.
 
     Each method returns a new join. For example::
 
@@ -68,40 +57,54 @@ class AdaptiveJoin:
 
     # ------------------------------------------------------------------ declaration
     def relation(
-        self, name: str, frame: DataFrame | Versions | None = None, *, window: str | None = None, time: str | None = None
+        self,
+        name: str,
+        frame: DataFrame | str | Versions | None = None,
+        *,
+        window: str | None = None,
+        time: str | None = None,
+        how: str = "inner",
     ) -> AdaptiveJoin:
         """Adds a relation, which conditions reference by ``name``.
 
-        With a ``frame`` it is static. A function is a relation with versions: it is called with the id of each micro-batch and
-        returns the current DataFrame; the same object means the same version. Without a frame the relation is over the stream:
-        its rows of the last ``window`` (``30s``, ``1 hour``; ``now``: of the same instant) by the column ``time`` (a timestamp,
-        or a long of milliseconds; ``t`` by default); without a window, the micro-batch alone.
+        With a ``frame``, a DataFrame or the name of a table, it is static. A function is a relation with versions: it is called with the
+        id of each micro-batch and returns the current DataFrame; the same object means the same version. Without a frame the relation is
+        over the stream: its rows of the last ``window`` (``30s``, ``1 hour``; ``now``: of the same instant) by the column ``time`` (a
+        timestamp, or a long of milliseconds; ``t`` by default); without a window, the micro-batch alone. ``how`` is inner, left, semi or
+        anti, as in Spark: the relation is the right side of such a join, and :meth:`on` has its condition.
         """
         if frame is not None and (window is not None or time is not None):
             raise InputError(
                 f"relation({name!r}): window and time are for a relation over the stream, which has no DataFrame here"
             )
-        if frame is not None and not callable(frame) and frame.isStreaming:
+        if isinstance(frame, DataFrame) and frame.isStreaming:
             raise InputError(
                 f"relation({name!r}): this DataFrame is the stream: leave it out, and give its micro-batches to batch(…) by foreachBatch"
             )
+        if how.lower() not in HOWS:
+            raise InputError(f"relation({name!r}): how={how!r}: choose inner, left, semi or anti")
         at = DEFAULT_TIME if window is not None and time is None else time
-        spec = self.spec.relation(JoinInput(name, frame is not None, window_of(window), at))
-        frames = self.frames if frame is None else {**self.frames, name: frame}
-        return replace(self, spec=spec, frames=frames)
+        spec = self.spec.relation(JoinInput(name, frame is not None, window_of(window), at, HOWS[how.lower()]))
+        given = self.spark.table(frame) if isinstance(frame, str) else frame
+        return replace(self, spec=spec, frames=self.frames if given is None else {**self.frames, name: given})
 
-    def on(self, condition: str) -> AdaptiveJoin:
-        """Joins relations: ``contacts.loc = places.loc``, or several equalities with AND. Compared columns must have one type."""
-        return replace(self, spec=self.spec.on(condition))
+    def on(self, condition: str | Column) -> AdaptiveJoin:
+        """Adds join conditions: ``contacts.loc = places.loc``, ``lower(s.v) = d.n``, or any Spark SQL condition, with AND between several.
 
-    def where(self, condition: str) -> AdaptiveJoin:
-        """Adds a filter: any Spark SQL condition on columns of relations. It is applied as early as possible."""
-        return replace(self, spec=self.spec.where(condition))
+        An equality of expressions over two relations is a join key. Numbers are compared with numbers and dates with timestamps as Spark
+        does; other types must be cast. A ``Column`` names its columns as ``F.col("contacts.loc")``.
+        """
+        return replace(self, spec=self.spec.on(text_of(condition, "on")))
+
+    def where(self, condition: str | Column) -> AdaptiveJoin:
+        """Adds a filter: any Spark SQL condition on columns of relations, applied as early as possible; an equality is a join condition."""
+        return replace(self, spec=self.spec.where(text_of(condition, "where")))
 
     def select(self, *columns: str) -> AdaptiveJoin:
-        """Selects the output columns, as Spark's ``selectExpr``: ``contacts.person``, ``places.name AS place``, ``time``.
+        """Selects the output columns, as Spark's ``selectExpr``: ``contacts.person``, ``places.*``, ``hour(time)``, ``count(*) AS n``.
 
-        Other columns are dropped. The default is a struct column per relation and, if there is one, the event time as ``time``.
+        An aggregate is over the rows that the micro-batch adds. The default is a struct column per relation and, if there is one, the
+        event time as ``time``.
         """
         return replace(self, projection=columns)
 
@@ -128,14 +131,78 @@ class AdaptiveJoin:
         micro-batch that does not follow the state of a join of several windows is a CheckpointError, because the windows would
         lack rows; ``allow_gap=True`` accepts it.
         """
-        return JoinRun(self, then, state, trace, name, _plan_mode(plan), parse_duration(lateness), limits, allow_gap)
+        spec, mode = self.spec.checked(), _plan_mode(plan)
+        declared = Declared(spec, self.frames, self.projection)
+        if spec.windowed or spec.stateful:
+            late = parse_duration(lateness)
+            return WindowedJoin(self.spark, declared, then, state, trace, name, mode, late, limits, allow_gap)
+
+        def build(frame: DataFrame, number: int) -> DataFrame:
+            return plain_join(declared, frame, number)
+
+        return ReplannedJoin(self.spark, build, then, state, trace, name, mode, limits)
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
         """The current plans: from the statistics of the static relations, before any rows of the stream."""
-        return self.batch(_no_sink).explain(format, alternatives)
+        declared = Declared(self.spec.checked(), self.frames, self.projection)
+        run = WindowedJoin(self.spark, declared, _no_sink, None, None, "join", "adaptive", 0, NO_LIMITS, False)
+        return run.explain(format, alternatives)
 
     def _repr_html_(self) -> str:
         return display.plans("AdaptiveJoin", self.explain("json", display.ALTERNATIVES))
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveQuery:
+    """A query over the micro-batches of a stream, given as a function or as SQL, whose joins adapt their order to the data.
+
+    Call it with a micro-batch for the DataFrame of its answers, or give :meth:`batch` to ``foreachBatch``.
+    """
+
+    build: Build
+    _replanners: list[Replanner] = field(default_factory=list, repr=False)
+
+    def __call__(self, frame: DataFrame) -> DataFrame:
+        """The answers of a micro-batch, to be used within ``foreachBatch``. What is counted is kept for later calls."""
+        check_classic(frame.sparkSession)
+        if not self._replanners:
+            self._replanners.append(Replanner("adaptive", SparkRunner(frame.sparkSession).parallelism))
+        (replanner,), plain = self._replanners, self.build(frame, 0)
+        found = replanner.rows(plain, frame)
+        replanner.learn(plain, frame)
+        return found.frame
+
+    def batch(
+        self,
+        then: BatchFunction,
+        *,
+        trace: PathLike | None = None,
+        name: str = "query",
+        plan: str = "adaptive",
+        limits: Limits = NO_LIMITS,
+    ) -> JoinRun:
+        """A function for ``foreachBatch``; ``then(df, batch_id)`` gets the answers of each micro-batch. See :meth:`AdaptiveJoin.batch`."""
+        return ReplannedJoin(None, self.build, then, None, trace, name, _plan_mode(plan), limits)
+
+
+def adaptive(query: Callable[[DataFrame], DataFrame]) -> AdaptiveQuery:
+    """A query given as a function of the micro-batch, such as ``lambda views: views.join(follows, "who").join(offers, "item")``.
+
+    The function builds the DataFrame as in a job without cqels-opt. Its logical plan is read, and its joins are done in the order that is
+    cheapest for the micro-batch: inner joins and the right sides of left, semi and anti joins. Everything else stays as it is.
+    """
+    if not callable(query):
+        raise InputError(f"adaptive(…) expects a function of the micro-batch, such as a lambda, not {type(query).__name__}")
+    return AdaptiveQuery(lambda frame, number: query(frame))
+
+
+def adaptive_sql(spark: SparkSession, query: str, *, stream: str | None = None) -> AdaptiveQuery:
+    """A query in SQL, such as ``SELECT … FROM views v JOIN offers o ON v.item = o.item``.
+
+    ``stream`` is the name that the query has for the micro-batch; by default the only name of it that is neither a table nor a view.
+    """
+    check_classic(spark)
+    return AdaptiveQuery(query_of_sql(spark, query, stream))
 
 
 def _no_sink(frame: DataFrame, batch_id: int) -> None:
@@ -150,238 +217,4 @@ def _plan_mode(plan: str) -> str | Mapping[str, Plan]:
     return {source: given for source, given in parse_plans(plan.removeprefix("fixed:")).items() if isinstance(given, Plan)}
 
 
-class JoinRun(DropIn):
-    """The result of :meth:`AdaptiveJoin.batch`: pass it to ``foreachBatch``; it reports plans, switches and statistics."""
-
-    def __init__(
-        self,
-        join: AdaptiveJoin,
-        then: BatchFunction,
-        state: PathLike | None,
-        trace: PathLike | None,
-        name: str,
-        mode: str | Mapping[str, Plan],
-        lateness: int,
-        limits: Limits,
-        allow_gap: bool,
-    ) -> None:
-        self.join, self.spec, self.then = join, join.spec.checked(), then
-        self._mode, self._lateness = mode, lateness
-        self._needs_all = self.spec.stateful and not allow_gap
-        given = state_folder(state, "state").absolute() if state is not None else None
-        if given is None and self.spec.stateful and not on_one_machine(join.spark):
-            raise InputError("state=FOLDER is needed on a cluster: the rows of windows lie in a folder that all executors reach")
-        self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-join-") if given is None else None
-        self._given = given is not None
-        folder = Path(self._temporary.name) if self._temporary is not None else given
-        assert folder is not None
-        claim = Claim(given)
-        self.kept = RetainedRows(folder, identity_of(self.spec, lateness))
-        self._trace = TraceFile(Path(trace), folder) if trace is not None else None
-        self._restore_trace()
-        self._runner = SparkRunner(join.spark)
-        self._planner: JoinPlanner | None = None
-        self._counts: dict[str, Counts] = {}
-        self._versions: dict[str, DataFrame] = {}
-        self._statics: dict[str, DataFrame] = {}
-        self._notes: tuple[str, ...] = ()  # for the next trace record
-        self.last: TraceRecord | None = None
-        super().__init__(name, claim, limits)
-
-    # ------------------------------------------------------------------ inspection
-    @property
-    def switches(self) -> int:
-        """The number of plan changes for new rows of all relations."""
-        with self._lock:
-            return self._planner.switches if self._planner is not None else 0
-
-    def plans(self) -> dict[str, str]:
-        """The plan of the new rows of each relation over the stream in the last micro-batch."""
-        with self._lock:
-            return self._planner.plans() if self._planner is not None else {}
-
-    def statistics(self) -> dict[str, Any]:
-        """Rows, distinct keys and join sizes after the last micro-batch."""
-        with self._lock:
-            return self._ready(0, self.join.spark).summary()
-
-    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
-        """The plans of the last micro-batch, with the estimated and the observed rows of their operators."""
-        with self._lock:
-            planner = self._ready(0, self.join.spark)
-            if not planner.decisions:
-                planner.choose()
-            return planner.explain(format, alternatives)
-
-    def _repr_html_(self) -> str:
-        with self._lock:
-            plans = self.explain("json")
-            return display.live(self.name, self.last, self.switches, self.kept.state.totals, self.failure, plans)
-
-    # ------------------------------------------------------------------ a batch
-    def _cancel(self) -> None:
-        self._runner.cancel()
-
-    def _batch(self, frame: DataFrame, number: int) -> None:
-        if not self._given and self._needs_all and self.kept.state.batch < 0 and number != 0:
-            raise CheckpointError(
-                f"the job continues at batch {number}, but the join has no state of the batches before: give it state=FOLDER; "
-                "allow_gap=True continues without them"
-            )
-        if self.kept.begin(number, allow_gap=not self._needs_all):
-            self._planner = None
-            self._restore_trace()
-        clock, session = PhaseTimer(), frame.sparkSession
-        self._runner.spark = session
-        self._runner.begin(number)
-        planner = self._ready(number, session, frame)
-        windowed = self.spec.widest > 0
-        before = frontier_of(self.kept.greatest, self._lateness) if windowed else number
-        timed = with_times(frame, self.spec.time, number, before if windowed and self.kept.greatest is not None else None)
-        self.kept.check_columns(frame.schema.simpleString())
-        if self.spec.stateful:
-            path = self.kept.path(number)
-            write_rows(timed, self.kept.folder / path)
-            new = read_rows(session, timed.schema, [self.kept.folder / path])
-        else:
-            new = timed.persist()
-        try:
-            self._joined(frame, new, number, before, planner, clock)
-        finally:
-            if not self.spec.stateful:
-                new.unpersist()
-
-    def _joined(
-        self, frame: DataFrame, new: DataFrame, number: int, before: int, planner: JoinPlanner, clock: PhaseTimer
-    ) -> None:
-        """Counts the new rows, plans, computes the added rows, and commits."""
-        spec, windowed = self.spec, self.spec.widest > 0
-        types = key_types(
-            spec, {r.key: frame.schema for r in spec.streams} | {r.key: self._versions[r.name].schema for r in spec.statics}
-        )
-        counted = stream_counts(new, frame.columns, spec, types, number)
-        clock.lap("ingest")
-        greatest = max(
-            (t for t in (self.kept.greatest, counted.times[1] if counted.times else None) if t is not None), default=None
-        )
-        after = frontier_of(greatest, self._lateness) if windowed else number + 1
-        chunks = self.kept.live(before, spec.widest)
-        planner.advance(counted, before, after)
-        clock.lap("statistics")
-        decisions = planner.choose()
-        clock.lap("optimize")
-        old = read_rows(new.sparkSession, new.schema, [self.kept.folder / c.path for c in chunks]) if chunks else None
-        joined = Joined(spec, self._statics, Windows(new, old, before), frame.columns, self.join.projection)
-        found = Computed.of(joined, decisions, planner.rule.order, planner.without_broadcasts)
-        jobs = self._runner.jobs  # before the function, whose own jobs are the user's
-        try:
-            planner.observe(found.observed)
-            clock.lap("execute")
-            if why := self.limits.broken(rows=found.rows):
-                raise LimitError(why)
-            self.then(found.frame, number)
-        finally:
-            found.frame.unpersist()
-        chunks = self._with_new(number, chunks, counted, new)
-        clock.lap("commit")
-        record = self._record(number, counted, after, planner, clock.done(), jobs, found.fallback)
-        lengths = {"trace": self._trace.put([record])} if self._trace is not None else {}
-        totals = {
-            "batches": 1,
-            "elements": counted.elements,
-            "late": counted.late,
-            "rejected": counted.rejected,
-            "answers": found.rows,
-        }
-        digests = {"trace": self._trace.digest} if self._trace is not None else {}
-        self.kept.commit(number, chunks, greatest, frame.schema.simpleString(), planner, totals, lengths, digests)
-        self.last = record
-        if why := self.limits.broken(bytes=self.kept.bytes if self.limits.bytes is not None else 0):
-            raise LimitError(why)
-
-    def _with_new(self, number: int, chunks: list[SlotFile], counted: Counted, new: DataFrame) -> list[SlotFile]:
-        """The rows that later batches can join with; merges many small folders."""
-        if not self.spec.stateful or counted.times is None:
-            return chunks
-        rows = max(slot.total for slot in counted.slots.values())
-        chunks = [
-            *chunks,
-            SlotFile(ROWS, self.kept.path(number), rows=rows, least=counted.times[0], greatest=counted.times[1]),
-        ]
-        if some := self.kept.due(chunks):
-            path = self.kept.path(number, MERGED)
-            frame = read_rows(new.sparkSession, new.schema, [self.kept.folder / chunk.path for chunk in some])
-            write_rows(frame, self.kept.folder / path, sum(chunk.rows for chunk in some))
-            chunks = [merged(path, some), *(chunk for chunk in chunks if chunk not in some)]
-        return chunks
-
-    def _record(
-        self,
-        number: int,
-        counted: Counted,
-        frontier: int,
-        planner: JoinPlanner,
-        ms: Milliseconds,
-        jobs: int,
-        fallback: str | None,
-    ) -> TraceRecord:
-        windowed = self.spec.widest > 0
-        notes, self._notes = self._notes, ()
-        windows = {r.name: int(planner.statistics.windows[r.name].card()) for r in self.spec.streams}
-        return TraceRecord(
-            number,
-            self.name,
-            counted.times if windowed else None,
-            frontier if windowed and self.kept.greatest is not None else None,
-            counted.elements,
-            counted.late,
-            counted.rejected,
-            windows,
-            planner.deltas(),
-            planner.statistics.epoch,
-            ms,
-            jobs,
-            fallback or planner.fallback,
-            notices=notes,
-        )
-
-    # ------------------------------------------------------------------ static relations
-    def _ready(self, number: int, session: SparkSession, frame: DataFrame | None = None) -> JoinPlanner:
-        """The planner, with the current versions of static relations."""
-        spec = self.spec
-        if self._planner is not None and frame is None:
-            return self._planner
-        changed = {}
-        for relation in spec.statics:
-            source = self.join.frames[relation.name]
-            version = source(number) if callable(source) else source
-            if version is not self._versions.get(relation.name):
-                changed[relation.name] = version
-        versions = {**self._versions, **changed}
-        schemas = {r.key: versions[r.name].schema for r in spec.statics}
-        if frame is not None:
-            schemas |= {r.key: frame.schema for r in spec.streams}
-        types = key_types(spec, schemas)
-        named = {relation.name: relation for relation in spec.statics}
-        for name, version in changed.items():
-            self._counts[name] = static_counts(version, named[name], spec, types)
-            self._versions[name], self._statics[name] = version, satisfying(version, named[name], spec)
-            if self._planner is not None:
-                self._planner.replace(name, self._counts[name])
-        if self._planner is None:
-            slots = self._runner.parallelism
-            model = SparkCost(known().constants, slots=slots, partitions=shuffle_partitions(session, slots))
-            counts = {name: self._counts[name] for name in named}
-            self._planner = JoinPlanner(spec, counts, model, self._mode)
-            if (problem := self.kept.seed_feedback(self._planner)) is not None:
-                self._planner, self._notes = JoinPlanner(spec, counts, model, self._mode), (problem,)
-                warnings.warn(problem, RuntimeWarning, stacklevel=4)
-        return self._planner
-
-    def _restore_trace(self) -> None:
-        if self._trace is not None:
-            state = self.kept.state
-            self._trace.restore(state.lengths.get("trace", 0), state.digests.get("trace", ""))
-
-
-__all__ = ["AdaptiveJoin", "JoinRun", "Limits"]
+__all__ = ["AdaptiveJoin", "AdaptiveQuery", "JoinRun", "Limits", "adaptive", "adaptive_sql"]

@@ -219,6 +219,19 @@ class Optimizer:
         priced.memo.refresh(np.zeros_like(self.leaves.factors, bool))
         return priced.cost - priced.former[0][1].cost(priced.memo)
 
+    def price_of(self, source: str, plan: Plan) -> tuple[float, list[float]] | None:
+        """The cost of any plan and the estimated rows of its operators, under the statistics of the last choice; None if the memo does not
+        have its joins."""
+        memo = self._memos[source]
+        if cost_of(memo, source, plan) is None:
+            return None
+        found = PricedPlan.of(memo, source, plan, ())
+        return found.cost, found.rows()[0]
+
+    def greatest_cost(self, source: str) -> float:
+        """The cost of the most expensive retained join order under the statistics of the last choice."""
+        return plan_extraction.most_expensive(self._memos[source], source).cost
+
     # ------------------------------------------------------------------ other designs of the block
     def price(self, statistics: Mapping[str, Statistics], learnt: Mapping[str, Learnt] | None = None) -> float | None:
         """The total cost of the cheapest plans of all sources, without choosing them; None if there are too many pairs to search.

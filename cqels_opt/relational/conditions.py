@@ -1,4 +1,7 @@
-"""Parses conditions: the columns that they read, and the equalities to join on."""
+"""Parses conditions: the join keys of their equalities, and the relations that the others read.
+
+The words of the user are kept for Spark to parse; this module only reads where they are cut and which relations they name.
+"""
 
 from __future__ import annotations
 
@@ -15,92 +18,104 @@ _OPENS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
 _CLOSES = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
 
 
-class ColumnReference(NamedTuple):
-    """A column of a relation as named in conditions; ``path`` may lead into a struct. Lower case, because Spark ignores case."""
+class JoinKey(NamedTuple):
+    """An expression over the columns of one relation that is equal to one of another relation.
+
+    Two keys are equal if their relations and ``label`` are: the path of a column, or the text of an expression, in lower case, because
+    Spark ignores case. ``sql`` is for Spark, with each column after the name of its relation.
+    """
 
     relation: str
-    path: tuple[str, ...]
+    label: tuple[str, ...]
+    sql: str
 
     def __str__(self) -> str:
-        return ".".join((self.relation, *self.path))
+        return ".".join((self.relation, *self.label)) if self.is_column else self.sql
 
     @property
-    def sql(self) -> str:
-        """Quoted for Spark SQL."""
-        return ".".join("`" + part.replace("`", "``") + "`" for part in (self.relation, *self.path))
+    def is_column(self) -> bool:
+        """Whether it is a column and not an expression."""
+        return self.sql == _quoted(self.relation, *self.label)
 
 
-class JoinFilter(NamedTuple):
-    """A condition other than a join equality: its text and the relations that it reads."""
+class Condition(NamedTuple):
+    """A condition: its text, the relations that it reads, and its two keys if it is an equality of keys of two relations."""
 
     text: str
     relations: frozenset[str]
+    keys: tuple[JoinKey, JoinKey] | None = None
 
 
-def equalities(text: str) -> list[tuple[ColumnReference, ColumnReference]]:
-    """The pairs of columns of ``a.x = b.y AND …``. Any other condition is an :class:`InputError` that refers to ``where``."""
-    found = []
-    parsed = _parsed(text, "on")
-    for term in parsed.flatten() if isinstance(parsed, exp.And) else [parsed]:
-        sides = [_column(side, text) for side in (term.this, term.expression)] if isinstance(term, exp.EQ) else []
-        if len(sides) != 2 or None in sides or len({side.relation for side in sides if side}) != 2:
-            raise InputError(
-                f"on({text!r}): {term.sql(dialect='spark')} is no equality of columns of two relations; "
-                "other conditions go to where(…)"
-            )
-        left, right = (side for side in sides if side)
-        found.append((left, right))
-    return found
+def parsed(text: str, where: str) -> list[Condition]:
+    """The conjuncts of a condition. InputError if it is no condition, or if a column is without its relation."""
+    return [_condition(part, text, where) for part in _parts(text, where)]
 
 
-def filters(text: str) -> list[JoinFilter]:
-    """The conjuncts of a condition, each with the relations that it reads."""
-    whole = _parsed(text, "where")
+def _parts(text: str, where: str) -> Iterator[str]:
+    """The conjuncts of a condition, without brackets around them."""
+    tree, text = _tree(text, where), text.strip()
+    if isinstance(tree, exp.Paren):
+        yield from _parts(text[1:-1], where)
+        return
     parts = list(_conjuncts(text))
-    if not isinstance(whole, exp.And) or len(parts) != len(list(whole.flatten())):
-        parts = [text.strip()]
-    return [JoinFilter(part, _relations(_parsed(part, "where"), text)) for part in parts]
+    if isinstance(tree, exp.And) and len(parts) == len(list(tree.flatten(unnest=False))):
+        for part in parts:
+            yield from _parts(part, where)
+    else:
+        yield text
 
 
-def _parsed(text: str, where: str) -> exp.Expression:
+def _condition(part: str, text: str, where: str) -> Condition:
+    tree = _tree(part, where)
+    relations = _relations(tree, text, where)
+    if isinstance(tree, exp.EQ) and (sides := _sides(part)) is not None:
+        one, other = (_key(side, text, where) for side in sides)
+        if one is not None and other is not None and one.relation != other.relation:
+            return Condition(part, relations, (one, other))
+    return Condition(part, relations)
+
+
+def _key(side: str, text: str, where: str) -> JoinKey | None:
+    """The key that one side of an equality is; None if it reads no relation, or several."""
+    tree = _tree(side, where)
+    if isinstance(tree, exp.Paren):
+        return _key(side[1:-1].strip(), text, where)
+    relations = _relations(tree, text, where)
+    if len(relations) != 1:
+        return None
+    (relation,) = relations
+    if isinstance(tree, exp.Column):
+        _, *path = (part.name.lower() for part in tree.parts)
+        return JoinKey(relation, tuple(path), _quoted(relation, *path))
+    return JoinKey(relation, (tree.sql(dialect="spark").lower(),), side)
+
+
+def _tree(text: str, where: str) -> exp.Expression:
     try:
-        parsed = sqlglot.parse_one(text, dialect="spark")
+        tree = sqlglot.parse_one(text, dialect="spark")
     except SqlglotError as error:
         known = getattr(error, "errors", None) or [{}]
         place = f" at column {known[0]['col']}" if known[0].get("col") else ""
         what = str(known[0].get("description") or error).splitlines()[0]
         raise InputError(f"{where}({text!r}): this is no condition{place}: {what}") from error
-    if not isinstance(parsed, exp.Expression) or parsed.find(exp.Query):
+    if not isinstance(tree, exp.Expression) or tree.find(exp.Query):
         raise InputError(f"{where}({text!r}): a condition compares columns of the relations; it is no query, and holds none")
-    return parsed
+    return tree
 
 
-def _relations(parsed: exp.Expression, text: str) -> frozenset[str]:
+def _relations(tree: exp.Expression, text: str, where: str) -> frozenset[str]:
     found = set()
-    for column in parsed.find_all(exp.Column):
+    for column in tree.find_all(exp.Column):
         if len(column.parts) < 2:
-            raise InputError(f"where({text!r}): say of which relation the column {column.name} is, as in relation.{column.name}")
+            raise InputError(f"{where}({text!r}): name the relation of the column {column.name}, as in relation.{column.name}")
         found.add(column.parts[0].name.lower())
     return frozenset(found)
 
 
-def _column(side: exp.Expression, text: str) -> ColumnReference | None:
-    """The reference of a plain column; None for any other expression."""
-    if not isinstance(side, exp.Column):
-        return None
-    first, *path = (part.name.lower() for part in side.parts)
-    if not path:
-        raise InputError(f"on({text!r}): say of which relation the column {side.name} is, as in relation.{side.name}")
-    return ColumnReference(first, tuple(path))
-
-
 def _conjuncts(text: str) -> Iterator[str]:
-    """The text split at its outermost ANDs, except those of BETWEEN; keeps the user's words for Spark to parse."""
-    depth, between, begin = 0, 0, 0
-    for token in sqlglot.tokenize(text, dialect="spark"):
-        depth += (token.token_type in _OPENS) - (token.token_type in _CLOSES)
-        if depth:
-            continue
+    """The text split at its outermost ANDs, except those of BETWEEN."""
+    between, begin = 0, 0
+    for token in _outermost(text):
         if token.token_type is TokenType.BETWEEN:
             between += 1
         elif token.token_type is TokenType.AND and between:
@@ -109,3 +124,24 @@ def _conjuncts(text: str) -> Iterator[str]:
             yield text[begin : token.start].strip()
             begin = token.end + 1
     yield text[begin:].strip()
+
+
+def _sides(text: str) -> tuple[str, str] | None:
+    """The two sides of an equality; None if its outermost level has other than one equals sign."""
+    signs = [token for token in _outermost(text) if token.token_type is TokenType.EQ]
+    if len(signs) != 1:
+        return None
+    return text[: signs[0].start].strip(), text[signs[0].end + 1 :].strip()
+
+
+def _outermost(text: str) -> Iterator[sqlglot.Token]:
+    """The tokens outside of all brackets."""
+    depth = 0
+    for token in sqlglot.tokenize(text, dialect="spark"):
+        depth += (token.token_type in _OPENS) - (token.token_type in _CLOSES)
+        if not depth:
+            yield token
+
+
+def _quoted(*path: str) -> str:
+    return ".".join("`" + part.replace("`", "``") + "`" for part in path)

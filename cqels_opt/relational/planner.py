@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal, TypeAlias
@@ -11,16 +11,16 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from cqels_opt.planner.statistics_adapters import BeforeElements
-from cqels_opt.plans import DeltaRule, Optimizer, Plan, PlanChoice, Statistics
+from cqels_opt.plans import DeltaRule, Optimizer, Plan, PlanChoice, QueryGraph, Statistics
 from cqels_opt.plans import explain as explaining
 from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.plans.join_methods import BROADCAST
-from cqels_opt.plans.physical import MethodChoice, spark_methods
+from cqels_opt.plans.physical import MethodChoice, size, spark_methods
+from cqels_opt.plans.plan import Probe, Scan, relations, written_order
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.fanouts import KeyCounts
-from cqels_opt.relational.spec import JoinInput, JoinSpec
 from cqels_opt.stats import BlockStatistics, StaticRelation, WindowedRelation, load, save, summary
-from cqels_opt.stats.frequencies import Ints
+from cqels_opt.stats.frequencies import Fanout, Ints
 from cqels_opt.stats.slot_statistics import Intervals
 from cqels_opt.trace.records import Delta, Moved, OperatorRecord, RunnerUp
 from cqels_opt.windows.intervals import BEFORE_TIME
@@ -28,6 +28,16 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 Format: TypeAlias = Literal["text", "json", "dot"]
 StaticCounts: TypeAlias = Mapping[str, KeyCounts]
 """The key counts of a static relation, by variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinShape:
+    """What the planner needs of a join: its query graph, the width of each relation over the stream in milliseconds, and the join keys
+    of each relation, as variables."""
+
+    graph: QueryGraph
+    windows: Mapping[str, int]
+    keys: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,20 @@ class JoinDecision:
         return any(method.by == BROADCAST for method in self.methods)
 
 
+@dataclass(frozen=True, slots=True)
+class OrderCosts:
+    """Seconds of the chosen join order, of that of the query, and of the most expensive one."""
+
+    chosen: float
+    written: float
+    greatest: float
+
+    @property
+    def spread(self) -> float:
+        """How many times the chosen order the most expensive one costs."""
+        return self.greatest / self.chosen if self.chosen > 0 else 1.0
+
+
 @dataclass(slots=True)
 class ObservedJoin:
     """The output rows of each operator per relation, and the input and output rows of filters."""
@@ -60,21 +84,23 @@ class ObservedJoin:
 
 
 class JoinPlanner:
-    """Statistics and optimizer of a join. ``statics`` has the counts of its static relations.
+    """Statistics and optimizer of a join. ``statics`` has the counts of all relations that are not over the stream.
 
     Per batch, call :meth:`advance`, :meth:`choose`, and :meth:`observe` with the observed rows.
     """
 
     def __init__(
-        self, spec: JoinSpec, statics: Mapping[str, Counts], model: SparkCost, mode: str | Mapping[str, Plan] = "adaptive"
+        self, shape: JoinShape, statics: Mapping[str, Counts], model: SparkCost, mode: str | Mapping[str, Plan] = "adaptive"
     ) -> None:
-        self.spec, self.statics, self.model = spec, dict(statics), model
-        self.sources = [relation.name for relation in spec.streams]
-        streams = [WindowedRelation(r.name, spec.joins_on(r.key), _intervals(r)) for r in spec.streams]
+        self.shape, self.statics, self.model = shape, dict(statics), model
+        self.sources = list(shape.windows)
+        streams = [WindowedRelation(name, shape.keys[name], _intervals(width)) for name, width in shape.windows.items()]
         self.statistics = BlockStatistics(
-            [*streams, *(self._static(name) for name in statics)], filters=tuple(spec.between), static_joins=self._static_joins()
+            [*streams, *(self._static(name) for name in statics)],
+            filters=tuple(condition.name for condition in shape.graph.filters),
+            static_joins=self._static_joins(),
         )
-        self.optimizer = Optimizer(spec.graph, self.sources, model, mode, feedback=True)
+        self.optimizer = Optimizer(shape.graph, self.sources, model, mode, feedback=True)
         self.rule = DeltaRule(tuple(self.sources))
         self.decisions: dict[str, JoinDecision] = {}
         self.observed = ObservedJoin()
@@ -92,8 +118,8 @@ class JoinPlanner:
 
     def choose(self) -> dict[str, JoinDecision]:
         """Chooses the plans for this batch."""
-        widest = sorted(self.spec.streams, key=lambda relation: -(relation.window or 0))
-        self.rule = DeltaRule.largest_first({r.name: float(self.statistics.windows[r.name].card("old")) for r in widest})
+        widest = sorted(self.shape.windows, key=lambda name: -self.shape.windows[name])
+        self.rule = DeltaRule.largest_first({name: float(self.statistics.windows[name].card("old")) for name in widest})
         views = self._views()
         choices = self.optimizer.choose(views)
         self.switches += sum(choice.switched for choice in choices.values())
@@ -104,18 +130,47 @@ class JoinPlanner:
         self.observed = ObservedJoin()
         return self.decisions
 
-    def without_broadcasts(self) -> dict[str, JoinDecision]:
-        """The same join orders without broadcast joins: a side was too large to broadcast."""
-        views, model = self._views(), replace(self.model, broadcasts=False)
+    def as_written(self) -> dict[str, JoinDecision]:
+        """The joins in the order of the query, without broadcasts: what runs if the chosen plans fail."""
+        model = replace(self.model, broadcast_rows=-1.0)
+        views = self._views()
+        choices = Optimizer(self.shape.graph, self.sources, model, "first").choose(views)
         self.decisions = {
-            source: JoinDecision(d.choice, spark_methods(d.choice, model, self._rows_in(views[source])))
-            for source, d in self.decisions.items()
+            source: JoinDecision(choice, spark_methods(choice, model, self._rows_in(views[source])))
+            for source, choice in choices.items()
         }
         return self.decisions
 
-    def observe(self, observed: ObservedJoin) -> None:
-        """Records the observed rows."""
+    def alternatives(self, source: str, widths: Mapping[str, float], broadcast_bytes: float) -> OrderCosts:
+        """The costs of the join orders of a relation's new rows, under the statistics of the last choice.
+
+        In the order of the query Spark broadcasts relations of few bytes only: it does not know the size of a micro-batch. ``widths`` are
+        the bytes per row of relations.
+        """
+        chosen, greatest = self.decisions[source].choice.cost, self.optimizer.greatest_cost(source)
+        plan = written_order(self.shape.graph, source)
+        priced = self.optimizer.price_of(source, plan)
+        if priced is None:
+            return OrderCosts(chosen, float("inf"), greatest)
+        written, estimated = priced
+        rows = self._rows_in(self._views()[source])
+        for name, left in zip(relations(plan)[1:], estimated):
+            right = rows(name)
+            broadcast, sorted_ = map(float, self.model.method_costs(np.float64(left), np.float64(right)))  # type: ignore[arg-type]
+            if right * widths[name] > broadcast_bytes:
+                written += sorted_ - min(broadcast, sorted_)
+        return OrderCosts(chosen, written, greatest)
+
+    def side_bytes(self, source: str, widths: Mapping[str, float]) -> list[tuple[float, float]]:
+        """The estimated bytes of both sides of each operator of a plan (of a scan: twice its own), from the bytes per row of relations."""
+        choice = self.decisions[source].choice
+        return list(_side_bytes(choice, choice.plan, 0, self._rows_in(self._views()[source]), widths))
+
+    def observe(self, observed: ObservedJoin, chosen: bool = True) -> None:
+        """Records the observed rows; ``chosen``: they are those of the chosen plans, so that they correct later estimates."""
         self.observed = observed
+        if not chosen:
+            return
         for name, before, after in observed.filters:
             self.statistics.observe(name, before, after)
         for source, rows in observed.operators.items():
@@ -203,21 +258,51 @@ class JoinPlanner:
             tuple(counts.keys),
             counts.rows,
             {variable: round(keys.distinct) for variable, keys in counts.keys.items()},
-            {variable: keys.fanout for variable, keys in counts.keys.items()},
+            {variable: self._fanout(name, keys) for variable, keys in counts.keys.items()},
         )
+
+    def _fanout(self, name: str, keys: KeyCounts) -> Fanout:
+        """The rows that a join with the relation makes of each key; those of a unit include the rows without a partner, or only them."""
+        match self.shape.graph.relations[self.shape.graph.index[name]].kind:
+            case "optional":
+                return lambda found: np.maximum(keys.fanout(found), 1)
+            case "semi":
+                return lambda found: np.minimum(keys.fanout(found), 1)
+            case "anti":
+                return lambda found: 1 - np.minimum(keys.fanout(found), 1)
+        return keys.fanout
+
+    def _inner(self) -> list[str]:
+        return [name for name in self.statics if self.shape.graph.relations[self.shape.graph.index[name]].kind == "inner"]
 
     def _static_joins(self) -> dict[tuple[str, str, str], float]:
         return {
             (left, right, variable): self.statics[left].keys[variable].join_size(self.statics[right].keys[variable])
-            for left, right in combinations(self.statics, 2)
+            for left, right in combinations(self._inner(), 2)
             for variable in self.statics[left].keys
             if variable in self.statics[right].keys
         }
 
 
-def _intervals(relation: JoinInput) -> Intervals:
-    width = relation.window or 1  # no window: the micro-batch, whose number is the time
+def _side_bytes(
+    choice: PlanChoice, plan: Plan, at: int, rows: Callable[[str], float], widths: Mapping[str, float]
+) -> Iterator[tuple[float, float]]:
+    """Those of a part of a plan whose first operator has the number ``at``."""
+    if isinstance(plan, Scan):
+        yield (rows(plan.relation) * widths[plan.relation],) * 2
+        return
+    yield from _side_bytes(choice, plan.input, at, rows, widths)
+    middle = at + size(plan.input)
+    left = choice.estimated[middle - 1] * sum(widths[name] for name in relations(plan.input))
+    if isinstance(plan, Probe):
+        yield left, rows(plan.relation) * widths[plan.relation]
+    else:
+        yield from _side_bytes(choice, plan.build, middle, rows, widths)
+        built = choice.estimated[middle + size(plan.build) - 1]
+        yield left, built * sum(widths[name] for name in relations(plan.build))
 
+
+def _intervals(width: int) -> Intervals:
     def intervals(times: Ints) -> tuple[Ints, Ints]:
         return times, np.asarray(times, np.int64) + width
 

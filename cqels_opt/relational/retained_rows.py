@@ -34,9 +34,11 @@ SHARE = 8
 def identity_of(spec: JoinSpec, lateness: int) -> Identity:
     """The identity of a join's state: the parts of the query that must not change."""
     relations = [[r.name, r.static, r.window, r.time] for r in spec.relations]
-    equal = [[str(left), str(right)] for left, right in spec.equal]
+    equal = [list(map(str, c.keys)) for c in spec.conditions if c.keys]
+    filters = [c.text for c in spec.conditions if not c.keys]
+    units = {name: [c.text for c in conditions] for name, conditions in spec.joined.items()}
     return Identity(
-        query=[relations, equal, [condition.text for condition in spec.filters]],
+        query=[relations, equal, filters, *([units] if units else [])],
         windows=relations,
         others={"lateness": lateness},
     )

@@ -1,28 +1,45 @@
 """The specification of a join: relations, some of them windows over the stream, join equalities, and filters.
 
-Columns that are equal to each other are one *variable* of the query graph, so that the optimizer can join on any two of them.
+Keys that are equal to each other are one *variable* of the query graph, so that the optimizer can join on any two of them. The right
+side of a left, semi or anti join is a *unit* of the graph.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from cqels_opt.errors import InputError
-from cqels_opt.plans import FilterNode as GraphFilter
-from cqels_opt.plans import QueryGraph
-from cqels_opt.plans import RelationNode as GraphRelation
+from cqels_opt.plans import FilterNode, QueryGraph, RelationNode
+from cqels_opt.plans.query_graph import JoinKind
 from cqels_opt.query.durations import milliseconds
-from cqels_opt.relational.conditions import ColumnReference, JoinFilter, equalities, filters
+from cqels_opt.relational.conditions import Condition, JoinKey, parsed
+from cqels_opt.relational.planner import JoinShape
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_NOT_IN_NAMES = re.compile(r"\W+", re.ASCII)
 TIME = "time"
 """The column of the answers with the event time."""
 
 NOW = 1
 """Validity of a row in the window NOW, in milliseconds."""
+
+
+HOWS: Mapping[str, JoinKind] = {
+    "inner": "inner",
+    "left": "optional",
+    "leftouter": "optional",
+    "left_outer": "optional",
+    "semi": "semi",
+    "leftsemi": "semi",
+    "left_semi": "semi",
+    "anti": "anti",
+    "leftanti": "anti",
+    "left_anti": "anti",
+}
+"""The kinds of joins, by their names in PySpark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +50,7 @@ class JoinInput:
     static: bool
     window: int | None = None
     time: str | None = None
+    kind: JoinKind = "inner"
 
     @property
     def key(self) -> str:
@@ -57,11 +75,14 @@ def window_of(text: str | None) -> int | None:
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """Relations in order of declaration, and conditions. Immutable: each addition returns a new specification."""
+    """Relations in order of declaration, and conditions. Immutable: each addition returns a new specification.
+
+    ``joined`` has the conditions of :meth:`on` that read a unit, by its key; ``conditions`` all others.
+    """
 
     relations: tuple[JoinInput, ...] = ()
-    equal: tuple[tuple[ColumnReference, ColumnReference], ...] = ()
-    filters: tuple[JoinFilter, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    joined: Mapping[str, tuple[Condition, ...]] = field(default_factory=dict)
 
     # ------------------------------------------------------------------ building
     def relation(self, relation: JoinInput) -> JoinSpec:
@@ -74,27 +95,41 @@ class JoinSpec:
             )
         if any(relation.key == other.key for other in self.relations):
             raise InputError(f"relation({relation.name!r}): there is a relation of this name already")
+        if relation.kind != "inner" and not relation.static:
+            raise InputError(f"relation({relation.name!r}): how is for a relation with a DataFrame; the stream is the left side")
         return replace(self, relations=(*self.relations, relation))
 
     def on(self, text: str) -> JoinSpec:
-        """Adds join equalities."""
-        found = equalities(text)
-        for column in (side for pair in found for side in pair):
-            self._known(column.relation, f"on({text!r})")
-        return replace(self, equal=(*self.equal, *found))
+        """Adds join conditions. Those that read the right side of a left, semi or anti join decide which of its rows match."""
+        found, where = self, f"on({text!r})"
+        for condition in parsed(text, "on"):
+            units = [name for name in sorted(condition.relations) if self._known(name, where).kind != "inner"]
+            if len(units) > 1:
+                raise InputError(f"{where}: {condition.text} reads {' and '.join(units)}, which are both right sides of joins")
+            if units:
+                found = replace(found, joined={**found.joined, units[0]: (*found.joined.get(units[0], ()), condition)})
+            else:
+                found = replace(found, conditions=(*found.conditions, condition))
+        return found
 
     def where(self, text: str) -> JoinSpec:
-        """Adds conditions on columns of any relations."""
-        found = filters(text)
+        """Adds conditions on columns of any relations. Equalities between two relations are join conditions."""
+        found, where = parsed(text, "where"), f"where({text!r})"
         for condition in found:
             for name in sorted(condition.relations):
-                self._known(name, f"where({text!r})")
-        return replace(self, filters=(*self.filters, *found))
+                if (kind := self._known(name, where).kind) in ("semi", "anti"):
+                    raise InputError(
+                        f"{where}: the answers of {kind} joins have no columns of {name}; give the condition to on(…)"
+                    )
+        return replace(self, conditions=(*self.conditions, *found))
 
     def checked(self) -> JoinSpec:
         """Returns this specification if it can run; raises InputError otherwise."""
         if not self.streams:
             raise InputError("none of the relations is over the stream: relation(name) without a DataFrame is")
+        for relation in self.relations:
+            if relation.kind != "inner" and not any(c.keys for c in self.joined.get(relation.key, ())):
+                raise InputError(f"relation({relation.name!r}): on(…) must compare it with another relation by =")
         windows = [r for r in self.streams if r.window is not None]
         if windows and len(windows) < len(self.streams):
             bare = next(r.name for r in self.streams if r.window is None)
@@ -116,10 +151,12 @@ class JoinSpec:
         """The width of the widest window in milliseconds."""
         return max(relation.window or 0 for relation in self.streams)
 
-    def _known(self, name: str, where: str) -> None:
-        if all(name != relation.key for relation in self.relations):
+    def _known(self, name: str, where: str) -> JoinInput:
+        found = next((relation for relation in self.relations if name == relation.key), None)
+        if found is None:
             known = ", ".join(relation.name for relation in self.relations) or "none yet"
             raise InputError(f"{where}: there is no relation {name}; there are {known}")
+        return found
 
     # ------------------------------------------------------------------ derived properties
     @property
@@ -133,43 +170,67 @@ class JoinSpec:
         return tuple(relation for relation in self.relations if relation.static)
 
     @property
+    def windowed(self) -> bool:
+        """Whether rows of the stream have times, by which they expire or are late."""
+        return self.streams[0].window is not None or self.time is not None
+
+    @property
     def stateful(self) -> bool:
         """Whether rows of the stream join with each other, so that the rows of windows must be retained."""
         return len(self.streams) > 1
 
     @cached_property
-    def variables(self) -> dict[str, dict[str, tuple[ColumnReference, ...]]]:
-        """The variables, each with its columns by relation key; equal columns are one variable."""
-        classes: list[list[ColumnReference]] = []
-        for left, right in self.equal:
+    def units(self) -> frozenset[str]:
+        """The keys of the right sides of left, semi and anti joins."""
+        return frozenset(relation.key for relation in self.relations if relation.kind != "inner")
+
+    @cached_property
+    def variables(self) -> dict[str, dict[str, tuple[JoinKey, ...]]]:
+        """The variables, each with its keys by relation; equal keys are one variable, and a unit has those that it is compared with."""
+        classes: list[list[JoinKey]] = []
+        for left, right in (condition.keys for condition in self.conditions if self._equates(condition) and condition.keys):
             touched = [c for c in classes if left in c or right in c]
             merged = list(dict.fromkeys([*(x for c in touched for x in c), left, right]))
             classes = [c for c in classes if c not in touched] + [merged]
+        for unit, conditions in self.joined.items():
+            for one, other in (condition.keys for condition in conditions if condition.keys):
+                own, with_it = (one, other) if one.relation == unit else (other, one)
+                found = next((c for c in classes if with_it in c), None)
+                if found is None:
+                    found = [with_it]
+                    classes.append(found)
+                found.append(own)
         order = {relation.key: number for number, relation in enumerate(self.relations)}
-        found: dict[str, dict[str, tuple[ColumnReference, ...]]] = {}
-        for columns in classes:
-            columns.sort(key=lambda column: (order[column.relation], column.path))
-            name = base = "_".join(columns[0].path)
+        variables: dict[str, dict[str, tuple[JoinKey, ...]]] = {}
+        for keys in classes:
+            keys.sort(key=lambda key: (order[key.relation], key.label))
+            name = base = _NOT_IN_NAMES.sub("_", "_".join(keys[0].label)).strip("_") or "key"
             number = 1
-            while name in found:
+            while name in variables:
                 number += 1
                 name = f"{base}_{number}"
-            of: dict[str, tuple[ColumnReference, ...]] = {}
-            for column in columns:
-                of[column.relation] = (*of.get(column.relation, ()), column)
-            found[name] = of
-        return found
+            of: dict[str, tuple[JoinKey, ...]] = {}
+            for key in keys:
+                of[key.relation] = (*of.get(key.relation, ()), key)
+            variables[name] = of
+        return variables
+
+    def _equates(self, condition: Condition) -> bool:
+        """Whether a condition is an equality of inner relations, so that equal keys are one variable."""
+        return condition.keys is not None and not condition.relations & self.units
 
     def joins_on(self, key: str) -> tuple[str, ...]:
         """The variables of a relation, by its key."""
         return tuple(name for name, columns in self.variables.items() if key in columns)
 
     def own_filters(self, key: str) -> tuple[str, ...]:
-        """The conditions on a relation's rows alone: its filters, and equalities between its own columns."""
-        alone = [condition.text for condition in self.filters if condition.relations <= {key}]
+        """The conditions on a relation's rows alone: its filters, and equalities between its own keys. A unit has none of its own."""
+        if key in self.units:
+            return ()
+        alone = [condition.text for condition in self.conditions if condition.relations <= {key}]
         return (*alone, *(f"{a.sql} = {b.sql}" for a, b in self._inside(key)))
 
-    def _inside(self, key: str) -> Iterator[tuple[ColumnReference, ColumnReference]]:
+    def _inside(self, key: str) -> Iterator[tuple[JoinKey, JoinKey]]:
         for columns in self.variables.values():
             first, *others = columns.get(key, ()) or (None,)
             for other in others:
@@ -177,26 +238,38 @@ class JoinSpec:
                     yield first, other
 
     @cached_property
-    def graph(self) -> QueryGraph:
-        """The query graph. A filter of several relations reads one more variable of each, so that it applies after their join."""
-        between = {f"where {c.text}": c for c in self.filters if len(c.relations) > 1}
-        read = {name for condition in between.values() for name in condition.relations}
-        relations = [
-            GraphRelation(r.name, frozenset([*self.joins_on(r.key), *([_rows_of(r.key)] if r.key in read else [])]), not r.static)
-            for r in self.relations
-        ]
-        conditions = [GraphFilter(name, frozenset(map(_rows_of, c.relations))) for name, c in between.items()]
-        return QueryGraph(relations, conditions)
-
-    @property
     def between(self) -> dict[str, str]:
-        """The conditions of the graph's filters, by name."""
-        return {condition.name: condition.name.removeprefix("where ") for condition in self.graph.filters}
+        """The conditions of several relations, and those after a unit's join, by the name of their filter in the graph."""
+        found = (c for c in self.conditions if not self._equates(c) and (len(c.relations) > 1 or c.relations & self.units))
+        return {f"where {c.text}": c.text for c in found}
+
+    @cached_property
+    def graph(self) -> QueryGraph:
+        """The query graph. Filters and units read one more variable of each relation that they read, so that they come after its join."""
+        between = {name: next(c.relations for c in self.conditions if c.text == text) for name, text in self.between.items()}
+        required = {unit: frozenset().union(*(c.relations for c in some)) - {unit} for unit, some in self.joined.items()}
+        read = frozenset().union(*between.values(), *required.values())
+        nodes = []
+        for r in self.relations:
+            joins, rows = frozenset(self.joins_on(r.key)), {_rows_of(r.key)} if r.key in read else set[str]()
+            if r.kind == "inner":
+                nodes.append(RelationNode(r.name, joins | rows, not r.static))
+            else:
+                bound = joins | rows if r.kind == "optional" else joins
+                needs = joins | frozenset(map(_rows_of, required.get(r.key, ())))
+                nodes.append(RelationNode(r.name, bound, False, r.kind, needs))
+        return QueryGraph(nodes, [FilterNode(name, frozenset(map(_rows_of, relations))) for name, relations in between.items()])
+
+    @cached_property
+    def shape(self) -> JoinShape:
+        """The join as the planner reads it; without a window, the micro-batch's number is the time of its rows."""
+        keys = {r.name: self.joins_on(r.key) for r in self.relations}
+        return JoinShape(self.graph, {r.name: r.window or 1 for r in self.streams}, keys)
 
     def equality(self, variable: str, left: Sequence[str], right: Sequence[str]) -> str:
         """The join condition on a variable between two parts, given as relation keys."""
         of = self.variables[variable]
-        one = next(of[key][0] for key in left if key in of)
+        one = next(of[key][0] for key in left if key in of and key not in self.units)
         other = next(of[key][0] for key in right if key in of)
         return f"{one.sql} = {other.sql}"
 

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
+import numpy as np
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from cqels_opt.errors import InputError
-from cqels_opt.relational.conditions import ColumnReference
+from cqels_opt.relational.conditions import JoinKey
 from cqels_opt.relational.counting import SCHEMA, Counted, Layout, count, gathered
 from cqels_opt.relational.fanouts import KeyCounts, heavy_for, level_for
 from cqels_opt.relational.planner import Counts
 from cqels_opt.relational.spec import JoinInput, JoinSpec
-from cqels_opt.stats import tally
+from cqels_opt.spark.catalyst import LogicalPlan, analyzed
+from cqels_opt.stats import SlotCounts, tally
+
+WHOLE = 4096
+"""The rows of each partition of a micro-batch of which none is left out of the sample."""
+
+_BYTES = {"boolean": 1, "byte": 1, "short": 2, "integer": 4, "float": 4, "date": 4}
+"""The bytes of a value of a type, if they are not 8."""
 
 AT, LATE = "__at", "__late"
 """Columns added to a stream's rows: the time in milliseconds (null: no time, or late), and whether the row is late."""
@@ -26,52 +36,75 @@ Batches = Iterator[pa.RecordBatch]
 
 
 # ------------------------------------------------------------------ columns
-def field_type(schema: t.StructType, column: ColumnReference, name: str) -> t.DataType:
-    """The type of a column; InputError if the relation does not have it."""
-    kind: t.DataType = schema
-    for part in column.path:
-        fields = {field.name.lower(): field.dataType for field in kind.fields} if isinstance(kind, t.StructType) else {}
-        if part not in fields:
-            raise InputError(f"relation {name} has no column {'.'.join(column.path)}; it has {', '.join(schema.names)}")
-        kind = fields[part]
-    return kind
+def time_columns(columns: Sequence[str]) -> tuple[str, str]:
+    """Names of :data:`AT` and :data:`LATE` that the stream does not have itself."""
+    taken = {name.lower() for name in columns}
+    suffix = next("_" * n for n in range(len(columns) + 1) if not {AT + "_" * n, LATE + "_" * n} & taken)
+    return AT + suffix, LATE + suffix
 
 
-def key_types(spec: JoinSpec, schemas: Mapping[str, t.StructType]) -> dict[str, t.DataType]:
-    """The type in which the keys of each variable are hashed. Compared columns must have one type.
+def key_type(frame: DataFrame, key: JoinKey, name: str) -> t.DataType:
+    """The type of a key of a relation; InputError if the relation does not have its columns."""
+    try:
+        return frame.alias(name).select(f.expr(key.sql)).schema[0].dataType
+    except AnalysisException as error:
+        columns = ", ".join(frame.columns)
+        if key.is_column:
+            raise InputError(f"relation {name} has no column {'.'.join(key.label)}; it has {columns}") from error
+        raise InputError(f"{key.sql}: {str(error).splitlines()[0]}; relation {name} has {columns}") from error
 
-    ``schemas`` are keyed by relation and may lack the stream's. Integers of any width are one type. Types that Spark would cast,
-    such as text and numbers, are rejected: equality would depend on which two columns are compared.
+
+def key_types(spec: JoinSpec, frames: Mapping[str, DataFrame]) -> dict[str, t.DataType]:
+    """The type in which the keys of each variable are hashed: the one to which Spark casts them to compare them.
+
+    ``frames`` are keyed by relation and may lack the stream. Numbers are compared with numbers, dates with timestamps; anything else that
+    Spark would cast, such as text and numbers, is rejected: equality would depend on which two keys are compared. So are three keys of
+    which Spark would cast exact numbers to floating-point ones.
     """
     names, found = {relation.key: relation.name for relation in spec.relations}, dict[str, t.DataType]()
-    for variable, columns in spec.variables.items():
-        known = [c for key, some in columns.items() if key in schemas for c in some]
-        types = [field_type(schemas[c.relation], c, names[c.relation]) for c in known]
-        whole = [isinstance(kind, t.IntegralType) for kind in types]
-        for column, kind, integral in zip(known, types, whole):
-            if kind != types[0] and not (integral and whole[0]):
+    for variable, of in spec.variables.items():
+        known = [key for name, keys in of.items() if name in frames for key in keys]
+        types = [key_type(frames[key.relation], key, names[key.relation]) for key in known]
+        for key, kind in zip(known, types):
+            if kind != types[0] and not any(isinstance(kind, some) and isinstance(types[0], some) for some in _COMPARABLE):
                 raise InputError(
-                    f"{known[0]} is {types[0].simpleString()} and {column} is {kind.simpleString()}: "
+                    f"{known[0]} is {types[0].simpleString()} and {key} is {kind.simpleString()}: "
                     "cast one of them, so that what is joined is of one type"
                 )
-        found[variable] = t.LongType() if whole and all(whole) else types[0] if types else t.NullType()
+        inexact = [isinstance(kind, t.FractionalType) and not isinstance(kind, t.DecimalType) for kind in types]
+        if len(known) > 2 and any(inexact) and not all(inexact):
+            raise InputError(
+                f"{', '.join(map(str, known))} are {', '.join(kind.simpleString() for kind in types)}: "
+                "cast all of them to one type, because whole numbers and decimals change when they are cast to double"
+            )
+        found[variable] = t.NullType() if not types else types[0] if len(set(map(str, types))) == 1 else _common(frames, types)
     return found
 
 
-def _hashed(column: ColumnReference, kind: t.DataType) -> SparkColumn:
+_COMPARABLE = (t.NumericType, t.DateType | t.TimestampType | t.TimestampNTZType)
+
+
+def _common(frames: Mapping[str, DataFrame], types: Sequence[t.DataType]) -> t.DataType:
+    """The type that Spark gives to a column with values of all these types."""
+    values = ", ".join(f"CAST(NULL AS {kind.simpleString()})" for kind in types)
+    spark = next(iter(frames.values())).sparkSession
+    return spark.sql(f"SELECT coalesce({values})").schema[0].dataType
+
+
+def _hashed(value: SparkColumn) -> SparkColumn:
     """A 64-bit hash of a key, null for null. Spark's hash is equal in all relations for equal values of one type."""
-    value = f.expr(column.sql).cast(kind)
     return f.when(value.isNotNull(), f.xxhash64(value))
 
 
 def with_times(frame: DataFrame, time: str | None, number: int, frontier: int | None) -> DataFrame:
-    """A micro-batch with :data:`AT` and :data:`LATE`.
+    """A micro-batch with the columns of :func:`time_columns`.
 
     Without a time column the batch number is the time. Rows before the frontier are late.
     """
+    at_name, late_name = time_columns(frame.columns)
     if time is None:
-        return frame.withColumns({AT: f.lit(number).cast("long"), LATE: f.lit(False)})
-    kind = field_type(frame.schema, ColumnReference("", (time.lower(),)), "over the stream")
+        return frame.withColumns({at_name: f.lit(number).cast("long"), late_name: f.lit(False)})
+    kind = key_type(frame, JoinKey("stream", (time.lower(),), f"`stream`.{quoted(time)}"), "stream")
     if isinstance(kind, t.TimestampType | t.TimestampNTZType):
         at = f.unix_millis(f.col(quoted(time)).cast("timestamp"))
     elif isinstance(kind, t.IntegralType):
@@ -79,9 +112,9 @@ def with_times(frame: DataFrame, time: str | None, number: int, frontier: int | 
     else:
         raise InputError(f"the time {time} is {kind.simpleString()}: it must be a timestamp, or a long of milliseconds")
     if frontier is None:
-        return frame.withColumns({AT: at, LATE: f.lit(False)})
+        return frame.withColumns({at_name: at, late_name: f.lit(False)})
     late = f.coalesce(at < frontier, f.lit(False))
-    return frame.withColumns({AT: f.when(~late, at), LATE: late})
+    return frame.withColumns({at_name: f.when(~late, at), late_name: late})
 
 
 def satisfying(frame: DataFrame, relation: JoinInput, spec: JoinSpec) -> DataFrame:
@@ -90,11 +123,15 @@ def satisfying(frame: DataFrame, relation: JoinInput, spec: JoinSpec) -> DataFra
 
 
 # ------------------------------------------------------------------ counting
-def static_counts(frame: DataFrame, relation: JoinInput, spec: JoinSpec, types: Mapping[str, t.DataType]) -> Counts:
+def spec_keys(relation: JoinInput, spec: JoinSpec, types: Mapping[str, t.DataType]) -> dict[str, SparkColumn]:
+    """The join keys of a relation, by variable, in the type in which they are compared."""
+    of = {variable: spec.variables[variable][relation.key][0] for variable in spec.joins_on(relation.key)}
+    return {variable: f.expr(key.sql).cast(types[variable]) for variable, key in of.items()}
+
+
+def static_counts(rows: DataFrame, columns: Mapping[str, SparkColumn]) -> Counts:
     """The number of rows of a static relation and its key counts by variable, in one pass plus one per variable."""
-    variables = spec.joins_on(relation.key)
-    rows = satisfying(frame, relation, spec)
-    keys = [_hashed(spec.variables[v][relation.key][0], types[v]).alias(f"h{j}") for j, v in enumerate(variables)]
+    variables, keys = list(columns), [_hashed(key).alias(f"h{j}") for j, key in enumerate(columns.values())]
     hashed = rows.select(*keys) if keys else rows.select(f.lit(0).alias("h"))
     about = [f.approx_count_distinct(f"h{j}").alias(f"d{j}") for j, _ in enumerate(variables)]
     whole = hashed.agg(f.count(f.lit(1)).alias("rows"), *about).collect()[0]
@@ -111,6 +148,43 @@ def static_counts(frame: DataFrame, relation: JoinInput, spec: JoinSpec, types: 
     return Counts(number, found)
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The counts of a micro-batch from a sample of its rows, their estimated number, and the mean bytes of a row."""
+
+    counts: SlotCounts
+    rows: int
+    width: float
+
+
+def sampled_keys(rows: DataFrame, columns: Mapping[str, SparkColumn], number: int) -> Sample:
+    """The key counts of a micro-batch, from one job that returns a sample of its rows: 64-bit hashes of their keys, no rows.
+
+    Of each partition the first :data:`WHOLE` rows are taken, of as many again every second, of twice as many every fourth, and so on; a
+    row that stands for n rows counts as n.
+    """
+    place = f.monotonically_increasing_id().bitwiseAND(f.lit((1 << 33) - 1)).alias("place")
+    once = [field for field in rows.schema.fields if rows.columns.count(field.name) == 1]
+    texts = [field.name for field in once if isinstance(field.dataType, t.StringType | t.BinaryType)]
+    lengths = (f.coalesce(f.octet_length(quoted(name)), f.lit(0)) for name in texts)
+    extra = reduce(lambda one, other: one + other, lengths, f.lit(0))
+    fixed = sum(_BYTES.get(field.dataType.typeName(), 8) for field in rows.schema.fields)
+    hashes = [_hashed(column).alias(f"h{i}") for i, column in enumerate(columns.values())]
+    weight = f"shiftleft(1L, CAST(greatest(0, floor(log2(place / {WHOLE})) + 1) AS INT))"
+    chosen = rows.select(place, extra.alias("extra"), *hashes).where(f"place < {WHOLE} OR place % {weight} = 0")
+    table = chosen.toArrow()
+    at = table.column("place").to_numpy()
+    weights = np.where(at < WHOLE, 1, 1 << np.floor(np.log2(np.maximum(at, WHOLE) / WHOLE) + 1).astype(np.int64))
+    total = int(weights.sum())
+    found = {}
+    for i, variable in enumerate(columns):
+        keys = table.column(f"h{i}").combine_chunks()
+        valid = keys.is_valid().to_numpy(zero_copy_only=False)
+        found[variable] = tally(keys.drop_null().to_numpy(), weights[valid])
+    width = fixed + (float(table.column("extra").to_numpy().mean()) if total else 0.0)
+    return Sample(SlotCounts(number, *tally(np.full(1, number), np.array([total])), found), total, width)
+
+
 def stream_counts(
     frame: DataFrame, columns: Sequence[str], spec: JoinSpec, types: Mapping[str, t.DataType], number: int
 ) -> Counted:
@@ -118,23 +192,39 @@ def stream_counts(
 
     Rows of a relation without a window are counted under the batch number, whatever their times.
     """
+    at, late = time_columns(columns)
     layout = Layout(tuple(spec.joins_on(r.key) for r in spec.streams), tuple(r.name for r in spec.streams))
     row = f.struct(*(f.col(quoted(name)) for name in columns))
     timed = any(relation.window is not None for relation in spec.streams)
-    chosen = [(f.col(AT) if timed else f.lit(number).cast("long")).alias("t"), f.col(LATE).alias("late")]
+    chosen = [(f.col(at) if timed else f.lit(number).cast("long")).alias("t"), f.col(late).alias("late")]
     for i, relation in enumerate(spec.streams):
         own = reduce(lambda one, other: one & other, map(f.expr, spec.own_filters(relation.key)), f.lit(True))
         chosen.append(own.alias(f"p{i}"))
-        for j, variable in enumerate(layout.variables[i]):
-            chosen.append(_hashed(spec.variables[variable][relation.key][0], types[variable]).alias(f"h{i}_{j}"))
+        chosen += [_hashed(key).alias(f"h{i}_{j}") for j, key in enumerate(spec_keys(relation, spec, types).values())]
 
     def run(batches: Batches) -> Batches:
         yield count(batches, layout)
 
-    rows = frame.select(AT, LATE, *(row.alias(relation.name) for relation in spec.streams))
+    rows = frame.select(at, late, *(row.alias(relation.name) for relation in spec.streams))
     return gathered(rows.select(*chosen).mapInArrow(run, SCHEMA).toArrow(), layout, number)
 
 
 def quoted(name: str) -> str:
     """A name quoted for Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def broadcast_bytes(session: SparkSession) -> float:
+    """The bytes up to which Spark broadcasts a side of a join; negative: none."""
+    return float(session._jsparkSession.sessionState().conf().autoBroadcastJoinThreshold())
+
+
+def broadcast_rows(session: SparkSession, frames: Iterable[DataFrame]) -> float:
+    """The rows of the widest of some DataFrames that Spark would broadcast."""
+    return broadcast_bytes(session) / max(1.0, *(row_width(analyzed(frame)) for frame in frames))
+
+
+def row_width(plan: LogicalPlan, rows: int = 0) -> float:
+    """The bytes of a row: by the size of a relation of that many rows, if Spark knows it, and at least the default sizes of its types."""
+    size, least = int(plan.stats().sizeInBytes()), float(plan.schema().defaultSize())
+    return max(least, size / rows) if rows and size < 1 << 60 else least

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -16,11 +16,12 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from cqels_opt.plans import Plan, Probe, Scan
-from cqels_opt.plans.join_methods import BROADCAST, SORT_MERGE
+from cqels_opt.plans.join_methods import BROADCAST
 from cqels_opt.plans.physical import MethodChoice
 from cqels_opt.relational.planner import JoinDecision, ObservedJoin
 from cqels_opt.relational.spec import TIME, JoinInput, JoinSpec
-from cqels_opt.spark.join_inputs import AT, quoted, satisfying
+from cqels_opt.spark.catalyst import Catalyst, analyzed, items
+from cqels_opt.spark.join_inputs import quoted, satisfying
 from cqels_opt.spark.paths import to_read, to_write
 from cqels_opt.spark.session import IN_A_BATCH, settings
 
@@ -29,17 +30,20 @@ ROWS_A_FILE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The rows of a stream with their times: those of the batch, and old ones, alive if they expire after the frontier."""
+    """The rows of a stream with their times in the column ``at``: those of the batch, and old ones, alive if they expire after the
+    frontier."""
 
     new: DataFrame
+    at: str
     old: DataFrame | None = None
     frontier: int | None = None
 
     def rows(self, relation: JoinInput, spec: JoinSpec, new: bool, old: bool) -> DataFrame:
         """The selected rows (new, old) of a relation, under its name."""
-        parts = [self.new if relation.window is None else self.new.where(f.col(AT).isNotNull())] if new else []
+        at = f.col(self.at)
+        parts = [self.new if relation.window is None else self.new.where(at.isNotNull())] if new else []
         if old and self.old is not None and self.frontier is not None:
-            parts.append(self.old.where(f.col(AT) > self.frontier - (relation.window or 0)))
+            parts.append(self.old.where(at > self.frontier - (relation.window or 0)))
         return satisfying(reduce(DataFrame.unionByName, parts), relation, spec)
 
 
@@ -62,7 +66,7 @@ class Joined:
         columns: Sequence[str],
         projection: Sequence[str],
     ) -> None:
-        """``columns`` are those of the stream, ``projection`` the output (empty: a struct per relation, and the event time)."""
+        """``columns`` are those of the stream. ``projection`` selects from the event time and a struct per relation; empty takes all."""
         self.spec, self.statics, self.windows = spec, statics, windows
         self.columns, self.projection = columns, projection
         self.named = {relation.name: relation for relation in spec.relations}
@@ -73,7 +77,7 @@ class Joined:
         self.counters = _Counters()
         places = [i for i, _ in enumerate(order) if self.windows.old is not None or i == len(order) - 1]
         terms = [_Term(self, place, order).run(decisions[order[place]]) for place in places]
-        return reduce(DataFrame.unionAll, (self._emit(term) for term in terms))
+        return self._selected(reduce(DataFrame.unionAll, (self._flat(term) for term in terms)))
 
     def observed(self, frame: DataFrame) -> ObservedJoin:
         """The operators' row counts after a DataFrame of these rows was computed."""
@@ -89,17 +93,33 @@ class Joined:
         yield from self.counters.operators.values()
         yield from ((before, after) for _, before, after in self.counters.filters)
 
-    def _emit(self, rows: DataFrame) -> DataFrame:
-        streams = [f"{quoted(r.name)}.{AT}" for r in self.spec.streams if r.time is not None]  # all of them, or none
+    def _shown(self) -> Iterator[tuple[str, str]]:
+        """The relations and columns that the projection can read: a semi or anti join leaves none."""
+        for relation in (r for r in self.spec.relations if r.kind in ("inner", "optional")):
+            for name in self.statics[relation.name].columns if relation.static else self.columns:
+                yield relation.name, name
+
+    def _flat(self, rows: DataFrame) -> DataFrame:
+        """The event time, if there is one, and the columns of all relations."""
+        streams = [f"{quoted(r.name)}.{quoted(self.windows.at)}" for r in self.spec.streams if r.time is not None]  # all or none
         at = [f.timestamp_millis(f.greatest(*streams) if len(streams) > 1 else f.col(streams[0])).alias(TIME)] if streams else []
+        return rows.select(*at, *(f.col(f"{quoted(relation)}.{quoted(name)}") for relation, name in self._shown()))
+
+    def _selected(self, rows: DataFrame) -> DataFrame:
+        """The projection of flat rows. Their union has lost the names of relations, so each column is qualified again."""
+        shown = list(self._shown())
+        catalyst, plan = Catalyst(rows.sparkSession), analyzed(rows)
+        columns = items(plan.output())
+        event_time, columns = columns[: -len(shown)], columns[-len(shown) :]
+        named = [catalyst.qualified(column, relation) for column, (relation, _) in zip(columns, shown, strict=True)]
+        flat = catalyst.frame(catalyst.projected(plan, catalyst.sequence([*event_time, *named])))
         if self.projection:
-            return rows.select(*(at[0] if at and text == TIME else f.expr(text) for text in self.projection))
-        structs = []
-        for relation in self.spec.relations:
-            names = self.statics[relation.name].columns if relation.static else self.columns
-            fields = (f.col(f"{quoted(relation.name)}.{quoted(name)}") for name in names)
-            structs.append(f.struct(*fields).alias(relation.name))
-        return rows.select(*at, *structs)
+            time = catalyst.column(event_time[0]) if event_time else None
+            return flat.select(*(time if time is not None and text == TIME else f.expr(text) for text in self.projection))
+        structs: dict[str, list[Column]] = {}
+        for column, (relation, _) in zip(named, shown):
+            structs.setdefault(relation, []).append(catalyst.column(column))
+        return flat.select(*map(catalyst.column, event_time), *(f.struct(*some).alias(name) for name, some in structs.items()))
 
 
 class _Term:
@@ -144,21 +164,21 @@ class _Term:
     def _join(
         self, left: DataFrame, right: DataFrame, on: Sequence[str], before: Sequence[JoinInput], added: Sequence[JoinInput]
     ) -> DataFrame:
+        spec, place = self.joined.spec, len(self.operators)
         keys = [relation.key for relation in before], [relation.key for relation in added]
-        conditions = [self.joined.spec.equality(variable, *keys) for variable in on]
+        if added[0].kind != "inner":
+            return left.join(right, f.expr(_all_of(c.text for c in spec.joined[added[0].key])), _HOW[added[0].kind])
+        conditions = [spec.equality(variable, *keys) for variable in on]
         for one in (r for r in before if r.window is not None):
             for other in (r for r in added if r.window is not None):
-                a, b = (f"{quoted(r.name)}.{AT}" for r in (one, other))
+                a, b = (f"{quoted(r.name)}.{quoted(self.joined.windows.at)}" for r in (one, other))
                 conditions += [f"{a} < {b} + {other.window}", f"{b} < {a} + {one.window}"]
-        method = self.methods[len(self.operators)]
-        if not on:
-            right = right.hint("shuffle_replicate_nl")
-        elif method.by == SORT_MERGE:
-            right = right.hint("merge")
-        else:
-            hint = "broadcast" if method.by == BROADCAST else "shuffle_hash"
-            left, right = (left.hint(hint), right) if method.left_is_smaller else (left, right.hint(hint))
-        return left.join(right, f.expr(" AND ".join(conditions)) if conditions else None, "inner")
+        if not on:  # Spark joins by a condition that is part of the join, and filters a product otherwise
+            conditions += [spec.between[name] for name in self.due[place]]
+        method = self.methods[place]
+        if method.by == BROADCAST:
+            left, right = (left.hint("broadcast"), right) if method.left_is_smaller else (left, right.hint("broadcast"))
+        return left.join(right, f.expr(_all_of(conditions)) if conditions else None, "inner")
 
     def _emit(self, rows: DataFrame) -> DataFrame:
         name = f"{self.place}:{len(self.operators)}"
@@ -174,6 +194,14 @@ class _Term:
             last = this
         self.operators.append(name)
         return rows.observe(name, _counted())
+
+
+_HOW = {"optional": "left", "semi": "leftsemi", "anti": "leftanti"}
+
+
+def _all_of(conditions: Iterable[str]) -> str:
+    """The conjunction of conditions."""
+    return " AND ".join(f"({condition})" for condition in conditions)
 
 
 def _counted() -> Column:
@@ -198,14 +226,15 @@ class Computed:
         order: Sequence[str],
         otherwise: Callable[[], Mapping[str, JoinDecision]],
     ) -> Computed:
-        """Computes the rows. If that fails and a side of a join was broadcast, repeats it with the decisions of ``otherwise``."""
+        """Computes the rows. If that fails, repeats it once with the decisions of ``otherwise``, unless these are the same."""
         try:
             return cls._once(joined, decisions, order)
         except (PySparkException, Py4JError) as error:
-            if not any(decision.broadcasts for decision in decisions.values()):
+            again = otherwise()
+            if all(str(again[s].choice.plan) == str(d.choice.plan) and not d.broadcasts for s, d in decisions.items()):
                 raise
-            why = f"done again without broadcasts: {str(error).splitlines()[0][:200]}"
-        return replace(cls._once(joined, otherwise(), order), fallback=why)
+            why = f"run again in the order of the query, without hints: {str(error).splitlines()[0][:200]}"
+        return replace(cls._once(joined, again, order), fallback=why)
 
     @classmethod
     def _once(cls, joined: Joined, decisions: Mapping[str, JoinDecision], order: Sequence[str]) -> Computed:

@@ -1,7 +1,8 @@
 """The cost of joins that Spark itself executes: no index exists, so both sides are read and moved to where they meet.
 
-The model prices a broadcast of the smaller side, a shuffle-hash join and a sort-merge join, and takes the cheapest. The method is chosen
-together with the join order, because the cheapest order depends on the methods that it allows.
+The model prices a broadcast of the smaller side and a sort-merge join, which are what Spark chooses between by default, and takes the
+cheaper one. The method is chosen together with the join order, because the cheapest order depends on the methods that it allows. A side
+may be broadcast up to the bytes that Spark itself would broadcast (``spark.sql.autoBroadcastJoinThreshold``).
 """
 
 from __future__ import annotations
@@ -11,30 +12,28 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cqels_opt.plans.cost import Constants, JoinConstants, JoinOperator, JoinShape, Rows
-from cqels_opt.plans.join_methods import BROADCAST, SHUFFLE_HASH, SORT_MERGE, JoinMethod
+from cqels_opt.plans.join_methods import BROADCAST, SORT_MERGE, JoinMethod
 from cqels_opt.plans.join_methods.spark_join import shuffle
 
-BROADCAST_ROWS = 1_000_000.0
-"""More estimated rows than this are not broadcast: the driver has to hold them, and estimates err."""
-
-HASHED_ROWS = 1_000_000.0
-"""More estimated rows per partition than this are not put into a hash table."""
+BROADCAST_ROWS = 100_000.0
+"""The most estimated rows that are broadcast, unless their bytes are known."""
 
 TASK = 0.004
 """Seconds of a task without rows: a shuffle has one task per partition."""
 
-SPARK_METHODS = (BROADCAST, SHUFFLE_HASH, SORT_MERGE)
+SPARK_METHODS = (BROADCAST, SORT_MERGE)
 
 
 @dataclass(frozen=True, slots=True)
 class SparkCost:
-    """Seconds of Spark's joins on ``slots`` task slots, with shuffles of ``partitions`` partitions; ``broadcasts``: whether it may."""
+    """Seconds of Spark's joins on ``slots`` task slots, with shuffles of ``partitions`` partitions, and broadcasts of ``broadcast_rows`` rows
+    at most."""
 
     constants: Constants = field(default_factory=Constants)
     joins: JoinConstants = field(default_factory=JoinConstants)
     slots: int = 1
     partitions: int = 1
-    broadcasts: bool = True
+    broadcast_rows: float = BROADCAST_ROWS
     name: str = "spark"
     unit: str = "s"
     static_is_free: bool = False
@@ -56,18 +55,14 @@ class SparkCost:
         found: Rows = np.minimum.reduce(self.method_costs(left, right))
         return after + found
 
-    def method_costs(self, left: Rows, right: Rows) -> tuple[Rows, Rows, Rows]:
+    def method_costs(self, left: Rows, right: Rows) -> tuple[Rows, Rows]:
         """The seconds of each of :data:`SPARK_METHODS`, without those of produced rows; infinite if the method must not be used."""
         c, j = self.constants, self.joins
         few = np.minimum(left, right)
         shuffled = shuffle(left, right, c, self.slots, TASK * self.partitions / self.slots)
+        broadcast = BROADCAST.work(np.maximum(left, right), few, c, j, self.slots)
         return (
-            np.where(
-                few <= (BROADCAST_ROWS if self.broadcasts else -1.0),
-                BROADCAST.work(np.maximum(left, right), few, c, j, self.slots),
-                np.inf,
-            ),
-            np.where(few <= HASHED_ROWS * self.partitions, shuffled + SHUFFLE_HASH.work(left, right, j, self.slots), np.inf),
+            np.where(few <= self.broadcast_rows, broadcast, np.inf),
             shuffled + SORT_MERGE.work(left, right, j, self.slots, self.partitions),
         )
 

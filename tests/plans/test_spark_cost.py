@@ -8,7 +8,7 @@ import pytest
 from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, RelationNode, operators
 from cqels_opt.plans.cost import JoinOperator
 from cqels_opt.plans.cost_models.spark import BROADCAST_ROWS, SPARK_METHODS, SparkCost
-from cqels_opt.plans.join_methods import BROADCAST, LOOP, SHUFFLE_HASH, SORT_MERGE, JoinMethod
+from cqels_opt.plans.join_methods import BROADCAST, LOOP, SORT_MERGE, JoinMethod
 from cqels_opt.plans.physical import spark_methods
 
 
@@ -17,9 +17,8 @@ from cqels_opt.plans.physical import spark_methods
     [
         (1_000, 1_000_000, 2, BROADCAST),
         (1_000_000, 1_000, 2, BROADCAST),
-        (800_000, 900_000, 2, SHUFFLE_HASH),
-        (30_000_000, 30_000_000, 2, SORT_MERGE),
-        (30_000_000, 30_000_000, 200, SHUFFLE_HASH),
+        (800_000, 900_000, 2, SORT_MERGE),
+        (30_000_000, 30_000_000, 200, SORT_MERGE),
     ],
 )
 def test_the_cheapest_way(left: float, right: float, partitions: int, way: JoinMethod) -> None:
@@ -30,7 +29,7 @@ def test_what_is_too_large_is_not_broadcast() -> None:
     model = SparkCost(slots=1)
     assert model.method(BROADCAST_ROWS, 1e12) == BROADCAST
     assert model.method(BROADCAST_ROWS + 1, 1e12) != BROADCAST
-    assert SparkCost(broadcasts=False).method(10, 1e6) != BROADCAST
+    assert SparkCost(broadcast_rows=-1).method(10, 1e6) != BROADCAST
 
 
 def test_a_join_costs_its_cheapest_way_and_what_it_puts_out() -> None:
@@ -83,7 +82,7 @@ def test_what_does_each_operator() -> None:
     choice = optimizer.choose({"s": known})["s"]
     ways = spark_methods(choice, model, lambda name: sizes[name])
     assert [step.relation for step in operators(choice.plan)] == ["s", "a", "b"]
-    assert [way.by for way in ways] == [None, BROADCAST, SHUFFLE_HASH]
+    assert [way.by for way in ways] == [None, BROADCAST, SORT_MERGE]
     assert [way.left_is_smaller for way in ways] == [False, False, False]
     swapped = spark_methods(choice, model, lambda name: 1e8)
     assert swapped[1].left_is_smaller

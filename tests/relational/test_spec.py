@@ -47,6 +47,22 @@ def test_filters_stand_with_the_relations_that_they_read() -> None:
     assert spec.graph.covered_filters(spec.graph.everything) == 1
 
 
+def test_an_equality_in_where_is_a_join_condition() -> None:
+    spec = joined("a", "b").on("s.x = a.x").where("s.y = b.y AND a.n > 3")
+    assert {name: sorted(of) for name, of in spec.variables.items()} == {"x": ["a", "s"], "y": ["b", "s"]}
+    assert spec.between == {}
+
+
+def test_the_right_side_of_an_outer_join_is_a_unit() -> None:
+    spec = joined("a").relation(JoinInput("o", True, kind="optional")).on("s.x = a.x AND lower(a.n) = o.n AND o.k > s.k")
+    spec = spec.where("o.z IS NULL")
+    unit = spec.graph.relations[spec.graph.index["o"]]
+    assert (unit.kind, unit.variables) == ("optional", {"lower_a_n", "o.*"})
+    assert unit.requires == {"lower_a_n", "a.*", "s.*"}
+    assert [c.text for c in spec.joined["o"]] == ["lower(a.n) = o.n", "o.k > s.k"]
+    assert list(spec.between.values()) == ["o.z IS NULL"]
+
+
 @pytest.mark.parametrize(
     ("text", "milliseconds"), [(None, None), ("now", NOW), ("30s", 30_000), ("1 hour", 3_600_000), ("PT5S", 5_000)]
 )
@@ -72,6 +88,15 @@ def test_what_does_not_fit_together() -> None:
         spec.on("s.x = c.x")
     with pytest.raises(InputError, match="there is no relation c"):
         spec.where("c.x = 1")
+    with pytest.raises(InputError, match="the stream is the left side"):
+        spec.relation(JoinInput("w", False, kind="semi"))
+    outer = spec.relation(JoinInput("o", True, kind="anti")).relation(JoinInput("p", True, kind="optional"))
+    with pytest.raises(InputError, match="the answers of anti joins have no columns of o"):
+        outer.where("o.x = 1")
+    with pytest.raises(InputError, match="reads o and p, which are both right sides of joins"):
+        outer.on("o.x = p.x")
+    with pytest.raises(InputError, match=r"relation\('o'\): on\(…\) must compare it with another relation by ="):
+        outer.checked()
     with pytest.raises(InputError, match="none of the relations is over the stream"):
         JoinSpec().relation(JoinInput("a", True)).checked()
     with pytest.raises(InputError, match=r"relation\('s'\) needs a window, as w has one"):

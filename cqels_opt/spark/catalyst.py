@@ -1,0 +1,141 @@
+"""Access to Catalyst, Spark's optimizer: the logical plan of a DataFrame, and DataFrames of logical plans.
+
+The classes belong to Spark's internal interface, which is stable in practice but not promised, so this module has all uses of them.
+Plans and expressions are Java objects; each call of a method takes about 0.1 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import count
+from typing import Any, Literal, TypeAlias
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+LogicalPlan: TypeAlias = Any
+"""A node of Catalyst's logical plans (``org.apache.spark.sql.catalyst.plans.logical``)."""
+Expression: TypeAlias = Any
+"""An expression of Catalyst (``org.apache.spark.sql.catalyst.expressions``)."""
+JoinType: TypeAlias = Literal["Inner", "LeftOuter", "LeftSemi", "LeftAnti"]
+
+Side: TypeAlias = Literal["left", "right"]
+
+
+def analyzed(frame: DataFrame) -> LogicalPlan:
+    """The analyzed plan of a DataFrame: names are resolved, casts inserted, nothing is optimized."""
+    return frame._jdf.queryExecution().analyzed()
+
+
+def children(node: Any) -> list[Any]:
+    """The children of a plan or an expression."""
+    return items(node.children())
+
+
+def items(sequence: Any) -> list[Any]:
+    """The elements of a Scala sequence."""
+    return [sequence.apply(i) for i in range(sequence.size())]
+
+
+def conjuncts(condition: Expression) -> Iterator[Expression]:
+    """The operands of a conjunction, of any depth."""
+    if condition.getClass().getSimpleName() == "And":
+        yield from conjuncts(condition.left())
+        yield from conjuncts(condition.right())
+    else:
+        yield condition
+
+
+class Catalyst:
+    """Catalyst in the JVM of a session. Classes are looked up once, because each part of a class's name is a call."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        jvm = spark._jvm
+        assert jvm is not None
+        sql, scala = jvm.org.apache.spark.sql, jvm.scala
+        expressions, logical, plans = sql.catalyst.expressions, sql.catalyst.plans.logical, sql.catalyst.plans
+        self._dataset, self._columns = sql.classic.Dataset, sql.classic.ExpressionUtils
+        self._has_subquery = expressions.SubqueryExpression.hasSubquery
+        self._equal, self._and = expressions.EqualTo, expressions.And
+        self._filter, self._project, self._join = logical.Filter, logical.Project, logical.Join
+        self._hint, self._collect_metrics = logical.JoinHint, logical.CollectMetrics
+        self._types = {kind: _object(plans, kind) for kind in ("Inner", "LeftOuter", "LeftSemi", "LeftAnti")}
+        self._some, self._none = scala.Some, scala.Option.empty()
+        self._broadcast = logical.HintInfo(self._some(_object(logical, "BROADCAST")))
+        self.sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self._observation = sql.Observation
+        self._identities = count(1 << 40)  # above those of Spark's own DataFrames
+        template = spark.range(0).observe("rows", f.count(f.lit(1)).alias("rows"))
+        self._count = analyzed(template).metrics()  # the expressions of a count are the same in all plans
+
+    # ------------------------------------------------------------------ DataFrames
+    def frame(self, plan: LogicalPlan) -> DataFrame:
+        """The DataFrame of an analyzed plan."""
+        return DataFrame(self._dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
+
+    def column(self, expression: Expression) -> Column:
+        """An expression as a column of a DataFrame whose plan has its attributes."""
+        return Column(self._columns.column(expression))
+
+    # ------------------------------------------------------------------ expressions
+    def movable(self, condition: Expression) -> bool:
+        """Whether a condition may be evaluated at another place of the plan: it is deterministic and has no subquery."""
+        return bool(condition.deterministic()) and not self._has_subquery(condition)
+
+    def equal(self, left: Expression, right: Expression) -> Expression:
+        """``left = right``; both have one type."""
+        return self._equal(left, right)
+
+    def all_of(self, conditions: Sequence[Expression]) -> Expression:
+        """The conjunction of at least one condition."""
+        return reduce(self._and, conditions)
+
+    def qualified(self, column: Expression, relation: str) -> Expression:
+        """A column that expressions reference by the name of a relation."""
+        return column.withQualifier(self.sequence([relation]))
+
+    # ------------------------------------------------------------------ plans
+    def filtered(self, plan: LogicalPlan, conditions: Sequence[Expression]) -> LogicalPlan:
+        """The rows of a plan that satisfy all conditions."""
+        return self._filter(self.all_of(conditions), plan) if conditions else plan
+
+    def projected(self, plan: LogicalPlan, output: Any) -> LogicalPlan:
+        """The rows of a plan with the attributes of ``output``, a Scala sequence."""
+        return self._project(output, plan)
+
+    def joined(
+        self, left: LogicalPlan, right: LogicalPlan, kind: JoinType, conditions: Sequence[Expression], broadcast: Side | None
+    ) -> LogicalPlan:
+        """A join of two plans; ``broadcast`` is the side that has a broadcast hint."""
+        condition = self._some(self.all_of(conditions)) if conditions else self._none
+        hints = [self._some(self._broadcast) if broadcast == side else self._none for side in ("left", "right")]
+        return self._join(left, right, self._types[kind], condition, self._hint(*hints))
+
+    def counted(self, plan: LogicalPlan, name: str) -> tuple[LogicalPlan, Any]:
+        """The plan with a metric that counts its rows, and the observation that gets it from the first action on a DataFrame of it."""
+        identity, observation = next(self._identities), self._observation(name)
+        self.spark._jsparkSession.observationManager().register(observation, identity)
+        return self._collect_metrics(name, self._count, plan, identity), observation
+
+    def replaced(self, path: Sequence[tuple[LogicalPlan, int]], plan: LogicalPlan) -> LogicalPlan:
+        """A plan with a new descendant. ``path`` has its ancestors, the root first, each with the index of the child that is next."""
+        for parent, place in reversed(path):
+            below = children(parent)
+            plan = parent.withNewChildren(self.sequence([*below[:place], plan, *below[place + 1 :]]))
+        return plan
+
+
+def _object(package: Any, name: str) -> Any:
+    """A Scala object."""
+    return getattr(getattr(package, name + "$"), "MODULE$")
+
+
+def count_of(observation: Any) -> int | None:
+    """The count that an observation has got; None if no action has finished yet."""
+    future = observation.future()
+    if not future.isCompleted() or future.value().get().isFailure():
+        return None
+    row = future.value().get().get()
+    return int(row.getLong(0)) if row.size() else None

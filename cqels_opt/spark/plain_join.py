@@ -1,0 +1,76 @@
+"""Queries over a micro-batch as DataFrames that Spark plans: of a declared join, and of SQL."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from cqels_opt.errors import InputError
+from cqels_opt.spark.catalyst import items
+from cqels_opt.spark.replanned_join import Build
+from cqels_opt.spark.windowed_join import Declared
+
+_HOW = {"optional": "left", "semi": "leftsemi", "anti": "leftanti"}
+
+
+def plain_join(declared: Declared, frame: DataFrame, number: int) -> DataFrame:
+    """The answers of a declared join without windows, in the order of declaration. Raises InputError for a column that does not exist."""
+    spec = declared.spec
+    frames = {r.name: declared.current(r.name, number) if r.static else frame for r in spec.relations}
+    inner = [frames[r.name].alias(r.name) for r in spec.relations if r.kind == "inner"]
+    try:
+        rows = reduce(DataFrame.crossJoin, inner)
+        after = [c.text for c in spec.conditions if c.relations & spec.units]
+        for text in (c.text for c in spec.conditions if c.text not in after):
+            rows = rows.where(f.expr(text))
+        for relation in (r for r in spec.relations if r.kind != "inner"):
+            on = [f.expr(condition.text) for condition in spec.joined[relation.key]]
+            rows = rows.join(frames[relation.name].alias(relation.name), reduce(Column.__and__, on), _HOW[relation.kind])
+        rows = reduce(DataFrame.where, map(f.expr, after), rows)
+        if declared.projection:
+            return rows.selectExpr(*declared.projection)
+        shown = [r.name for r in spec.relations if r.kind in ("inner", "optional")]
+        return rows.select(*(f.struct(f.col(f"`{name}`.*")).alias(name) for name in shown))
+    except AnalysisException as error:
+        columns = "; ".join(f"{name} has {', '.join(one.columns)}" for name, one in frames.items())
+        raise InputError(f"{str(error).splitlines()[0]} The relations: {columns}") from error
+
+
+def query_of_sql(spark: SparkSession, query: str, stream: str | None) -> Build:
+    """The query as a function of the micro-batch and its id, and nothing else."""
+    try:
+        tree = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
+    except ParseException as error:
+        raise InputError(f"adaptive_sql: {str(error).strip().splitlines()[0]}") from error
+    if stream is None:
+        leaves = [leaf for leaf in items(tree.collectLeaves()) if leaf.nodeName() == "UnresolvedRelation"]
+        unknown = sorted({str(leaf.tableName()) for leaf in leaves if not spark.catalog.tableExists(leaf.tableName())})
+        if len(unknown) != 1:
+            found = f"{', '.join(unknown)} are" if unknown else "none of its names is"
+            raise InputError(f"adaptive_sql: {found} unknown to Spark; name the one of the micro-batch by stream=NAME")
+        stream = unknown[0]
+    name = stream.strip("`")
+
+    def build(frame: DataFrame, number: int) -> DataFrame:
+        session = frame.sparkSession
+        frame.createOrReplaceTempView(name)
+        try:
+            return session.sql(query)
+        finally:
+            session.catalog.dropTempView(name)
+
+    return build
+
+
+def text_of(condition: str | Column, method: str) -> str:
+    """A condition as Spark SQL."""
+    if isinstance(condition, Column):
+        column: Any = condition
+        return str(column._jc.node().sql())
+    if not isinstance(condition, str):
+        raise InputError(f"{method}(…) expects a condition as a string or a Column, not {type(condition).__name__}")
+    return condition

@@ -1,0 +1,170 @@
+"""A query over each micro-batch alone: its joins run in the order that is cheapest, or as Spark plans them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from cqels_opt.errors import LimitError
+from cqels_opt.lod.locations import state_folder
+from cqels_opt.plans import Plan
+from cqels_opt.relational.planner import Format
+from cqels_opt.runtime.limits import Limits
+from cqels_opt.runtime.phase_timer import PhaseTimer
+from cqels_opt.spark.drop_in import Claim
+from cqels_opt.spark.join_run import JoinRun
+from cqels_opt.spark.replanning import Replanned, Replanner
+from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.sinks import BatchFunction
+from cqels_opt.trace import display
+from cqels_opt.trace.records import TraceRecord
+from cqels_opt.trace.writer import TraceFile
+
+Build: TypeAlias = Callable[[DataFrame, int], DataFrame]
+"""Builds the DataFrame of the answers from a micro-batch and its id."""
+
+ELEMENTS = "elements"
+_log = logging.getLogger("cqels_opt.join")
+
+
+class ReplannedJoin(JoinRun):
+    """A query over each micro-batch alone. It keeps no rows, so it accepts any batch.
+
+    ``then`` gets a DataFrame that has not run yet, as in a job without cqels-opt. If an action on it fails although Spark's own plan may
+    not, ``then`` is called again with Spark's own plan.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession | None,
+        build: Build,
+        then: BatchFunction,
+        state: str | Path | None,
+        trace: str | Path | None,
+        name: str,
+        mode: str | Mapping[str, Plan],
+        limits: Limits,
+    ) -> None:
+        self._build, self.then, self._mode = build, then, mode
+        self._trace = TraceFile(Path(trace)) if trace is not None else None
+        self._runner = SparkRunner(spark) if spark is not None else None
+        self._replanner: Replanner | None = None
+        self._totals = {"batches": 0, "elements": 0}
+        self._cancelled = False
+        super().__init__(name, Claim(state_folder(state, "state").absolute() if state is not None else None), limits)
+
+    # ------------------------------------------------------------------ inspection
+    @property
+    def switches(self) -> int:
+        """See :class:`JoinRun`."""
+        with self._lock:
+            planner = self._replanner.planner if self._replanner is not None else None
+            return planner.switches if planner is not None else 0
+
+    def plans(self) -> dict[str, str]:
+        """See :class:`JoinRun`; the plans of the last micro-batch whose rows were sampled."""
+        with self._lock:
+            planner = self._replanner.planner if self._replanner is not None else None
+            return planner.plans() if planner is not None else {}
+
+    def statistics(self) -> dict[str, Any]:
+        """See :class:`JoinRun`; those of the last micro-batch whose rows were sampled."""
+        with self._lock:
+            planner = self._replanner.planner if self._replanner is not None else None
+            return planner.summary() if planner is not None else {}
+
+    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
+        """See :class:`JoinRun`; it begins with the reason why Spark's own plan is used, if it is."""
+        with self._lock:
+            if self._replanner is None:
+                return "There has been no micro-batch yet.\n" if format == "text" else "{}"
+            return self._replanner.explain(format, alternatives)
+
+    def wait_for_counts(self) -> None:
+        """Waits until the relations have been counted in the background."""
+        if self._replanner is not None:
+            self._replanner.wait()
+
+    def _repr_html_(self) -> str:
+        with self._lock:
+            return display.live(self.name, self.last, self.switches, self._totals, self.failure, self.explain("json"))
+
+    # ------------------------------------------------------------------ a batch
+    def _cancel(self) -> None:
+        self._cancelled = True
+        if self._runner is not None:
+            self._runner.cancel()
+
+    def _batch(self, frame: DataFrame, number: int) -> None:
+        session = frame.sparkSession
+        if self._runner is None:
+            self._runner = SparkRunner(session)
+        self._runner.spark, self._cancelled = session, False
+        self._runner.begin(number)
+        if self._replanner is None:
+            self._replanner = Replanner(self._mode, self._runner.parallelism)
+        clock, counter = PhaseTimer(), f"{ELEMENTS} {number}"
+        stream, count = self._replanner.counting(frame, counter)
+        plain = self._build(stream, number)
+        clock.lap("ingest")
+        found = self._replanner.rows(plain, stream)
+        clock.lap("optimize")
+        jobs = self._runner.jobs
+        fallback = self._run(found, plain, number)
+        clock.lap("execute")
+        self._replanner.observe(found)
+        self._replanner.learn(plain, stream)
+        self._record(number, count() or 0, found, clock, jobs, fallback)
+
+    def _run(self, found: Replanned, plain: DataFrame, number: int) -> str | None:
+        """Calls ``then``; returns why it was called twice, if it was."""
+        try:
+            self._emit(found.frame, number)
+        except (PySparkException, Py4JError) as error:
+            if found.reason is not None or self._cancelled or isinstance(error, AnalysisException):
+                raise
+            why = f"run again with Spark's own plan: {str(error).splitlines()[0][:200]}"
+            _log.warning("%s, batch %d: %s", self.name, number, why)
+            self._emit(plain, number)
+            return why
+        return None
+
+    def _emit(self, rows: DataFrame, number: int) -> None:
+        if self.limits.rows is None:
+            self.then(rows, number)
+            return
+        rows = rows.persist()
+        try:
+            if why := self.limits.broken(rows=int(rows.agg(f.count(f.lit(1))).collect()[0][0])):
+                raise LimitError(why)
+            self.then(rows, number)
+        finally:
+            rows.unpersist()
+
+    def _record(self, number: int, elements: int, found: Replanned, clock: PhaseTimer, jobs: int, fallback: str | None) -> None:
+        assert self._replanner is not None
+        planner = self._replanner.planner
+        self.last = TraceRecord(
+            number,
+            self.name,
+            None,
+            None,
+            elements,
+            windows=dict.fromkeys(planner.sources if planner is not None else (), elements),
+            deltas=planner.deltas() if planner is not None and found.sampled else (),
+            epoch=planner.statistics.epoch if planner is not None else 0,
+            ms=clock.done(),
+            jobs=jobs,
+            fallback=fallback,
+            notices=(f"Spark's own plan: {found.reason}",) if found.reason is not None else (),
+        )
+        self._totals = {"batches": self._totals["batches"] + 1, "elements": self._totals["elements"] + elements}
+        if self._trace is not None:
+            self._trace.put([self.last])

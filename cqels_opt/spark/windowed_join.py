@@ -1,0 +1,299 @@
+"""A join with windows over a stream: the rows of windows are kept, and each micro-batch adds the terms of the delta rule."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cqels_opt.errors import CheckpointError, InputError, LimitError
+from cqels_opt.lod.locations import state_folder
+from cqels_opt.planner.calibration_store import known
+from cqels_opt.plans import Plan
+from cqels_opt.plans.cost_models.spark import SparkCost
+from cqels_opt.relational.counting import Counted
+from cqels_opt.relational.planner import Counts, Format, JoinPlanner, frontier_of
+from cqels_opt.relational.retained_rows import ROWS, RetainedRows, identity_of, merged
+from cqels_opt.relational.spec import JoinSpec
+from cqels_opt.runtime.limits import Limits
+from cqels_opt.runtime.phase_timer import PhaseTimer
+from cqels_opt.spark.drop_in import Claim
+from cqels_opt.spark.join_inputs import (
+    broadcast_rows,
+    key_types,
+    satisfying,
+    spec_keys,
+    static_counts,
+    stream_counts,
+    time_columns,
+    with_times,
+)
+from cqels_opt.spark.join_rows import Computed, Joined, Windows, read_rows, write_rows
+from cqels_opt.spark.join_run import JoinRun
+from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.session import on_one_machine, shuffle_partitions
+from cqels_opt.spark.sinks import BatchFunction
+from cqels_opt.storage.compaction_policy import MERGED
+from cqels_opt.trace import display
+from cqels_opt.trace.records import Milliseconds, TraceRecord
+from cqels_opt.trace.writer import TraceFile
+from cqels_opt.windows.binding_slots import SlotFile
+
+Versions: TypeAlias = Callable[[int], DataFrame]
+"""Maps the id of a micro-batch to a relation's DataFrame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A declared join: its specification, the DataFrames of its relations without the stream, and the columns of the answers."""
+
+    spec: JoinSpec
+    frames: Mapping[str, DataFrame | Versions]
+    projection: tuple[str, ...]
+
+    def current(self, name: str, number: int) -> DataFrame:
+        """The DataFrame of a relation in a micro-batch."""
+        found = self.frames[name]
+        return found(number) if callable(found) else found
+
+
+class WindowedJoin(JoinRun):
+    """A join of windows over a stream, or of a stream with event times, whose rows expire or are late."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        declared: Declared,
+        then: BatchFunction,
+        state: str | Path | None,
+        trace: str | Path | None,
+        name: str,
+        mode: str | Mapping[str, Plan],
+        lateness: int,
+        limits: Limits,
+        allow_gap: bool,
+    ) -> None:
+        self._session, self._declared, self.spec, self.then = spark, declared, declared.spec, then
+        self._mode, self._lateness = mode, lateness
+        self._needs_all = self.spec.stateful and not allow_gap
+        given = state_folder(state, "state").absolute() if state is not None else None
+        if given is None and self.spec.stateful and not on_one_machine(spark):
+            raise InputError("state=FOLDER is needed on a cluster: the rows of windows lie in a folder that all executors reach")
+        self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-join-") if given is None else None
+        self._given = given is not None
+        folder = Path(self._temporary.name) if self._temporary is not None else given
+        assert folder is not None
+        claim = Claim(given)
+        self.kept = RetainedRows(folder, identity_of(self.spec, lateness))
+        self._trace = TraceFile(Path(trace), folder) if trace is not None else None
+        self._restore_trace()
+        self._runner = SparkRunner(spark)
+        self._planner: JoinPlanner | None = None
+        self._counts: dict[str, Counts] = {}
+        self._versions: dict[str, DataFrame] = {}
+        self._statics: dict[str, DataFrame] = {}
+        self._notes: tuple[str, ...] = ()  # for the next trace record
+        super().__init__(name, claim, limits)
+
+    # ------------------------------------------------------------------ inspection
+    @property
+    def switches(self) -> int:
+        """The number of plan changes for new rows of all relations."""
+        with self._lock:
+            return self._planner.switches if self._planner is not None else 0
+
+    def plans(self) -> dict[str, str]:
+        """The plan of the new rows of each relation over the stream in the last micro-batch."""
+        with self._lock:
+            return self._planner.plans() if self._planner is not None else {}
+
+    def statistics(self) -> dict[str, Any]:
+        """Rows, distinct keys and join sizes after the last micro-batch."""
+        with self._lock:
+            return self._ready(0, self._session).summary()
+
+    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
+        """The plans of the last micro-batch, with the estimated and the observed rows of their operators."""
+        with self._lock:
+            planner = self._ready(0, self._session)
+            if not planner.decisions:
+                planner.choose()
+            return planner.explain(format, alternatives)
+
+    def _repr_html_(self) -> str:
+        with self._lock:
+            plans = self.explain("json")
+            return display.live(self.name, self.last, self.switches, self.kept.state.totals, self.failure, plans)
+
+    # ------------------------------------------------------------------ a batch
+    def _cancel(self) -> None:
+        self._runner.cancel()
+
+    def _batch(self, frame: DataFrame, number: int) -> None:
+        if not self._given and self._needs_all and self.kept.state.batch < 0 and number != 0:
+            raise CheckpointError(
+                f"the job continues at batch {number}, but the join has no state of the batches before: give it state=FOLDER; "
+                "allow_gap=True continues without them"
+            )
+        if self.kept.begin(number, allow_gap=not self._needs_all):
+            self._planner = None
+            self._restore_trace()
+        clock, session = PhaseTimer(), frame.sparkSession
+        self._runner.spark = session
+        self._runner.begin(number)
+        planner = self._ready(number, session, frame)
+        windowed = self.spec.widest > 0
+        before = frontier_of(self.kept.greatest, self._lateness) if windowed else number
+        timed = with_times(frame, self.spec.time, number, before if windowed and self.kept.greatest is not None else None)
+        self.kept.check_columns(frame.schema.simpleString())
+        if self.spec.stateful:
+            path = self.kept.path(number)
+            write_rows(timed, self.kept.folder / path)
+            new = read_rows(session, timed.schema, [self.kept.folder / path])
+        else:
+            new = timed.persist()
+        try:
+            self._joined(frame, new, number, before, planner, clock)
+        finally:
+            if not self.spec.stateful:
+                new.unpersist()
+
+    def _joined(
+        self, frame: DataFrame, new: DataFrame, number: int, before: int, planner: JoinPlanner, clock: PhaseTimer
+    ) -> None:
+        """Counts the new rows, plans, computes the added rows, and commits."""
+        spec, windowed = self.spec, self.spec.widest > 0
+        types = key_types(spec, {r.key: frame for r in spec.streams} | {r.key: self._versions[r.name] for r in spec.statics})
+        counted = stream_counts(new, frame.columns, spec, types, number)
+        clock.lap("ingest")
+        greatest = max(
+            (t for t in (self.kept.greatest, counted.times[1] if counted.times else None) if t is not None), default=None
+        )
+        after = frontier_of(greatest, self._lateness) if windowed else number + 1
+        chunks = self.kept.live(before, spec.widest)
+        planner.advance(counted, before, after)
+        clock.lap("statistics")
+        decisions = planner.choose()
+        clock.lap("optimize")
+        old = read_rows(new.sparkSession, new.schema, [self.kept.folder / c.path for c in chunks]) if chunks else None
+        windows = Windows(new, time_columns(frame.columns)[0], old, before)
+        joined = Joined(spec, self._statics, windows, frame.columns, self._declared.projection)
+        found = Computed.of(joined, decisions, planner.rule.order, planner.as_written)
+        jobs = self._runner.jobs  # before the function, whose own jobs are the user's
+        try:
+            planner.observe(found.observed, chosen=found.fallback is None)
+            clock.lap("execute")
+            if why := self.limits.broken(rows=found.rows):
+                raise LimitError(why)
+            self.then(found.frame, number)
+        finally:
+            found.frame.unpersist()
+        chunks = self._with_new(number, chunks, counted, new)
+        clock.lap("commit")
+        record = self._record(number, counted, after, planner, clock.done(), jobs, found.fallback)
+        lengths = {"trace": self._trace.put([record])} if self._trace is not None else {}
+        totals = {
+            "batches": 1,
+            "elements": counted.elements,
+            "late": counted.late,
+            "rejected": counted.rejected,
+            "answers": found.rows,
+        }
+        digests = {"trace": self._trace.digest} if self._trace is not None else {}
+        self.kept.commit(number, chunks, greatest, frame.schema.simpleString(), planner, totals, lengths, digests)
+        self.last = record
+        if why := self.limits.broken(bytes=self.kept.bytes if self.limits.bytes is not None else 0):
+            raise LimitError(why)
+
+    def _with_new(self, number: int, chunks: list[SlotFile], counted: Counted, new: DataFrame) -> list[SlotFile]:
+        """The rows that later batches can join with; merges many small folders."""
+        if not self.spec.stateful or counted.times is None:
+            return chunks
+        rows = max(slot.total for slot in counted.slots.values())
+        chunks = [
+            *chunks,
+            SlotFile(ROWS, self.kept.path(number), rows=rows, least=counted.times[0], greatest=counted.times[1]),
+        ]
+        if some := self.kept.due(chunks):
+            path = self.kept.path(number, MERGED)
+            frame = read_rows(new.sparkSession, new.schema, [self.kept.folder / chunk.path for chunk in some])
+            write_rows(frame, self.kept.folder / path, sum(chunk.rows for chunk in some))
+            chunks = [merged(path, some), *(chunk for chunk in chunks if chunk not in some)]
+        return chunks
+
+    def _record(
+        self,
+        number: int,
+        counted: Counted,
+        frontier: int,
+        planner: JoinPlanner,
+        ms: Milliseconds,
+        jobs: int,
+        fallback: str | None,
+    ) -> TraceRecord:
+        windowed = self.spec.widest > 0
+        notes, self._notes = self._notes, ()
+        windows = {r.name: int(planner.statistics.windows[r.name].card()) for r in self.spec.streams}
+        return TraceRecord(
+            number,
+            self.name,
+            counted.times if windowed else None,
+            frontier if windowed and self.kept.greatest is not None else None,
+            counted.elements,
+            counted.late,
+            counted.rejected,
+            windows,
+            planner.deltas(),
+            planner.statistics.epoch,
+            ms,
+            jobs,
+            fallback or planner.fallback,
+            notices=notes,
+        )
+
+    # ------------------------------------------------------------------ static relations
+    def _ready(self, number: int, session: SparkSession, frame: DataFrame | None = None) -> JoinPlanner:
+        """The planner, with the current versions of static relations."""
+        spec = self.spec
+        if self._planner is not None and frame is None:
+            return self._planner
+        changed = {}
+        for relation in spec.statics:
+            version = self._declared.current(relation.name, number)
+            if version is not self._versions.get(relation.name):
+                changed[relation.name] = version
+        versions = {**self._versions, **changed}
+        frames = {r.key: versions[r.name] for r in spec.statics}
+        if frame is not None:
+            frames |= {r.key: frame for r in spec.streams}
+        types = key_types(spec, frames)
+        named = {relation.name: relation for relation in spec.statics}
+        for name, version in changed.items():
+            self._versions[name], self._statics[name] = version, satisfying(version, named[name], spec)
+            self._counts[name] = static_counts(self._statics[name], spec_keys(named[name], spec, types))
+            if self._planner is not None:
+                self._planner.replace(name, self._counts[name])
+        if self._planner is None:
+            slots = self._runner.parallelism
+            model = SparkCost(
+                known().constants,
+                slots=slots,
+                partitions=shuffle_partitions(session, slots),
+                broadcast_rows=broadcast_rows(session, [*versions.values(), *([frame] if frame is not None else [])]),
+            )
+            counts = {name: self._counts[name] for name in named}
+            self._planner = JoinPlanner(spec.shape, counts, model, self._mode)
+            if (problem := self.kept.seed_feedback(self._planner)) is not None:
+                self._planner, self._notes = JoinPlanner(spec.shape, counts, model, self._mode), (problem,)
+                warnings.warn(problem, RuntimeWarning, stacklevel=4)
+        return self._planner
+
+    def _restore_trace(self) -> None:
+        if self._trace is not None:
+            state = self.kept.state
+            self._trace.restore(state.lengths.get("trace", 0), state.digests.get("trace", ""))
