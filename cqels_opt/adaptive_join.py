@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, SparkSession
-
 from cqels_opt.errors import InputError
 from cqels_opt.plans import MODES, Plan, parse_plans
 from cqels_opt.query.durations import parse_duration
@@ -20,7 +18,7 @@ from cqels_opt.relational.spec import HOWS, JoinInput, JoinSpec, window_of
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.spark.drop_in import check_classic
 from cqels_opt.spark.join_run import JoinRun
-from cqels_opt.spark.plain_join import plain_join, query_of_sql, text_of
+from cqels_opt.spark.plain_join import Column, DataFrame, SparkSession, plain_join, query_of_sql, text_of
 from cqels_opt.spark.replanned_join import Build, ReplannedJoin
 from cqels_opt.spark.replanning import Replanner
 from cqels_opt.spark.runner import SparkRunner

@@ -74,3 +74,6 @@ def text_of(condition: str | Column, method: str) -> str:
     if not isinstance(condition, str):
         raise InputError(f"{method}(…) expects a condition as a string or a Column, not {type(condition).__name__}")
     return condition
+
+
+__all__ = ["Column", "DataFrame", "SparkSession", "plain_join", "query_of_sql", "text_of"]
