@@ -40,7 +40,7 @@ def items(sequence: Any) -> list[Any]:
 
 def conjuncts(condition: Expression) -> Iterator[Expression]:
     """The operands of a conjunction, of any depth."""
-    if condition.getClass().getSimpleName() == "And":
+    if condition.nodeName() == "And":
         yield from conjuncts(condition.left())
         yield from conjuncts(condition.right())
     else:

@@ -26,6 +26,9 @@ from cqels_opt.stats import SlotCounts, tally
 WHOLE = 4096
 """The rows of each partition of a micro-batch of which none is left out of the sample."""
 
+HASH_OF_NULL = 42
+"""What ``xxhash64`` returns for null: its seed."""
+
 _BYTES = {"boolean": 1, "byte": 1, "short": 2, "integer": 4, "float": 4, "date": 4}
 """The bytes of a value of a type, if they are not 8."""
 
@@ -163,25 +166,23 @@ def sampled_keys(rows: DataFrame, columns: Mapping[str, SparkColumn], number: in
     Of each partition the first :data:`WHOLE` rows are taken, of as many again every second, of twice as many every fourth, and so on; a
     row that stands for n rows counts as n.
     """
-    place = f.monotonically_increasing_id().bitwiseAND(f.lit((1 << 33) - 1)).alias("place")
     once = [field for field in rows.schema.fields if rows.columns.count(field.name) == 1]
     texts = [field.name for field in once if isinstance(field.dataType, t.StringType | t.BinaryType)]
-    lengths = (f.coalesce(f.octet_length(quoted(name)), f.lit(0)) for name in texts)
-    extra = reduce(lambda one, other: one + other, lengths, f.lit(0))
-    fixed = sum(_BYTES.get(field.dataType.typeName(), 8) for field in rows.schema.fields)
-    hashes = [_hashed(column).alias(f"h{i}") for i, column in enumerate(columns.values())]
+    extra = " + ".join(["0", *(f"coalesce(octet_length({quoted(name)}), 0)" for name in texts)])
+    place = f.expr(f"monotonically_increasing_id() & {(1 << 33) - 1}").alias("place")
+    hashes = [f.xxhash64(column).alias(f"h{i}") for i, column in enumerate(columns.values())]
     weight = f"shiftleft(1L, CAST(greatest(0, floor(log2(place / {WHOLE})) + 1) AS INT))"
-    chosen = rows.select(place, extra.alias("extra"), *hashes).where(f"place < {WHOLE} OR place % {weight} = 0")
+    chosen = rows.select(place, f.expr(extra).alias("extra"), *hashes).where(f"place < {WHOLE} OR place % {weight} = 0")
     table = chosen.toArrow()
     at = table.column("place").to_numpy()
     weights = np.where(at < WHOLE, 1, 1 << np.floor(np.log2(np.maximum(at, WHOLE) / WHOLE) + 1).astype(np.int64))
-    total = int(weights.sum())
-    found = {}
+    total, found = int(weights.sum()), {}
     for i, variable in enumerate(columns):
-        keys = table.column(f"h{i}").combine_chunks()
-        valid = keys.is_valid().to_numpy(zero_copy_only=False)
-        found[variable] = tally(keys.drop_null().to_numpy(), weights[valid])
-    width = fixed + (float(table.column("extra").to_numpy().mean()) if total else 0.0)
+        keys = table.column(f"h{i}").to_numpy()
+        known = keys != HASH_OF_NULL
+        found[variable] = tally(keys[known], weights[known])
+    width = float(sum(_BYTES.get(field.dataType.typeName(), 8) for field in rows.schema.fields))
+    width += float(table.column("extra").to_numpy().mean()) if total else 0.0
     return Sample(SlotCounts(number, *tally(np.full(1, number), np.array([total])), found), total, width)
 
 

@@ -40,11 +40,11 @@ class Relation:
     kind: JoinKind = "inner"
     own: list[Expression] = field(default_factory=list)
     on: list[Expression] = field(default_factory=list)
+    columns: Any = None
+    """The set of its attributes, in the JVM."""
 
-    @property
-    def columns(self) -> Any:
-        """The set of its attributes, in the JVM."""
-        return self.plan.outputSet()
+    def __post_init__(self) -> None:
+        self.columns = self.plan.outputSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class JoinQuery:
 
     def _sides(self, condition: Expression) -> tuple[Key, Key] | None:
         """The keys of an equality between two relations; None for any other condition."""
-        if condition.getClass().getSimpleName() != "EqualTo":
+        if condition.nodeName() != "EqualTo":
             return None
         found = []
         for expression in (condition.left(), condition.right()):
@@ -372,10 +372,10 @@ def _rows_of(name: str) -> str:
 
 def _label(expression: Expression) -> str:
     """The name of a key: its column, without a cast."""
-    kind = expression.getClass().getSimpleName()
+    kind = expression.nodeName()
     while kind == "Cast":
         expression = expression.child()
-        kind = expression.getClass().getSimpleName()
+        kind = expression.nodeName()
     if kind in ("AttributeReference", "Alias"):
         return str(expression.name())
     if kind == "GetStructField":
