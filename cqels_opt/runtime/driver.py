@@ -136,7 +136,7 @@ class Driver(RunState):
     def _begin(self, number: int) -> MicroBatch:
         """Starts a batch: queries that were added or removed, and another version of the static data, count from here on."""
         clock = PhaseTimer()
-        self.runner.begin(number)
+        self.runner.begin(number, self.catalog.names() if self.catalog is not None else list(self.planners))
         self.log.persist_identity()
         if self._changed:
             self.reconfiguration.take_over(number)
