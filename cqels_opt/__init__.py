@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from cqels_opt.query.uncertainty import register_distribution
     from cqels_opt.runtime.limits import Limits
     from cqels_opt.spark.drop_in import together
+    from cqels_opt.trace.listener import Listener
+    from cqels_opt.trace.metrics import metrics
 
 __all__ = [
     "Adaptive",
@@ -29,9 +32,11 @@ __all__ = [
     "KafkaTopic",
     "LimitError",
     "Limits",
+    "Listener",
     "Messages",
     "QueryError",
     "RunError",
+    "metrics",
     "register_distribution",
     "register_function",
     "together",
@@ -45,11 +50,15 @@ _LATER = {
     "JoinRun": "adaptive_join",
     "KafkaTopic": "engine",
     "Limits": "runtime.limits",
+    "Listener": "trace.listener",
     "Messages": "engine",
+    "metrics": "trace.metrics",
     "register_distribution": "query.uncertainty",
     "register_function": "query.extensions",
     "together": "spark.drop_in",
 }
+
+logging.getLogger("cqels_opt").addHandler(logging.NullHandler())  # the application decides where messages go
 
 
 def __getattr__(name: str) -> Any:
