@@ -39,12 +39,13 @@ def batch_name(queries: Iterable[str], batch: int) -> str:
 
 def joined(plans: Iterable[object]) -> str:
     """``join departures » planes[?tail] and 2 more plans``; ``evaluate`` if nothing is joined."""
-    texts = [text for plan in plans if STEP in (text := str(plan))]
-    if not texts:
+    rest = iter(plans)
+    first = next((text for plan in rest if STEP in (text := str(plan))), None)
+    if first is None:
         return "evaluate"
-    more = len(texts) - 1
+    more = sum(1 for _ in rest)  # many queries have many plans: their texts are not needed
     ending = f" and {more:,} more plan{'s' if more > 1 else ''}" if more else ""
-    return f"join {shortened(texts[0], LONGEST - 60)}{ending}"
+    return f"join {shortened(first, LONGEST - 60)}{ending}"
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:

@@ -6,7 +6,7 @@ import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -167,8 +167,9 @@ class SparkRunner:
             self.end()
             with self.described(apart):
                 return list(self._reported(one_stage(self._slots_of(len(tasks)), tasks)))
-        with self.described(together):
-            return self._batch_task().run(tasks[0])
+        task = self._batch_task()
+        with nullcontext() if task.running else self.described(together):  # the job of a running task has its description
+            return task.run(tasks[0])
 
     def _batch_task(self) -> BatchTask:
         if self._task is None:
