@@ -111,7 +111,7 @@ class WorkerRunner:
         self.process = context.Process(target=_serve, args=(far,), daemon=True)
         self.process.start()
 
-    def begin(self, batch: int) -> None:
+    def begin(self, batch: int, queries: Sequence[str] = ()) -> None:
         """Does nothing."""
 
     def ingest(self, rows: pa.Table, task: IngestTask) -> list[IngestReport]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from cqels_opt.query.uncertainty import register_distribution
     from cqels_opt.runtime.limits import Limits
     from cqels_opt.spark.drop_in import together
+    from cqels_opt.trace.listener import Listener
+    from cqels_opt.trace.metrics import metrics
 
 __all__ = [
     "Adaptive",
@@ -30,11 +33,13 @@ __all__ = [
     "KafkaTopic",
     "LimitError",
     "Limits",
+    "Listener",
     "Messages",
     "QueryError",
     "RunError",
     "adaptive",
     "adaptive_sql",
+    "metrics",
     "register_distribution",
     "register_function",
     "together",
@@ -49,13 +54,17 @@ _LATER = {
     "JoinRun": "adaptive_join",
     "KafkaTopic": "engine",
     "Limits": "runtime.limits",
+    "Listener": "trace.listener",
     "Messages": "engine",
     "adaptive": "adaptive_join",
     "adaptive_sql": "adaptive_join",
+    "metrics": "trace.metrics",
     "register_distribution": "query.uncertainty",
     "register_function": "query.extensions",
     "together": "spark.drop_in",
 }
+
+logging.getLogger("cqels_opt").addHandler(logging.NullHandler())  # the application decides where messages go
 
 
 def __getattr__(name: str) -> Any:

@@ -25,6 +25,7 @@ from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.spark.windowed_join import Declared, Versions, WindowedJoin
 from cqels_opt.trace import display
+from cqels_opt.trace.listener import ListenerLike
 
 PathLike = str | Path
 
@@ -118,6 +119,7 @@ class AdaptiveJoin:
         lateness: str = "0",
         limits: Limits = NO_LIMITS,
         allow_gap: bool = False,
+        listener: ListenerLike | None = None,
     ) -> JoinRun:
         """A function for ``foreachBatch``; ``then(df, batch_id)`` gets the rows that each micro-batch adds to the join.
 
@@ -127,18 +129,18 @@ class AdaptiveJoin:
         the first rows), first (joins as written), worst, or ``fixed:`` and plans. ``lateness``: how far a row may be behind the
         latest row of earlier micro-batches; later rows are dropped and counted. ``limits`` end the join and not the job. A
         micro-batch that does not follow the state of a join of several windows is a CheckpointError, because the windows would
-        lack rows; ``allow_gap=True`` accepts it.
+        lack rows; ``allow_gap=True`` accepts it. ``listener`` gets the trace record of each micro-batch.
         """
         spec, mode = self.spec.checked(), _plan_mode(plan)
         declared = Declared(spec, self.frames, self.projection)
         if spec.windowed or spec.stateful:
             late = parse_duration(lateness)
-            return WindowedJoin(self.spark, declared, then, state, trace, name, mode, late, limits, allow_gap)
+            return WindowedJoin(self.spark, declared, then, state, trace, name, mode, late, limits, allow_gap, listener)
 
         def build(frame: DataFrame, number: int) -> DataFrame:
             return plain_join(declared, frame, number)
 
-        return ReplannedJoin(self.spark, build, then, state, trace, name, mode, limits)
+        return ReplannedJoin(self.spark, build, then, state, trace, name, mode, limits, listener)
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
         """The current plans: from the statistics of the static relations, before any rows of the stream."""
@@ -164,7 +166,7 @@ class AdaptiveQuery:
         """The answers of a micro-batch, to be used within ``foreachBatch``. What is counted is kept for later calls."""
         check_classic(frame.sparkSession)
         if not self._replanners:
-            self._replanners.append(Replanner("adaptive", SparkRunner(frame.sparkSession).parallelism))
+            self._replanners.append(Replanner("adaptive", SparkRunner(frame.sparkSession).parallelism, "query"))
         (replanner,), plain = self._replanners, self.build(frame, 0)
         found = replanner.rows(plain, frame)
         replanner.learn(plain, frame)
@@ -178,9 +180,10 @@ class AdaptiveQuery:
         name: str = "query",
         plan: str = "adaptive",
         limits: Limits = NO_LIMITS,
+        listener: ListenerLike | None = None,
     ) -> JoinRun:
         """A function for ``foreachBatch``; ``then(df, batch_id)`` gets the answers of each micro-batch. See :meth:`AdaptiveJoin.batch`."""
-        return ReplannedJoin(None, self.build, then, None, trace, name, _plan_mode(plan), limits)
+        return ReplannedJoin(None, self.build, then, None, trace, name, _plan_mode(plan), limits, listener)
 
 
 def adaptive(query: Callable[[DataFrame], DataFrame]) -> AdaptiveQuery:

@@ -50,6 +50,7 @@ from cqels_opt.spark.sources import Incoming, Source, of_messages
 from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, row_stream
 from cqels_opt.state.commit_log import key_of
 from cqels_opt.trace import display
+from cqels_opt.trace.listener import BatchReporter, ListenerLike
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import Policy
 
@@ -252,7 +253,8 @@ class Engine:
         clock after which the run stops waiting for an idle stream), ``max_ahead`` (ms; elements further ahead are rejected:
         docs/semantics.md), ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``, ``continue_changed`` (the
         queries may differ from those of the checkpoint: docs/checkpoints.md), ``limits`` (per query: a query that exceeds one
-        ends, see ``StreamRun.failures``, and the others continue; the only query of a run ends it with LimitError).
+        ends, see ``StreamRun.failures``, and the others continue; the only query of a run ends it with LimitError), ``listener``
+        (a function of each batch's trace record, a :class:`Listener`, or a list of these).
         """
         if not self.queries:
             raise InputError("no query is registered")
@@ -279,6 +281,7 @@ class Engine:
         to_the_end: bool = False,
         continue_changed: bool = False,
         limits: Limits = NO_LIMITS,
+        listener: ListenerLike | None = None,
     ) -> StreamRun:
         given = {iri.strip("<>"): frame for iri, frame in streams.items()}
         folder = state_folder(checkpoint, "checkpoint").absolute()
@@ -303,7 +306,8 @@ class Engine:
             ),
             trace,
         )
-        run = StreamRun(driver, runner, coming=partial(self._coming, to) if with_query else None)
+        coming = partial(self._coming, to) if with_query else None
+        run = StreamRun(driver, runner, coming=coming, reporter=BatchReporter(listener))
         run.keeps = self
         if not driver.streams:
             return run.once()
@@ -356,6 +360,7 @@ class Engine:
         continue_changed: bool = False,
         limits: Limits = NO_LIMITS,
         allow_gap: bool = False,
+        listener: ListenerLike | None = None,
         **query: Any,
     ) -> Adaptive:
         """A function for ``foreachBatch`` of an existing job with a streaming DataFrame of triples or of messages.
@@ -369,7 +374,8 @@ class Engine:
         :class:`Messages`. For several topics, ``stream`` maps each topic to its stream, and ``payload`` may map each stream to
         its payload. Unreadable messages are stored with their reason in ``Adaptive.rejects``.
 
-        Further keywords are those of :meth:`register`.
+        ``listener`` gets the events of the query: a function of each batch's trace record, a :class:`Listener`, or a list of
+        these. Further keywords are those of :meth:`register`.
         """
         registered = self.register(text, **query)
         kept = state_folder(state, "state").absolute() if state is not None else None
@@ -391,20 +397,26 @@ class Engine:
         )
         frontier = Frontier(registered.program.streams, lateness, eager, max_ahead=max_ahead)
         driver = make_driver(catalog, folder, runner, to, frontier, options, trace)
-        return Adaptive(registered, StreamRun(driver, runner), read, claim, limits)
+        return Adaptive(registered, StreamRun(driver, runner), read, claim, limits, listener)
 
 
 class Adaptive(DropIn):
     """The result of :meth:`Engine.adaptive`: call it with a micro-batch; it reports plans, switches and statistics."""
 
     def __init__(
-        self, query: CompiledQuery, run: StreamRun, incoming: Incoming, claim: Claim, limits: Limits = NO_LIMITS
+        self,
+        query: CompiledQuery,
+        run: StreamRun,
+        incoming: Incoming,
+        claim: Claim,
+        limits: Limits = NO_LIMITS,
+        listener: ListenerLike | None = None,
     ) -> None:
         self.query, self.run, self._incoming, self._kept = query, run, incoming, claim.state is not None
         run.ordered = incoming.order is not None
         if incoming.payloads:
             run.messages = reading_of(incoming.payloads, run.driver.frontier)
-        super().__init__(query.id, claim, limits)
+        super().__init__(query.id, claim, limits, listener)
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         driver = self.run.driver
@@ -414,6 +426,7 @@ class Adaptive(DropIn):
                 "allow_gap=True continues without them"
             )
         self.run.batch(self._incoming.rows(frame), batch_id)
+        self._recorded(*self.run.last)
 
     def _cancel(self) -> None:
         self.run.runner.cancel()

@@ -116,8 +116,11 @@ class Driver(RunState):
         taken = ResourceUsage(batch.done.shares, batch.done.finished, batch.done.after(batch.files), self.folder)
         self.quotas.within(number, self.programs, taken, self.sink.format, self.network.feeds)
         chunks = [(p, f) for p in self.programs for f in batch.done.finished.get(p.id, []) if f.answers and f.path]
+        batch.clock.lap("commit")
+        put = self.sink.put(number, chunks, self.folder)
+        batch.clock.lap("sink")
         # outputs that this run does not write keep their lengths, for a run that writes them again
-        batch.lengths = {**self.state.lengths, **self.sink.put(number, chunks, self.folder), **self.rejects.put(batch.rejected)}
+        batch.lengths = {**self.state.lengths, **put, **self.rejects.put(batch.rejected)}
         if self.sink.format == "jsonl":  # it has read the lines; frames may be read later
             self.deletion.begin(f.path for _, f in chunks)
         notices = (*self.notices, *self._notices(batch.reports))
@@ -136,7 +139,7 @@ class Driver(RunState):
     def _begin(self, number: int) -> MicroBatch:
         """Starts a batch: queries that were added or removed, and another version of the static data, count from here on."""
         clock = PhaseTimer()
-        self.runner.begin(number)
+        self.runner.begin(number, self.catalog.names() if self.catalog is not None else list(self.planners))
         self.log.persist_identity()
         if self._changed:
             self.reconfiguration.take_over(number)

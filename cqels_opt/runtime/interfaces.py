@@ -56,8 +56,8 @@ class Runner(Protocol):
 
     parallelism: int
 
-    def begin(self, batch: int) -> None:
-        """A batch begins."""
+    def begin(self, batch: int, queries: Sequence[str] = ()) -> None:
+        """A batch of these queries begins."""
 
     def ingest(self, rows: Any, task: IngestTask) -> list[IngestReport]:
         """The first stage over a batch's rows (of the runner's own kind)."""

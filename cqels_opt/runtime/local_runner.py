@@ -35,7 +35,7 @@ class LocalRunner:
         self.parallelism = split
         self._batch = 0
 
-    def begin(self, batch: int) -> None:
+    def begin(self, batch: int, queries: Sequence[str] = ()) -> None:
         """Notes the batch."""
         self._batch = batch
 

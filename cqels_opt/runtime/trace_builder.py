@@ -57,6 +57,7 @@ def trace_record(
         lag=lag,
         recomputed=None if program.row_wise else sum(report.read for report in finished),
         calls=_calls([*shares, *finished]),
+        answers=sum(report.answers for report in finished),
     )
 
 

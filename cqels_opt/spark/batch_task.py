@@ -91,6 +91,11 @@ class BatchTask:
         self._job: Any = None
         self._channel: socket.socket | None = None
 
+    @property
+    def running(self) -> bool:
+        """Whether the batch has a task, so that no job is started for its next function."""
+        return self._job is not None
+
     def start(self, frame: DataFrame) -> bool:
         """Starts the task of a batch for the rows of a DataFrame, of all its partitions in order. False if it has no partitions.
 

@@ -11,6 +11,8 @@ from pyspark.sql.functions import broadcast
 from cqels_opt.planner.calibration import Experiment, Timer, Work, fitted, least_seconds
 from cqels_opt.planner.calibration_store import SPARK_NAMES
 from cqels_opt.spark.ingest_rows import Batches
+from cqels_opt.spark.job_descriptions import described
+from cqels_opt.spark.session import settings
 
 ROWS = (100_000, 1_000_000)  # shuffled or broadcast; the time of few rows would be lost in that of a job
 WIDTH = 5  # columns of a row: three variables and an interval
@@ -24,18 +26,9 @@ def elapsed(experiments: Sequence[Experiment]) -> list[float]:
 
 def measure(spark: SparkSession, timer: Timer = elapsed) -> dict[str, float]:
     """Spark's constants by name. Takes about ten seconds; the slow first jobs of a session are not measured."""
-    before = {key: spark.conf.get(key, None) for key in QUIET}
-    for key, value in QUIET.items():
-        spark.conf.set(key, value)
-    try:
+    with settings(spark, QUIET), described(spark.sparkContext, "calibrate the cost model"):
         tried = list(experiments(spark))
         found = fitted(zip([experiment.work for experiment in tried], timer(tried)))
-    finally:
-        for key, old in before.items():
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)
     return {name: found[name] for name in SPARK_NAMES}
 
 

@@ -15,6 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.storage import disk, documents
+from cqels_opt.trace.listener import BatchReporter, ListenerLike
+from cqels_opt.trace.records import TraceRecord
 
 FAILED = "failed.json"
 CANCEL_INTERVAL = 0.2
@@ -68,8 +70,9 @@ class Claim:
 class DropIn(ABC):
     """A function for ``foreachBatch``. ``failure`` is the reason if it has ended because it exceeded ``limits``."""
 
-    def __init__(self, name: str, claim: Claim, limits: Limits) -> None:
+    def __init__(self, name: str, claim: Claim, limits: Limits, listener: ListenerLike | None = None) -> None:
         self.name, self.limits = name, limits
+        self._reporter = BatchReporter(listener)
         self.failure: LimitError | None = None
         self._claim, self._lock = claim, claim.lock
         if claim.state is not None:
@@ -87,6 +90,9 @@ class DropIn(ABC):
                     self._batch(frame, batch_id)
             except LimitError as error:
                 self._fail(batch_id, error)
+            except Exception as error:
+                self._reporter.failure(self.name, batch_id, error)
+                raise
 
     def _check(self, frame: DataFrame) -> None:
         check_classic(frame.sparkSession)
@@ -99,12 +105,17 @@ class DropIn(ABC):
     def _cancel(self) -> None:
         """Cancels the jobs of the current micro-batch."""
 
+    def _recorded(self, *records: TraceRecord) -> None:
+        """Gives the trace records of a committed micro-batch to the listeners and to the log."""
+        self._reporter.batches(records)
+
     # ------------------------------------------------------------------ failure of a query
     def _fail(self, batch_id: int, error: LimitError) -> None:
         self.failure = LimitError(f"{self.name} failed at batch {batch_id}, and the job continues without it: {error}")
         if self._claim.state is not None:
             record = {"batch": batch_id, "reason": str(error)}
             disk.write_atomically(self._claim.state / FAILED, documents.encode(FAILED, record))
+        self._reporter.failure(self.name, batch_id, self.failure)
         warnings.warn(str(self.failure), RuntimeWarning, stacklevel=4)
 
     def _read_failure(self, path: Path) -> None:

@@ -24,7 +24,7 @@ from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.ingest_rows import Batches
 from cqels_opt.spark.relations import Layout, Relations, Side, by_block, layouts, width
-from cqels_opt.spark.runner import REPORT, SparkRunner, answering, finishing
+from cqels_opt.spark.runner import INGEST, REPORT, SparkRunner, answering, finishing, join_of
 from cqels_opt.spark.session import settings
 from cqels_opt.spark.sql import SqlPlanner
 from cqels_opt.spark.tables import Tables
@@ -48,6 +48,7 @@ class JoinRunner(SparkRunner):
     """Runs the second stage with Spark's joins. ``effective`` are the settings under which the last batch was planned."""
 
     order: type[FixedOrder] = FixedOrder
+    first_job = INGEST
 
     def __init__(
         self, spark: SparkSession, parallelism: int | None = None, *, by_spark: bool = False, debug: bool = False
@@ -82,7 +83,7 @@ class JoinRunner(SparkRunner):
                 spread = max(finish_parts(task, parts) for task in tasks)
                 shares = rows.mapInArrow(_write_share(tasks, found, parts), SHARE)
                 frame = shares.repartition(spread, "part").mapInArrow(_finish(tasks, parts), REPORT)
-            done = self._gather(self._collect(frame))
+            done = self._gather(self._collect(frame, join_of(tasks)))
             metrics.into(done, tasks, frame)
         return done
 

@@ -21,6 +21,7 @@ from cqels_opt.operators.algebra.triple import TRIPLE
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.answer_messages import AnswerFile, answer_messages
 from cqels_opt.runtime.evaluate import FinishReport, Format
+from cqels_opt.spark.job_descriptions import batch_name, described
 from cqels_opt.spark.kafka_topic import ANSWERS, KafkaTopic
 from cqels_opt.spark.messages import Messages
 
@@ -106,8 +107,10 @@ class KafkaSink:
 
         options = {**self.topic.options, "kafka.bootstrap.servers": self.topic.servers, "topic": self.topic.topic}
         frame = self.spark.range(0, 1, 1, 1).mapInArrow(rows_of_messages, _SENT)
+        name = batch_name(dict.fromkeys(program.id for program, _ in chunks), batch)
         try:
-            frame.write.format("kafka").options(**options, includeHeaders="true").save()
+            with described(self.spark.sparkContext, f"{name}: send answers to topic {self.topic.topic}"):
+                frame.write.format("kafka").options(**options, includeHeaders="true").save()
         except PySparkException as error:
             raise RunError(f"batch {batch} could not be sent: {_wrong(self.topic, error)}") from error
         return {}

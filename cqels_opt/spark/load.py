@@ -45,6 +45,7 @@ from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import Store
 from cqels_opt.rdf.ids import PUBLIC, CollisionError, IdScheme
 from cqels_opt.rdf.static import Piece, StaticSource, pieces, source_size
+from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.session import AnySession, session_of
 
 __all__ = ["LoadReport", "StaticSource", "load"]
@@ -272,7 +273,7 @@ def _run(spark: SparkSession, name: str, tasks: Sequence[Task], progress: Progre
                 yield pa.RecordBatch.from_arrays([pa.array([number], pa.int64()), result], ["task", "result"])
 
     frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(perform, "task long, result binary")
-    with _watched(spark, name, progress):
+    with described(spark.sparkContext, name), _watched(spark, name, progress):
         rows = frame.collect()
     results = [pickle.loads(row["result"]) for row in sorted(rows, key=lambda row: row["task"])]
     outcomes: list[Outcome] = []
@@ -294,7 +295,7 @@ def _attempt(task: bytes) -> bytes:
 
 @contextmanager
 def _watched(spark: SparkSession, name: str, progress: Progress | None) -> Iterator[None]:
-    """Reports the finished tasks of the job that runs inside, about five times per second."""
+    """Reports the finished tasks of the jobs that run inside, about five times per second; they are a job group for that time."""
     if progress is None:
         yield
         return
@@ -310,8 +311,8 @@ def _watched(spark: SparkSession, name: str, progress: Progress | None) -> Itera
                     if status is not None and status.numTasks:
                         progress(status.numCompletedTasks, status.numTasks)
 
-    before = [context.getLocalProperty(key) for key in ("spark.jobGroup.id", "spark.job.description")]
-    context.setJobGroup(group, name)
+    before = context.getLocalProperty("spark.jobGroup.id")
+    context.setLocalProperty("spark.jobGroup.id", group)
     watcher = threading.Thread(target=watch, name=group, daemon=True)
     watcher.start()
     try:
@@ -319,5 +320,4 @@ def _watched(spark: SparkSession, name: str, progress: Progress | None) -> Itera
     finally:
         done.set()
         watcher.join()
-        for key, value in zip(("spark.jobGroup.id", "spark.job.description"), before):
-            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None removes the property
+        context.setLocalProperty("spark.jobGroup.id", before)  # type: ignore[arg-type]  # None removes the property

@@ -17,6 +17,7 @@ from cqels_opt.lod.snapshots import content_of, hold, version_at
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.static import StaticSource
+from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.load import load
 from cqels_opt.spark.session import AnySession, session_of
 from cqels_opt.spark.tasks import run_tasks, slots
@@ -70,7 +71,9 @@ def compiling(spark: AnySession, store: Path | str) -> Do:
             found = work()
             disk.sync_written(None)
             return found
-        (program,) = run_tasks(slots(session_of(spark).sparkContext, 1), [lambda: iter((work(),))])
+        context = session_of(spark).sparkContext
+        with described(context, "register: compile a query and its sub-results"):
+            (program,) = run_tasks(slots(context, 1), [lambda: iter((work(),))])
         assert isinstance(program, CompiledProgram)
         return program
 

@@ -24,6 +24,7 @@ from cqels_opt.spark.replanning import Replanned, Replanner
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.trace import display
+from cqels_opt.trace.listener import ListenerLike
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.trace.writer import TraceFile
 
@@ -37,7 +38,7 @@ _log = logging.getLogger("cqels_opt.join")
 class ReplannedJoin(JoinRun):
     """A query over each micro-batch alone. It keeps no rows, so it accepts any batch.
 
-    ``then`` gets a DataFrame that has not run yet, as in a job without cqels-opt. If an action on it fails although Spark's own plan may
+    ``then`` gets a DataFrame that has not run yet, as in a job without cqels-opt, so the time of the joins is that of the sink. If an action on it fails although Spark's own plan may
     not, ``then`` is called again with Spark's own plan.
     """
 
@@ -51,6 +52,7 @@ class ReplannedJoin(JoinRun):
         name: str,
         mode: str | Mapping[str, Plan],
         limits: Limits,
+        listener: ListenerLike | None = None,
     ) -> None:
         self._build, self.then, self._mode = build, then, mode
         self._trace = TraceFile(Path(trace)) if trace is not None else None
@@ -58,7 +60,8 @@ class ReplannedJoin(JoinRun):
         self._replanner: Replanner | None = None
         self._totals = {"batches": 0, "elements": 0}
         self._cancelled = False
-        super().__init__(name, Claim(state_folder(state, "state").absolute() if state is not None else None), limits)
+        claim = Claim(state_folder(state, "state").absolute() if state is not None else None)
+        super().__init__(name, claim, limits, listener)
 
     # ------------------------------------------------------------------ inspection
     @property
@@ -107,9 +110,9 @@ class ReplannedJoin(JoinRun):
         if self._runner is None:
             self._runner = SparkRunner(session)
         self._runner.spark, self._cancelled = session, False
-        self._runner.begin(number)
+        self._runner.begin(number, [self.name])
         if self._replanner is None:
-            self._replanner = Replanner(self._mode, self._runner.parallelism)
+            self._replanner = Replanner(self._mode, self._runner.parallelism, self.name)
         clock, counter = PhaseTimer(), f"{ELEMENTS} {number}"
         stream, count = self._replanner.counting(frame, counter)
         plain = self._build(stream, number)
@@ -118,7 +121,7 @@ class ReplannedJoin(JoinRun):
         clock.lap("optimize")
         jobs = self._runner.jobs
         fallback = self._run(found, plain, number)
-        clock.lap("execute")
+        clock.lap("sink")
         self._replanner.observe(found)
         self._replanner.learn(plain, stream)
         self._record(number, count() or 0, found, clock, jobs, fallback)
@@ -168,3 +171,4 @@ class ReplannedJoin(JoinRun):
         self._totals = {"batches": self._totals["batches"] + 1, "elements": self._totals["elements"] + elements}
         if self._trace is not None:
             self._trace.put([self.last])
+        self._recorded(self.last)

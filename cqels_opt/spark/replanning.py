@@ -22,6 +22,7 @@ from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, Format, JoinPlanner, JoinShape, ObservedJoin, OrderCosts
 from cqels_opt.spark.catalyst import Catalyst, Side, analyzed, count_of
+from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.join_inputs import broadcast_bytes, row_width, sampled_keys, static_counts
 from cqels_opt.spark.join_query import JoinQuery, NotReadableError, read
 from cqels_opt.spark.session import shuffle_partitions
@@ -60,8 +61,8 @@ class _Relations:
 class Replanner:
     """The optimizer of one query over micro-batches. ``mode`` is ``adaptive``, or a mode that always decides the order itself."""
 
-    def __init__(self, mode: str | Mapping[str, Plan], slots: int) -> None:
-        self._mode, self._slots = mode, slots
+    def __init__(self, mode: str | Mapping[str, Plan], slots: int, name: str) -> None:
+        self._mode, self._slots, self._name = mode, slots, name
         self._catalyst: Catalyst | None = None
         self._background = ThreadPoolExecutor(1, thread_name_prefix="cqels-opt counts")
         self._relations = _Relations()
@@ -125,7 +126,8 @@ class Replanner:
             if lost := [name for name in missing if identities[name] not in self._relations.counts]:
                 return self._leave(plain, f"{', '.join(lost)}: the rows could not be counted", UNREADABLE)
         planner = self._planner_of(query, identities)
-        sample = sampled_keys(query.rows(query.stream), self._columns(query, query.stream), self._batches)
+        with described(plain.sparkSession.sparkContext, f"{self._name}: sample the join keys of {query.stream}"):
+            sample = sampled_keys(query.rows(query.stream), self._columns(query, query.stream), self._batches)
         if not sample.rows:
             return Replanned(plain, "there are no rows in this micro-batch")
         self._widths[query.stream] = sample.width
@@ -181,7 +183,9 @@ class Replanner:
         if identity in self._relations.counts:
             return
         try:
-            self._relations.counts[identity] = static_counts(query.rows(name), self._columns(query, name))
+            rows = query.rows(name)
+            with described(rows.sparkSession.sparkContext, f"{self._name}: count the join keys of {name}"):
+                self._relations.counts[identity] = static_counts(rows, self._columns(query, name))
         except PySparkException as error:
             _log.warning("%s cannot be counted: %s", name, str(error).splitlines()[0])
 

@@ -6,6 +6,7 @@ import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from cqels_opt.spark.batch_task import BatchTask, rows_of_task
 from cqels_opt.spark.chunks import SHARE, Piece, read, shares
 from cqels_opt.spark.files import FileBatch, reading_files
 from cqels_opt.spark.ingest_rows import Batches, RowBatch, frame_of, ingesting
+from cqels_opt.spark.job_descriptions import batch_name, described, joined
 from cqels_opt.spark.messages import check_topics
 from cqels_opt.spark.session import in_one_process
 from cqels_opt.spark.tasks import (
@@ -45,6 +47,7 @@ from cqels_opt.storage import disk
 from cqels_opt.windows.binding_slots import SlotFile
 
 REPORT = "report binary"
+INGEST, IN_ONE_TASK = "ingest", "ingest and join"
 LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"  # columns then have other types than the schema says
 
 
@@ -60,26 +63,33 @@ def answering(run: Callable[[], Iterator[tuple[int, Any]]], with_part: bool = Fa
 class SparkRunner:
     """Runs the stages of micro-batches on a session. ``parallelism`` is the number of task slots."""
 
+    first_job = IN_ONE_TASK  # the description of the job that starts the task of a small batch
+
     def __init__(self, spark: SparkSession, parallelism: int | None = None) -> None:
         self.spark = spark
         self.parallelism = parallelism or spark.sparkContext.defaultParallelism
         self.shares: Counter[str] = Counter()  # rows produced by each executor's Python process
         self.settings: dict[str, str] = {}  # effective planner settings of a session, where they matter
-        self._tag = ""
+        self._tag, self._name = "", ""
         self._slots: dict[int, RDD[int]] = {}
         self._task: BatchTask | None = None  # of small batches
         self._expect_small = False  # the next batch of rows is expected to fit one task, as the last one did
         self._columns: pa.Schema | None = None  # of the rows of a run, once they are expected to be few
 
     # -------------------------------------------------------------- job counts
-    def begin(self, batch: int) -> None:
-        """Tags all following jobs."""
+    def begin(self, batch: int, queries: Sequence[str] = ()) -> None:
+        """Tags all following jobs; their descriptions begin with the queries and the batch."""
         context = self.spark.sparkContext
         if self._tag:
             context.removeJobTag(self._tag)
+        self._name = batch_name(queries, batch)
         self._tag = f"cqels-opt-{id(self)}-{batch}-{os.urandom(3).hex()}"
         context.addJobTag(self._tag)
         context.setLocalProperty(COMMITTING, disk.machine())
+
+    def described(self, what: str) -> AbstractContextManager[None]:
+        """Describes the jobs of a block in Spark's UI, as ``q1 batch 12: count keys``."""
+        return described(self.spark.sparkContext, f"{self._name}: {what}")
 
     @property
     def jobs(self) -> int:
@@ -99,16 +109,18 @@ class SparkRunner:
     def ingest(self, rows: Path | FileBatch | RowBatch, task: IngestTask) -> list[IngestReport]:
         """The first stage: a job over the batch's rows or messages, over its files, or over a chunk of a replay."""
         if isinstance(rows, Path):
-            return list(self._run([_reading(piece, task) for piece in shares(rows, self.parallelism)]))
+            return list(self._run([_reading(piece, task) for piece in shares(rows, self.parallelism)], INGEST, self.first_job))
         if isinstance(rows, FileBatch):
-            return list(self._run([reading_files(rows, task)]))
+            return list(self._run([reading_files(rows, task)], INGEST, self.first_job))
         self.end()
         work, frame = ingesting(rows, task), frame_of(rows)
         if (columns := self._columns) is not None and self._expect_small:
             of_batch = self._batch_task()
-            reports = list(of_batch.run(lambda: work(rows_of_task(columns)))) if of_batch.start(frame) else []
+            with self.described(self.first_job):
+                reports = list(of_batch.run(lambda: work(rows_of_task(columns)))) if of_batch.start(frame) else []
         else:
-            reports = list(self._collect(frame.mapInArrow(lambda batches: answering(lambda: enumerate(work(batches))), REPORT)))
+            reading = frame.mapInArrow(lambda batches: answering(lambda: enumerate(work(batches))), REPORT)
+            reports = list(self._collect(reading, INGEST))
         elements = sum(seen.elements + seen.late for report in reports for seen in report.streams.values())
         self._expect_small = elements <= SHARE and self._one_task_possible
         if self._expect_small and self._columns is None:
@@ -125,13 +137,14 @@ class SparkRunner:
         """The second stage: one task for a small batch, the one that ingested it; else a job with a task per share and, after a
         shuffle, the answers.
         """
+        what = join_of(tasks)
         if parts == 1:
-            return self._gather(self._run([_whole(tasks)]))
+            return self._gather(self._run([_whole(tasks)], what, what))
         self.end()
         spread = max(finish_parts(task, parts) for task in tasks)
-        return self._gather(
-            self._reported(two_stages(self._slots_of(parts), _share(tasks, parts), finishing(tasks, parts), spread))
-        )
+        stages = two_stages(self._slots_of(parts), _share(tasks, parts), finishing(tasks, parts), spread)
+        with self.described(what):
+            return self._gather(self._reported(stages))
 
     def end(self) -> None:
         """Ends the task that waits for further stages."""
@@ -140,17 +153,23 @@ class SparkRunner:
 
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
         """A separate job of one task, so that the batches keep the other slots; it runs in a thread without the batches' tag."""
-        self.spark.sparkContext.setLocalProperty(COMMITTING, disk.machine())  # of this thread
+        context = self.spark.sparkContext
+        context.setLocalProperty(COMMITTING, disk.machine())  # of this thread
         try:
-            return list(self._reported(one_stage(self._slots_of(1), [_merging(tasks)])))
+            with described(context, "merge small files of the state"):
+                return list(self._reported(one_stage(self._slots_of(1), [_merging(tasks)])))
         except (PySparkException, Py4JError) as error:
             raise RunError(str(error).splitlines()[0]) from error
 
-    def _run(self, tasks: Sequence[Work]) -> Iterable[Any]:
+    def _run(self, tasks: Sequence[Work], apart: str, together: str) -> Iterable[Any]:
+        """Runs tasks as a job that is described as ``apart``, or one in the task of the batch, which is described as ``together``."""
         if len(tasks) > 1 or not in_one_process(self.spark):
             self.end()
-            return self._reported(one_stage(self._slots_of(len(tasks)), tasks))
-        return self._batch_task().run(tasks[0])
+            with self.described(apart):
+                return list(self._reported(one_stage(self._slots_of(len(tasks)), tasks)))
+        task = self._batch_task()
+        with nullcontext() if task.running else self.described(together):  # the job of a running task has its description
+            return task.run(tasks[0])
 
     def _batch_task(self) -> BatchTask:
         if self._task is None:
@@ -174,12 +193,19 @@ class SparkRunner:
                 self.shares[report.worker] += report.probed
         return done
 
-    def _collect(self, frame: DataFrame) -> Iterator[Any]:
-        for row in frame.collect():
+    def _collect(self, frame: DataFrame, what: str) -> Iterator[Any]:
+        with self.described(what):
+            rows = frame.collect()
+        for row in rows:
             report = pickle.loads(row["report"])
             if isinstance(report, CqelsOptError):
                 raise report
             yield report
+
+
+def join_of(tasks: Sequence[EvaluateTask]) -> str:
+    """The description of the second stage: the plan of its first delta source, and the number of the others."""
+    return joined(plan for task in tasks for sources in task.step.plans.values() for plan in sources.values())
 
 
 def _merging(tasks: Sequence[MergeTask]) -> Work:

@@ -16,7 +16,7 @@ from pyspark.sql import types as t
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cqels_opt.compiler.multi_query_sharing import Member
-from cqels_opt.errors import CqelsOptError, InputError, RunError
+from cqels_opt.errors import CqelsOptError, InputError, LimitError, RunError
 from cqels_opt.planner.explain import Format, explained_now
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.query_catalog import QueryCatalog
@@ -31,6 +31,7 @@ from cqels_opt.spark.session import IN_A_BATCH, settings
 from cqels_opt.stats import summary
 from cqels_opt.storage.file_errors import file_error
 from cqels_opt.trace import display
+from cqels_opt.trace.listener import BatchReporter
 from cqels_opt.trace.records import TraceRecord
 
 CHUNK_SCHEMA = "stream int, partition int, offset long, s string, p string, o string, g string, t long, late boolean, line long"
@@ -123,10 +124,16 @@ class StreamRun:
     """A running query, or several. Like Spark's handles, it can be awaited, stopped and inspected."""
 
     def __init__(
-        self, driver: Driver, runner: SparkRunner, on_batch: Progress | None = None, coming: Coming | None = None
+        self,
+        driver: Driver,
+        runner: SparkRunner,
+        on_batch: Progress | None = None,
+        coming: Coming | None = None,
+        reporter: BatchReporter | None = None,
     ) -> None:
-        """``coming`` registers queries for :meth:`add`; without it, queries cannot be added or removed."""
+        """``coming`` registers queries for :meth:`add`; without it, queries cannot be added or removed. ``reporter`` has listeners."""
         self.driver, self.runner, self._on_batch, self._coming = driver, runner, on_batch, coming
+        self._reporter = reporter
         self._query: StreamingQuery | None = None
         self._set = False  # whether the session of batches has their settings for good
         self._placed: bool | None = None  # whether rows have offsets
@@ -154,9 +161,7 @@ class StreamRun:
     def once(self) -> StreamRun:
         """Answers queries without streams, unless that has been done."""
         if self.driver.state.batch < 0:
-            records = self.driver.batch(0, None)
-            if self._on_batch:
-                self._on_batch(records)
+            self._ended(self.driver.batch(0, None), {})
         self._done = True
         return self
 
@@ -183,6 +188,7 @@ class StreamRun:
         self._run(spark, number, partial(self._rows, frame, number))
 
     def _run(self, spark: SparkSession, number: int, rows: object) -> None:
+        failed = dict(self.failures)
         with self._lock:
             try:
                 self.runner.spark = spark
@@ -191,9 +197,21 @@ class StreamRun:
                 self.last = records
             except BaseException as failure:
                 self._failure = failure
+                if self._reporter is not None and isinstance(failure, Exception):
+                    names = list(self.driver.planners)
+                    self._reporter.failure(names[0] if len(names) == 1 else None, number, failure)
                 raise
+        self._ended(records, failed)
+
+    def _ended(self, records: Sequence[TraceRecord], failed: Mapping[str, str]) -> None:
+        """Reports a committed batch, and the queries that have ended with it; ``failed`` are those that had ended before."""
         if self._on_batch:
             self._on_batch(records)
+        if self._reporter is not None:
+            self._reporter.batches(records)
+            for name, (batch, why) in self.driver.quotas.failures.items():
+                if name not in failed:
+                    self._reporter.failure(name, batch, LimitError(why))
 
     def _most(self) -> float | None:
         """The seconds that a batch may take if each of its queries is within its limits."""

@@ -19,6 +19,7 @@ from cqels_opt.operators.block_relations import scan_static
 from cqels_opt.operators.blocks import Static
 from cqels_opt.operators.rows import Ints
 from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.paths import in_sql, to_read, to_write
 from cqels_opt.spark.scan import scanned
 from cqels_opt.state import worker_cache
@@ -57,7 +58,7 @@ class Tables:
         if not self._made:
             shutil.rmtree(folder, ignore_errors=True)
         if key not in self._made:
-            with self._apart():
+            with self._apart(), described(spark.sparkContext, f"write the relation {static.name} as Parquet"):
                 self._made[key] = self._table(spark, static, task.program.store, folder)
         return self._made[key]
 

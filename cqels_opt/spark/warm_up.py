@@ -12,6 +12,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.tasks import drained, freeze_modules, slots
 
 _MODULES = ("cqels_opt.runtime.ingest", "cqels_opt.runtime.evaluate", "cqels_opt.spark.batch_task", "cqels_opt.spark.chunks")
@@ -32,7 +33,7 @@ def await_worker() -> None:
 
 
 def _run(session: SparkSession) -> None:
-    with suppress(Py4JError, PySparkException, OSError):
+    with suppress(Py4JError, PySparkException, OSError), described(session.sparkContext, "start a Python worker"):
         slots(session.sparkContext, 1).mapPartitions(_imported).collect()
 
 

@@ -23,6 +23,8 @@ from cqels_opt.relational.spec import JoinSpec
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.drop_in import Claim
+from cqels_opt.spark.job_descriptions import described
+from cqels_opt.spark.job_descriptions import joined as joins_of
 from cqels_opt.spark.join_inputs import (
     broadcast_rows,
     key_types,
@@ -40,6 +42,7 @@ from cqels_opt.spark.session import on_one_machine, shuffle_partitions
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.storage.compaction_policy import MERGED
 from cqels_opt.trace import display
+from cqels_opt.trace.listener import ListenerLike
 from cqels_opt.trace.records import Milliseconds, TraceRecord
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.binding_slots import SlotFile
@@ -77,6 +80,7 @@ class WindowedJoin(JoinRun):
         lateness: int,
         limits: Limits,
         allow_gap: bool,
+        listener: ListenerLike | None = None,
     ) -> None:
         self._session, self._declared, self.spec, self.then = spark, declared, declared.spec, then
         self._mode, self._lateness = mode, lateness
@@ -98,7 +102,7 @@ class WindowedJoin(JoinRun):
         self._versions: dict[str, DataFrame] = {}
         self._statics: dict[str, DataFrame] = {}
         self._notes: tuple[str, ...] = ()  # for the next trace record
-        super().__init__(name, claim, limits)
+        super().__init__(name, claim, limits, listener)
 
     # ------------------------------------------------------------------ inspection
     @property
@@ -145,7 +149,7 @@ class WindowedJoin(JoinRun):
             self._restore_trace()
         clock, session = PhaseTimer(), frame.sparkSession
         self._runner.spark = session
-        self._runner.begin(number)
+        self._runner.begin(number, [self.name])
         planner = self._ready(number, session, frame)
         windowed = self.spec.widest > 0
         before = frontier_of(self.kept.greatest, self._lateness) if windowed else number
@@ -153,7 +157,8 @@ class WindowedJoin(JoinRun):
         self.kept.check_columns(frame.schema.simpleString())
         if self.spec.stateful:
             path = self.kept.path(number)
-            write_rows(timed, self.kept.folder / path)
+            with self._runner.described("write the rows of windows"):
+                write_rows(timed, self.kept.folder / path)
             new = read_rows(session, timed.schema, [self.kept.folder / path])
         else:
             new = timed.persist()
@@ -169,7 +174,8 @@ class WindowedJoin(JoinRun):
         """Counts the new rows, plans, computes the added rows, and commits."""
         spec, windowed = self.spec, self.spec.widest > 0
         types = key_types(spec, {r.key: frame for r in spec.streams} | {r.key: self._versions[r.name] for r in spec.statics})
-        counted = stream_counts(new, frame.columns, spec, types, number)
+        with self._runner.described("count the join keys of the stream"):
+            counted = stream_counts(new, frame.columns, spec, types, number)
         clock.lap("ingest")
         greatest = max(
             (t for t in (self.kept.greatest, counted.times[1] if counted.times else None) if t is not None), default=None
@@ -183,7 +189,8 @@ class WindowedJoin(JoinRun):
         old = read_rows(new.sparkSession, new.schema, [self.kept.folder / c.path for c in chunks]) if chunks else None
         windows = Windows(new, time_columns(frame.columns)[0], old, before)
         joined = Joined(spec, self._statics, windows, frame.columns, self._declared.projection)
-        found = Computed.of(joined, decisions, planner.rule.order, planner.as_written)
+        with self._runner.described(joins_of(d.choice.plan for d in decisions.values())):
+            found = Computed.of(joined, decisions, planner.rule.order, planner.as_written)
         jobs = self._runner.jobs  # before the function, whose own jobs are the user's
         try:
             planner.observe(found.observed, chosen=found.fallback is None)
@@ -191,11 +198,13 @@ class WindowedJoin(JoinRun):
             if why := self.limits.broken(rows=found.rows):
                 raise LimitError(why)
             self.then(found.frame, number)
+            clock.lap("sink")
         finally:
             found.frame.unpersist()
-        chunks = self._with_new(number, chunks, counted, new)
+        with self._runner.described("merge the rows of windows"):
+            chunks = self._with_new(number, chunks, counted, new)
         clock.lap("commit")
-        record = self._record(number, counted, after, planner, clock.done(), jobs, found.fallback)
+        record = self._record(number, counted, after, planner, clock.done(), jobs, found)
         lengths = {"trace": self._trace.put([record])} if self._trace is not None else {}
         totals = {
             "batches": 1,
@@ -207,6 +216,7 @@ class WindowedJoin(JoinRun):
         digests = {"trace": self._trace.digest} if self._trace is not None else {}
         self.kept.commit(number, chunks, greatest, frame.schema.simpleString(), planner, totals, lengths, digests)
         self.last = record
+        self._recorded(record)
         if why := self.limits.broken(bytes=self.kept.bytes if self.limits.bytes is not None else 0):
             raise LimitError(why)
 
@@ -234,7 +244,7 @@ class WindowedJoin(JoinRun):
         planner: JoinPlanner,
         ms: Milliseconds,
         jobs: int,
-        fallback: str | None,
+        found: Computed,
     ) -> TraceRecord:
         windowed = self.spec.widest > 0
         notes, self._notes = self._notes, ()
@@ -252,8 +262,9 @@ class WindowedJoin(JoinRun):
             planner.statistics.epoch,
             ms,
             jobs,
-            fallback or planner.fallback,
+            found.fallback or planner.fallback,
             notices=notes,
+            answers=found.rows,
         )
 
     # ------------------------------------------------------------------ static relations
@@ -275,7 +286,8 @@ class WindowedJoin(JoinRun):
         named = {relation.name: relation for relation in spec.statics}
         for name, version in changed.items():
             self._versions[name], self._statics[name] = version, satisfying(version, named[name], spec)
-            self._counts[name] = static_counts(self._statics[name], spec_keys(named[name], spec, types))
+            with described(session.sparkContext, f"{self.name}: count the join keys of {name}"):
+                self._counts[name] = static_counts(self._statics[name], spec_keys(named[name], spec, types))
             if self._planner is not None:
                 self._planner.replace(name, self._counts[name])
         if self._planner is None:

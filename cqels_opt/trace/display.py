@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from cqels_opt.errors import InputError
 from cqels_opt.plans.explain import q_error
-from cqels_opt.trace.figures import clock, duration, figure
+from cqels_opt.trace.figures import clock, duration, figure, phase_times
 from cqels_opt.trace.records import Delta, TraceRecord
 
 ALTERNATIVES = 3
@@ -71,7 +71,7 @@ def watch(what: Watched, every: float) -> None:
 
 
 def _last(record: TraceRecord) -> str:
-    phases = ", ".join(f"{phase} {duration(ms)}" for phase, ms in record.ms.to_json().items())
+    phases = phase_times(record.ms)
     windows = ", ".join(f"{escape(name)} {rows:,}" for name, rows in record.windows.items())
     lines = [
         f"batch {record.batch}: {record.elements:,} elements in {duration(record.ms.total)} ({phases}); {record.jobs} Spark jobs",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+
+from cqels_opt.trace.records import Milliseconds, Moved
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -43,3 +46,14 @@ def plural(number: int, noun: str) -> str:
     """``1 switch``, ``2 switches``."""
     ending = "" if number == 1 else "es" if noun.endswith(("ch", "s")) else "s"
     return f"{number:,} {noun}{ending}"
+
+
+def phase_times(ms: Milliseconds) -> str:
+    """``ingest 85 ms, execute 2.4 s``: the phases that took any time."""
+    return ", ".join(f"{phase} {duration(getattr(ms, phase))}" for phase in ms.PHASES if getattr(ms, phase))
+
+
+def moved_statistics(reason: Sequence[Moved]) -> str:
+    """``rows of ls30: 1,500 -> 150,000``: the first two statistics that changed the order of plans, and the number of the others."""
+    moved = [f"{m.statistic}: {known(m.was)} -> {known(m.now)}" for m in reason]
+    return "; ".join(moved[:2]) + (f"; and {len(moved) - 2} more" if len(moved) > 2 else "") if moved else "no reason named"

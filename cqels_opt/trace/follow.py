@@ -9,10 +9,10 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from cqels_opt.trace.figures import clock, duration, figure, known, plural
+from cqels_opt.trace.figures import clock, duration, figure, moved_statistics, plural
 from cqels_opt.trace.history import Histories, QueryHistory, SourceHistory, Switch
 from cqels_opt.trace.live import NEWEST
-from cqels_opt.trace.records import Milliseconds, Moved, TraceRecord
+from cqels_opt.trace.records import TraceRecord
 from cqels_opt.trace.tail import News, Tail
 
 BACKLOG = 10
@@ -71,7 +71,7 @@ def _news(tail: Tail, wait: Callable[[], bool], watch: Callable[[News], None] | 
 def batch_line(record: TraceRecord, letters: Mapping[str, str]) -> str:
     """One line for a batch: its elements, duration, the plan letter of each delta source, and the switches."""
     plans = " ".join(f"{delta.source}:{letters[delta.source]}" for delta in record.deltas)
-    switched = [f"delta {delta.source} switched ({_why(delta.reason)})" for delta in record.switches]
+    switched = [f"delta {delta.source} switched ({moved_statistics(delta.reason)})" for delta in record.switches]
     time = clock(record.time_range[1] if record.time_range else record.frontier)
     parts = [
         f"batch {record.batch}",
@@ -83,11 +83,6 @@ def batch_line(record: TraceRecord, letters: Mapping[str, str]) -> str:
         *switched,
     ]
     return ", ".join(part for part in parts if part)
-
-
-def _why(reason: Sequence[Moved]) -> str:
-    moved = [f"{m.statistic}: {known(m.was)} -> {known(m.now)}" for m in reason]
-    return "; ".join(moved[:2]) + (f"; and {len(moved) - 2} more" if len(moved) > 2 else "") if moved else "no reason named"
 
 
 class Compact:
@@ -124,13 +119,12 @@ class Compact:
 
     def _query(self, query: str, width: int) -> list[RenderableType]:
         record, history = self._last[query], self._histories.of(query)
-        slowest = max(Milliseconds.PHASES, key=lambda phase: float(getattr(record.ms, phase)))
         lag = f", {duration(record.lag.time)} behind" if record.lag.time is not None else ""
         late = f", {history.late:,} late" if history.late else ""
         head = Text.assemble(
             (query, "bold"),
             f"  batch {record.batch}, {clock(record.time_range[1] if record.time_range else record.frontier)}, ",
-            f"{plural(record.elements, 'element')}, {duration(record.ms.total)} (most of it {slowest}){lag}{late}",
+            f"{plural(record.elements, 'element')}, {duration(record.ms.total)} (most of it {record.ms.longest}){lag}{late}",
         )
         times = list(self._times[query])[-max(10, width - 36) :]
         spark = Text.assemble(("  times ", "dim"), sparkline(times), (f" at most {duration(max(times))}", "dim"))
@@ -158,7 +152,7 @@ def _source_lines(sources: Sequence[SourceHistory]) -> list[Text]:
 def _switch_line(history: QueryHistory, switch: Switch) -> str:
     source = next(source for source in history.sources if source.source == switch.source)
     step = f"{source.letter(switch.before)} -> {source.letter(switch.after)}"
-    return f"batch {switch.batch}, delta {switch.source}: {step}, {_why(switch.reason)}"
+    return f"batch {switch.batch}, delta {switch.source}: {step}, {moved_statistics(switch.reason)}"
 
 
 def sparkline(values: Sequence[float]) -> str:

@@ -14,6 +14,8 @@ from enum import Enum
 from pathlib import Path
 from queue import SimpleQueue
 
+from prometheus_client import CollectorRegistry
+
 from cqels_opt.errors import CqelsOptError
 from cqels_opt.trace.metrics import Metrics
 from cqels_opt.trace.picture import VERSION, Picture
@@ -47,7 +49,7 @@ class LiveTrace:
     """The records of a running job. ``earlier`` is its trace file if it resumes from a checkpoint, read in the background."""
 
     def __init__(self, title: str, earlier: Path | None = None) -> None:
-        self.title, self.metrics = title, Metrics()
+        self.title, self.metrics = title, Metrics(CollectorRegistry())
         self._earlier = earlier
         self._picture = Picture(NEWEST)
         self._state = State(0, None, False)

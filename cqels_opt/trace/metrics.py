@@ -1,16 +1,20 @@
-"""Prometheus metrics of a running job: counters, gauges and a histogram from its trace records.
+"""Prometheus metrics of running jobs: counters, gauges and a histogram from their trace records.
 
 Names have the prefix ``cqels_opt_``; times are in seconds. Queries are labels: queries that share a plan share a label.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterable
 from importlib.metadata import version
+from weakref import WeakKeyDictionary
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from cqels_opt.trace.listener import Listener
 from cqels_opt.trace.records import TraceRecord
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -19,11 +23,11 @@ _BY_QUERY = ("query",)
 _BY_SOURCE = ("query", "source")
 
 
-class Metrics:
-    """The metrics of one run since the start of this process."""
+class Metrics(Listener):
+    """The metrics of runs since the start of this process, in a registry. As a listener it adds what it gets."""
 
-    def __init__(self) -> None:
-        self._registry = registry = CollectorRegistry()
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
         Info("cqels_opt", "What runs", registry=registry).info({"version": version("cqels-opt")})
 
         def counter(name: str, what: str, labels: tuple[str, ...] = _BY_QUERY) -> Counter:
@@ -36,8 +40,10 @@ class Metrics:
             "elements": counter("elements", "Elements read"),
             "late": counter("late_elements", "Elements dropped as late"),
             "rejected": counter("rejected_elements", "Elements skipped as bad"),
+            "answers": counter("answers", "Answers emitted"),
             "jobs": counter("spark_jobs", "Spark jobs of the micro-batches"),
         }
+        self._failures = counter("failures", "Failed micro-batches, and queries that ended because they exceeded a limit")
         self._switches = counter("plan_switches", "Plans that were changed", _BY_SOURCE)
         self._phases = counter("phase_seconds", "Time spent, by phase of the micro-batch", ("query", "phase"))
         self._seconds = Histogram(
@@ -53,6 +59,14 @@ class Metrics:
         self._cost = gauge("plan_cost", "Estimated cost of the plan that ran last, in the cost model's unit", _BY_SOURCE)
         self._q_error = gauge("plan_q_error", "Greatest q-error of the operators of the plan that ran last", _BY_SOURCE)
 
+    def on_batch(self, record: TraceRecord) -> None:
+        """Adds a record of a micro-batch that has just ended."""
+        self.add((record,), time.time())
+
+    def on_failure(self, query: str | None, batch: int, error: Exception) -> None:
+        """Counts a failure; the label of a run of several queries is empty."""
+        self._failures.labels(query or "").inc()
+
     def add(self, records: Iterable[TraceRecord], ended: float) -> None:
         """Adds the records of a micro-batch that ended at this time (Unix seconds)."""
         for record in records:
@@ -62,7 +76,7 @@ class Metrics:
     def _add(self, record: TraceRecord) -> None:
         query = record.query
         for name, counter in self._counts.items():
-            counter.labels(query).inc(max(0, getattr(record, name)))
+            counter.labels(query).inc(max(0, getattr(record, name) or 0))
         for phase in record.ms.PHASES:
             self._phases.labels(query, phase).inc(max(0.0, getattr(record.ms, phase)) / 1000)
         self._seconds.labels(query).observe(record.ms.total / 1000)
@@ -86,3 +100,19 @@ class Metrics:
     def text(self) -> bytes:
         """The metrics in Prometheus's text format."""
         return generate_latest(self._registry)
+
+
+_by_registry = WeakKeyDictionary[CollectorRegistry, Metrics]()
+_making = threading.Lock()
+
+
+def metrics(registry: CollectorRegistry = REGISTRY) -> Metrics:
+    """Prometheus metrics of runs, for ``listener=``; every call with one registry returns the same object.
+
+    The default registry is that of ``prometheus_client``, so ``prometheus_client.start_http_server(9108)`` serves them. All metrics
+    have the label ``query``, so give the runs of a process different names. docs/trace.md lists them.
+    """
+    with _making:
+        if registry not in _by_registry:
+            _by_registry[registry] = Metrics(registry)
+        return _by_registry[registry]

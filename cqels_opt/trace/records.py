@@ -100,20 +100,30 @@ class SubResults(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Milliseconds(JsonRecord):
-    """The milliseconds of each phase of a batch."""
+    """The milliseconds of each phase of a batch.
+
+    ``sink`` is the time in which the user's function or the output takes the answers; it is 0 in traces of earlier versions, which
+    count it in ``commit``.
+    """
 
     ingest: float = 0.0
     statistics: float = 0.0
     optimize: float = 0.0
     execute: float = 0.0
+    sink: float = field(default=0.0, metadata=OPTIONAL)
     commit: float = 0.0
 
-    PHASES: ClassVar = ("ingest", "statistics", "optimize", "execute", "commit")
+    PHASES: ClassVar = ("ingest", "statistics", "optimize", "execute", "sink", "commit")
 
     @property
     def total(self) -> float:
         """The sum of all phases."""
-        return self.ingest + self.statistics + self.optimize + self.execute + self.commit
+        return self.ingest + self.statistics + self.optimize + self.execute + self.sink + self.commit
+
+    @property
+    def longest(self) -> str:
+        """The phase that took most of the time."""
+        return max(self.PHASES, key=lambda phase: float(getattr(self, phase)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +184,7 @@ class TraceRecord(JsonRecord):
     ``recomputed`` the input rows of operators above the joins (None: all of these are row-wise); ``calls`` the calls of extension
     functions; ``static`` the version of the static store that this batch is the first to use, and the previous one (None:
     unchanged); ``notices`` sentences about the input (files that changed after they were read, the first rejected elements) and
-    about errors that do not affect answers.
+    about errors that do not affect answers; ``answers`` the number of emitted answers (None: unknown).
     """
 
     batch: int
@@ -197,6 +207,7 @@ class TraceRecord(JsonRecord):
     calls: tuple[Called, ...] = field(default=(), metadata=OMITTED)
     static: StoreVersions | None = field(default=None, metadata=OMITTED)
     notices: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    answers: int | None = field(default=None, metadata=OMITTED)
 
     def line(self) -> str:
         """The record as one line, with its newline."""

@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from cqels_opt.trace.figures import clock, duration, figure, known, plural
+from cqels_opt.trace.figures import clock, duration, figure, known, phase_times, plural
 from cqels_opt.trace.history import QueryHistory, SourceHistory, Switch, histories, totals
 from cqels_opt.trace.records import Called, Milliseconds, TraceRecord
 from cqels_opt.trace.regret import Regret
@@ -44,7 +44,7 @@ def _show_query(history: QueryHistory, console: Console) -> None:
     _line(console, f"query {history.query}", style="bold")
     _line(console, totals(history), indent=2)
     _line(console, f"stream time {clock(history.first_time)} to {clock(history.last_time)} UTC", indent=2)
-    phases = ", ".join(f"{phase} {duration(getattr(history.ms, phase))}" for phase in Milliseconds.PHASES)
+    phases = phase_times(history.ms)
     _line(console, f"{duration(history.ms.total)} in all, {duration(history.median_ms)} the median batch: {phases}", indent=2)
     if history.lag:
         _line(console, f"lag: {history.lag}", indent=2)
@@ -137,8 +137,7 @@ def _show_slowest(history: QueryHistory, console: Console) -> None:
 
 
 def _most_of_it(ms: Milliseconds) -> str:
-    phase = max(Milliseconds.PHASES, key=lambda phase: float(getattr(ms, phase)))
-    return f"{phase} {100 * getattr(ms, phase) / ms.total:.0f} %" if ms.total else "-"
+    return f"{ms.longest} {100 * getattr(ms, ms.longest) / ms.total:.0f} %" if ms.total else "-"
 
 
 def _table(console: Console, head: str, columns: Sequence[str], rows: Iterable[Sequence[str]], wide: int) -> None:

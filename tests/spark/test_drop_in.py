@@ -15,13 +15,15 @@ import cqels_opt as cq
 from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.runtime.limits import NO_LIMITS
 from cqels_opt.spark.drop_in import Claim, DropIn, at_most, check_classic, together
+from cqels_opt.trace.listener import ListenerLike
+from cqels_opt.trace.records import TraceRecord
 
 
 class Fake(DropIn):
     """A drop-in whose batches do what the test sets."""
 
-    def __init__(self, state: Path | None = None, limits: cq.Limits = NO_LIMITS) -> None:
-        super().__init__("q1", Claim(state), limits)
+    def __init__(self, state: Path | None = None, limits: cq.Limits = NO_LIMITS, listener: ListenerLike | None = None) -> None:
+        super().__init__("q1", Claim(state), limits, listener)
         self.done: list[int] = []
 
     def _check(self, frame: Any) -> None:
@@ -30,7 +32,10 @@ class Fake(DropIn):
     def _batch(self, frame: Any, batch_id: int) -> None:
         if why := self.limits.broken(rows=frame.rows, bytes=frame.bytes):
             raise LimitError(why)
+        if batch_id < 0:
+            raise ValueError("a batch of the past")
         self.done.append(batch_id)
+        self._recorded(TraceRecord(batch_id, self.name, None, None, frame.rows))
 
     def _cancel(self) -> None:
         raise AssertionError("nothing takes long here")
@@ -175,3 +180,43 @@ def test_several_functions_on_one_stream() -> None:
     with pytest.raises(ValueError, match="the second"):
         together(failing)(Frame(), 5)  # type: ignore[arg-type]
     assert told[-1] == "let go"
+
+
+# ------------------------------------------------------------------ listeners
+class Events(cq.Listener):
+    """Keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.batches: list[TraceRecord] = []
+        self.failures: list[tuple[str | None, int, str]] = []
+
+    def on_batch(self, record: TraceRecord) -> None:
+        self.batches.append(record)
+
+    def on_failure(self, query: str | None, batch: int, error: Exception) -> None:
+        self.failures.append((query, batch, str(error)))
+
+
+def test_a_listener_gets_batches_and_failures(tmp_path: Path) -> None:
+    events = Events()
+    query = Fake(tmp_path, cq.Limits(rows=10), events)
+    query(frame(rows=3), 0)
+    with pytest.raises(ValueError, match="a batch of the past"):
+        query(frame(), -1)
+    with pytest.warns(RuntimeWarning, match="q1 failed at batch 1"):
+        query(frame(rows=11), 1)
+    query(frame(), 2)
+    assert [(record.query, record.batch, record.elements) for record in events.batches] == [("q1", 0, 3)]
+    (wrong, over) = events.failures
+    assert wrong == ("q1", -1, "a batch of the past")
+    assert over[:2] == ("q1", 1) and "11 rows of answers in a micro-batch, more than the limit of 10" in over[2]
+
+
+def test_a_failing_listener_does_not_fail_the_batch(caplog: pytest.LogCaptureFixture) -> None:
+    def failing(record: TraceRecord) -> None:
+        raise ValueError("the page is down")
+
+    query = Fake(listener=failing)
+    query(frame(), 0)
+    assert query.done == [0] and query.failure is None
+    assert "the page is down" in caplog.text

@@ -16,12 +16,12 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import cqels_opt as cq
-from cqels_opt.errors import CheckpointError, DataError, InputError, LimitError
+from cqels_opt.errors import CheckpointError, DataError, InputError, LimitError, RunError
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.spark.files import in_places
 from cqels_opt.spark.stream import StreamRun, numbered
-from cqels_opt.trace.records import read_trace
+from cqels_opt.trace.records import Delta, TraceRecord, read_trace
 from cqels_opt.verify import Answers, Element, Inputs, Options, evaluate
 
 from .small_world import CROWDS, EX, MAP, MET, STREAM, Files, rows, write_rows, write_world
@@ -205,6 +205,72 @@ def test_several_queries_in_one_job(spark: SparkSession, engine: cq.Engine, file
     records = list(read_trace(tmp_path / "t.jsonl"))
     assert [(r.batch, r.query) for r in records] == [(b, q) for b in range(3) for q in ("met", "crowds")]
     assert [r.jobs for r in records] == [2, 2, 1, 1, 1, 1]
+
+
+class Events(cq.Listener):
+    """Keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.batches: list[TraceRecord] = []
+        self.switches: list[tuple[int, str]] = []
+        self.failures: list[tuple[str | None, int, str]] = []
+
+    def on_batch(self, record: TraceRecord) -> None:
+        self.batches.append(record)
+
+    def on_switch(self, record: TraceRecord, delta: Delta) -> None:
+        self.switches.append((record.batch, delta.source))
+
+    def on_failure(self, query: str | None, batch: int, error: Exception) -> None:
+        self.failures.append((query, batch, str(error)))
+
+
+def test_a_listener_gets_the_records_of_a_run_and_of_a_drop_in(
+    spark: SparkSession, engine: cq.Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those that the trace file has; and the log has a line per batch."""
+    query, events, sink = engine.register(MET, id="met"), Events(), Collected()
+    put(tmp_path / "in", parts())
+    streams = {STREAM: reading(spark, tmp_path / "in")}
+    with caplog.at_level("INFO", logger="cqels_opt"):
+        run = query.start(streams, sink, tmp_path / "state", tmp_path / "t.jsonl", to_the_end=True, listener=events)
+        run.await_termination()
+    assert events.batches == list(read_trace(tmp_path / "t.jsonl"))
+    assert events.switches == [(r.batch, delta.source) for r in events.batches for delta in r.switches]
+    assert [r.answers for r in events.batches] == [len(sink.batches[number]) for number in range(3)]
+    assert all(record.ms.sink > 0 for record in events.batches)
+    logged = [record.message for record in caplog.records if "elements" in record.message]
+    assert [text.split(":")[0] for text in logged] == [f"met batch {number}" for number in range(3)]
+
+    records: list[TraceRecord] = []
+    adaptive = engine.adaptive(MET, Collected(), tmp_path / "adaptive", listener=records.append, id="again")
+    for number, part in enumerate(parts()):
+        adaptive(frame_of(spark, part), number)
+    assert [(r.query, r.batch) for r in records] == [("again", number) for number in range(3)]
+    assert [r.answers for r in records] == [r.answers for r in events.batches]
+
+
+def test_a_listener_gets_the_failures_of_a_run(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
+    """Of a query that has ended, and of a batch that fails because of the sink."""
+    put(tmp_path / "in", parts())
+    engine.register(MET, id="met")
+    engine.register(CROWDS, id="crowds")
+    streams, events = {STREAM: reading(spark, tmp_path / "in")}, Events()
+    with pytest.warns(RuntimeWarning, match="met failed at batch 1"):
+        limits = cq.Limits(rows=60, seconds=600)
+        run = engine.start(streams, Collected(), tmp_path / "a", to_the_end=True, limits=limits, listener=events)
+        run.await_termination()
+    ((query, batch, why),) = events.failures
+    assert (query, batch) == ("met", 1) and "more than the limit of 60" in why
+
+    def failing(frame: DataFrame, batch: int) -> None:
+        raise ValueError("the table is locked")
+
+    events = Events()
+    run = engine.start(streams, failing, tmp_path / "b", to_the_end=True, listener=events)
+    with pytest.raises(RunError, match="the run failed"):
+        run.await_termination()
+    assert (events.batches, events.failures) == ([], [(None, 0, "the table is locked")])
 
 
 def test_limits_of_a_run(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:

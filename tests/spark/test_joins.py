@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.stream import StreamRun, chunk_stream
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Element
+
+from .described_jobs import Jobs
 
 EX = "http://ex.org/"
 LOC = "http://deri.org/ns/loc#"
@@ -107,9 +110,12 @@ def test_the_stages_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
         sink, runner = LocalSink(), JoinRunner(spark, 2, by_spark=by_spark)
         driver, records = query.driver(how, runner=runner, sink=sink), list[TraceRecord]()
         run = StreamRun(driver, runner, records.extend)
+        jobs = Jobs(spark)
         run.start(chunk_stream(spark, query.replay(how).chunk_folder), tmp_path / f"spark-{by_spark}", to_the_end=True)
         run.await_termination()
         assert query.answers(sink.lines) == expected
+        texts = r"q batch \d+: (ingest$|join )|write the relation |merge small files"
+        assert [text for text in jobs.texts if not re.match(texts, text)] == []
         assert runner.effective["spark.sql.adaptive.enabled"] == str(by_spark).lower()
         assert by_spark or all(record.jobs <= 2 for record in records)
 

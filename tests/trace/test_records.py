@@ -46,11 +46,12 @@ records = st.builds(
     windows=st.dictionaries(texts, wholes, max_size=3),
     deltas=st.lists(deltas, max_size=2).map(tuple),
     epoch=wholes,
-    ms=st.builds(Milliseconds, numbers, numbers, numbers, numbers, numbers),
+    ms=st.builds(Milliseconds, numbers, numbers, numbers, numbers, numbers, numbers),
     jobs=wholes,
     fallback=st.none() | texts,
     instances=wholes,
     sub_results=st.lists(changes, max_size=2).map(tuple),
+    answers=st.none() | wholes,
 )
 
 
@@ -90,7 +91,7 @@ def test_the_keys_are_those_of_the_interface() -> None:
     assert list(delta["runner_up"]) == ["plan", "cost"]
     assert list(delta["reason"][0]) == ["statistic", "was", "is"]
     assert list(delta["operators"][0]) == ["op", "relation", "on", "estimated", "observed"]
-    assert list(record["ms"]) == ["ingest", "statistics", "optimize", "execute", "commit"]
+    assert list(record["ms"]) == ["ingest", "statistics", "optimize", "execute", "sink", "commit"]
 
 
 def test_what_is_not_finite_is_not_known() -> None:
@@ -106,6 +107,14 @@ def test_traces_of_before_there_was_a_lag_are_read() -> None:
     assert TraceRecord.from_json(without("lag")) == RECORD
     late = replace(RECORD, lag=Lag(1500, 3))
     assert TraceRecord.from_json(late.to_json()) == late
+
+
+def test_traces_of_before_sink_time_was_measured_are_read() -> None:
+    times = {"ingest": 1.0, "statistics": 2.0, "optimize": 3.0, "execute": 4.0, "commit": 5.0}
+    found = TraceRecord.from_json({**RECORD.to_json(), "ms": times})
+    assert found.ms == Milliseconds(1.0, 2.0, 3.0, 4.0, sink=0.0, commit=5.0)
+    assert found.ms.total == 15.0 and found.ms.longest == "commit"
+    assert found.answers is None
 
 
 def without(key: str) -> dict[str, Any]:

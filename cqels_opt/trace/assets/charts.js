@@ -108,7 +108,7 @@ function inWords(query, spec) {
 }
 
 // ------------------------------------------------------------------ which charts a query has
-const PHASES = [["ingest", "p0"], ["statistics", "p3"], ["optimize", "p5"], ["execute", "p2"], ["commit", "p6"]];
+const PHASES = [["ingest", "p0"], ["statistics", "p3"], ["optimize", "p5"], ["execute", "p2"], ["sink", "p4"], ["commit", "p6"]];
 
 function seriesOf(values, colours = ["p0", "p1", "p2", "p5", "p3", "p4", "p6"]) {
   return Object.entries(values).map(([label, found], number) => ({ label, values: found, colour: colours[number % colours.length] }));
