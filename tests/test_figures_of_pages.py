@@ -257,10 +257,9 @@ def test_every_ratio_is_in_a_statement(page: str) -> None:
 
 
 def test_slower_by_up_to_a_seventh() -> None:
-    """README and docs/performance.md say so of `AdaptiveJoin` where the written order is right."""
+    """docs/performance.md says so of `AdaptiveJoin` where the written order is right."""
     slower = [number(JOINS["adaptive"][RIGHT]) / number(JOINS[name][RIGHT]) for name in PLAIN]
     assert 1 + 1 / 8 < max(slower) <= 1 + 1 / 7
-    assert "where its written order is right by luck, it is up to a seventh slower" in text("README")
     assert "Where it is right, `adaptive` takes up to a seventh more." in text("performance")
 
 

@@ -164,7 +164,7 @@ def sampled_keys(rows: DataFrame, columns: Mapping[str, SparkColumn], number: in
     """The key counts of a micro-batch, from one job that returns a sample of its rows: 64-bit hashes of their keys, no rows.
 
     Of each partition the first :data:`WHOLE` rows are taken, of as many again every second, of twice as many every fourth, and so on; a
-    row that stands for n rows counts as n.
+    row of every n-th counts as n.
     """
     once = [field for field in rows.schema.fields if rows.columns.count(field.name) == 1]
     texts = [field.name for field in once if isinstance(field.dataType, t.StringType | t.BinaryType)]

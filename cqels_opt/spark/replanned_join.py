@@ -38,8 +38,8 @@ _log = logging.getLogger("cqels_opt.join")
 class ReplannedJoin(JoinRun):
     """A query over each micro-batch alone. It keeps no rows, so it accepts any batch.
 
-    ``then`` gets a DataFrame that has not run yet, as in a job without cqels-opt, so the time of the joins is that of the sink. If an action on it fails although Spark's own plan may
-    not, ``then`` is called again with Spark's own plan.
+    ``then`` gets a DataFrame that has not run yet, as in a job without cqels-opt, so the time of the joins is that of the sink. If an
+    action on a rebuilt query fails, ``then`` is called again with Spark's own plan.
     """
 
     def __init__(

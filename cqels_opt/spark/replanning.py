@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -42,20 +43,12 @@ _log = logging.getLogger("cqels_opt.join")
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """The rows of a micro-batch as a DataFrame that has not run yet. ``reason`` tells why Spark's own plan is used; None: it is not."""
+    """The rows of a micro-batch as a DataFrame that has not run yet. ``reason`` is why Spark's own plan is used; None: it is not."""
 
     frame: DataFrame
     reason: str | None = None
     observations: tuple[Any, ...] = ()
     sampled: bool = False
-
-
-@dataclass(slots=True)
-class _Relations:
-    """The counts of relations by identity, those still being counted, and bytes per row."""
-
-    counts: dict[Identity, Counts] = field(default_factory=dict)
-    counting: dict[Identity, Future[None]] = field(default_factory=dict)
 
 
 class Replanner:
@@ -65,7 +58,9 @@ class Replanner:
         self._mode, self._slots, self._name = mode, slots, name
         self._catalyst: Catalyst | None = None
         self._background = ThreadPoolExecutor(1, thread_name_prefix="cqels-opt counts")
-        self._relations = _Relations()
+        self._counts: dict[Identity, Counts] = {}  # of relations
+        self._counting: set[Identity] = set()
+        self._failed: set[Identity] = set()
         self._identities: dict[str, Identity] = {}
         self._shape: JoinShape | None = None
         self._widths: dict[str, float] = {}
@@ -83,8 +78,6 @@ class Replanner:
             return Replanned(plain, self.reason if self._batches > 1 else "the first micro-batch")
         try:
             query = read(self._catalyst_of(plain.sparkSession), plain, stream)
-            if self._mode == "adaptive" and len(query.relations) < 3:
-                raise NotReadableError("there is one join, so there is no order to choose")
         except NotReadableError as error:
             return self._leave(plain, str(error), UNREADABLE)
         return self._planned(query, plain)
@@ -116,15 +109,15 @@ class Replanner:
     def _planned(self, query: JoinQuery, plain: DataFrame) -> Replanned:
         others = [name for name in query.relations if name != query.stream]
         identities = {name: query.identity(name) for name in others}
-        missing = [name for name in others if identities[name] not in self._relations.counts]
-        if missing:
-            for name in missing:
-                self._count(query, name, identities[name])
-            if self._mode == "adaptive":
-                return self._leave(plain, f"{', '.join(missing)}: the rows are counted in the background", 1)
+        missing = [name for name in others if identities[name] not in self._counts]
+        for name in missing:
+            self._count(query, name, identities[name])
+        if missing and self._mode != "adaptive":
             self.wait()
-            if lost := [name for name in missing if identities[name] not in self._relations.counts]:
-                return self._leave(plain, f"{', '.join(lost)}: the rows could not be counted", UNREADABLE)
+        if lost := [name for name in missing if identities[name] in self._failed]:
+            return self._leave(plain, f"the rows of {', '.join(lost)} could not be counted", UNREADABLE)
+        if waiting := [name for name in missing if identities[name] not in self._counts]:
+            return self._leave(plain, f"the rows of {', '.join(waiting)} are being counted", 1)
         planner = self._planner_of(query, identities)
         with described(plain.sparkSession.sparkContext, f"{self._name}: sample the join keys of {query.stream}"):
             sample = sampled_keys(query.rows(query.stream), self._columns(query, query.stream), self._batches)
@@ -170,24 +163,25 @@ class Replanner:
             query = read(self._catalyst_of(plain.sparkSession), plain, stream)
         except NotReadableError:
             return
-        if len(query.relations) > 2:
-            for name in query.relations:
-                if name != query.stream:
-                    self._count_now(query, name, query.identity(name))
+        for name in query.relations:
+            if name != query.stream:
+                self._count_now(query, name, query.identity(name))
 
     def _count(self, query: JoinQuery, name: str, identity: Identity) -> None:
-        if identity not in self._relations.counting:
-            self._relations.counting[identity] = self._background.submit(self._count_now, query, name, identity)
+        if identity not in self._counting:
+            self._counting.add(identity)
+            self._background.submit(self._count_now, query, name, identity)
 
     def _count_now(self, query: JoinQuery, name: str, identity: Identity) -> None:
-        if identity in self._relations.counts:
+        if identity in self._counts:
             return
+        rows = query.rows(name)
         try:
-            rows = query.rows(name)
             with described(rows.sparkSession.sparkContext, f"{self._name}: count the join keys of {name}"):
-                self._relations.counts[identity] = static_counts(rows, self._columns(query, name))
-        except PySparkException as error:
-            _log.warning("%s cannot be counted: %s", name, str(error).splitlines()[0])
+                self._counts[identity] = static_counts(rows, self._columns(query, name))
+        except (PySparkException, Py4JError) as error:
+            self._failed.add(identity)
+            _log.warning("%s: the rows of %s could not be counted: %s", self._name, name, str(error).splitlines()[0])
 
     def _columns(self, query: JoinQuery, name: str) -> dict[str, Any]:
         catalyst = query.catalyst
@@ -201,7 +195,7 @@ class Replanner:
 
     def _planner_of(self, query: JoinQuery, identities: dict[str, Identity]) -> JoinPlanner:
         """The planner, with the counts of the current versions of the relations."""
-        counts = {name: self._relations.counts[identity] for name, identity in identities.items()}
+        counts = {name: self._counts[identity] for name, identity in identities.items()}
         shape = JoinShape(query.graph, {query.stream: 1}, {name: tuple(keys) for name, keys in query.keys.items()})
         if self.planner is None or self._shape is None or repr(self._shape.graph) != repr(shape.graph):
             for name in identities:
@@ -212,7 +206,9 @@ class Replanner:
                 if identity != self._identities.get(name):
                     self.planner.replace(name, counts[name])
                     self._widths[name] = row_width(query.relations[name].plan, counts[name].rows)
-        self._identities = identities
+        if identities != self._identities:
+            self._identities = identities
+            self._counts = dict(zip(identities.values(), counts.values()))  # forgets former versions
         return self.planner
 
     def _model(self, session: SparkSession) -> SparkCost:
@@ -228,7 +224,7 @@ class Replanner:
 
 
 def _smaller(sides: tuple[float, float], most: float) -> Side | None:
-    """The side of a join with fewer bytes, if Spark would broadcast so many."""
+    """The side of a join with fewer bytes, if Spark would broadcast them."""
     if min(sides) > most:
         return None
     return "left" if sides[0] < sides[1] else "right"
