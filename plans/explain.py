@@ -6,6 +6,7 @@ measured times, so that tests can compare it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -79,6 +80,10 @@ def _ranked(plan: Ranked) -> Description:
 
 
 # ------------------------------------------------------------------ text
+NUMBERS = ("estimated", "observed", "q-error", "left", "right")
+"""The columns of numbers. Left and right are the bytes of the sides of a join, if they are known."""
+
+
 def text(described: Sequence[Description], model: CostModel, epoch: int | None = None) -> str:
     """The description as text: one table per plan, with ``-`` for rows that were not observed."""
     head = f"cost model {model.name}" + ("" if epoch is None else f"; statistics of epoch {epoch}")
@@ -108,7 +113,7 @@ def _delta_lines(delta: Description, model: CostModel) -> Iterator[str]:
 
 
 def _table(operators: Sequence[Description]) -> Iterator[str]:
-    header = ["operator", "relation", "on", "estimated", "observed", "q-error", "filters"]
+    header = ["operator", "relation", "on", "estimated", "observed", "q-error", "left", "right", "filters"]
     cells = [header]
     for step in operators:
         estimated, observed = step["estimated"], step["observed"]
@@ -116,20 +121,21 @@ def _table(operators: Sequence[Description]) -> Iterator[str]:
         on = " ".join("?" + variable for variable in step["on"])
         cells.append(
             [
-                step.get("by") or step["op"],
+                f"{step['by']} {step['build']}" if step.get("build") else step.get("by") or step["op"],
                 _shortened(step["relation"]),
                 on,
                 rows(estimated),
                 rows(observed),
                 error,
+                *(nbytes(size) for size in step.get("bytes", (None, None))),
                 " ".join(step["filters"]),
             ]
         )
-    if not any(line[-1] for line in cells[1:]):
-        cells = [line[:-1] for line in cells]
+    shown = [i for i in range(len(header)) if i < 6 or any(line[i] for line in cells[1:])]
+    header, cells = [header[i] for i in shown], [[line[i] for i in shown] for line in cells]
     widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
     for line in cells:
-        aligned = (f"{cell:>{w}}" if name in header[3:6] else f"{cell:<{w}}" for cell, w, name in zip(line, widths, header))
+        aligned = (f"{cell:>{w}}" if name in NUMBERS else f"{cell:<{w}}" for cell, w, name in zip(line, widths, header))
         yield "  ".join(aligned).rstrip()
 
 
@@ -138,6 +144,14 @@ def rows(count: float | None) -> str:
     if count is None:
         return "-"
     return f"{count:,.0f}" if 100 <= count < 1e12 or count == int(count) < 100 else f"{count:.3g}"
+
+
+def nbytes(size: float | None) -> str:
+    """Bytes as text with three digits, such as ``1.21 MB``; nothing for unknown."""
+    if size is None:
+        return ""
+    exponent = min(4, max(0, int(math.log10(max(size, 1.0))) // 3))
+    return f"{size / 1000**exponent:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[exponent]}"
 
 
 def _shortened(relation: str) -> str:

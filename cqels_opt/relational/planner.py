@@ -84,7 +84,8 @@ class ObservedJoin:
 
 
 class JoinPlanner:
-    """Statistics and optimizer of a join. ``statics`` has the counts of all relations that are not over the stream.
+    """Statistics and optimizer of a join. ``statics`` has the counts of all relations that are not over the stream, ``widths`` the bytes
+    per row of relations, as far as they are known.
 
     Per batch, call :meth:`advance`, :meth:`choose`, and :meth:`observe` with the observed rows.
     """
@@ -102,6 +103,7 @@ class JoinPlanner:
         )
         self.optimizer = Optimizer(shape.graph, self.sources, model, mode, feedback=True)
         self.rule = DeltaRule(tuple(self.sources))
+        self.widths: dict[str, float] = {}
         self.decisions: dict[str, JoinDecision] = {}
         self.observed = ObservedJoin()
         self.switches = 0
@@ -141,11 +143,10 @@ class JoinPlanner:
         }
         return self.decisions
 
-    def alternatives(self, source: str, widths: Mapping[str, float], broadcast_bytes: float) -> OrderCosts:
+    def alternatives(self, source: str, broadcast_bytes: float) -> OrderCosts:
         """The costs of the join orders of a relation's new rows, under the statistics of the last choice.
 
-        In the order of the query Spark broadcasts relations of few bytes only: it does not know the size of a micro-batch. ``widths`` are
-        the bytes per row of relations.
+        In the order of the query Spark broadcasts relations of few bytes only: it does not know the size of a micro-batch.
         """
         chosen, greatest = self.decisions[source].choice.cost, self.optimizer.greatest_cost(source)
         plan = written_order(self.shape.graph, source)
@@ -157,14 +158,14 @@ class JoinPlanner:
         for name, left in zip(relations(plan)[1:], estimated):
             right = rows(name)
             broadcast, sorted_ = map(float, self.model.method_costs(np.float64(left), np.float64(right)))  # type: ignore[arg-type]
-            if right * widths[name] > broadcast_bytes:
+            if right * self.widths[name] > broadcast_bytes:
                 written += sorted_ - min(broadcast, sorted_)
         return OrderCosts(chosen, written, greatest)
 
-    def side_bytes(self, source: str, widths: Mapping[str, float]) -> list[tuple[float, float]]:
-        """The estimated bytes of both sides of each operator of a plan (of a scan: twice its own), from the bytes per row of relations."""
+    def side_bytes(self, source: str) -> list[tuple[float, float]]:
+        """The estimated bytes of both sides of each operator of a plan; of a scan: twice its own."""
         choice = self.decisions[source].choice
-        return list(_side_bytes(choice, choice.plan, 0, self._rows_in(self._views()[source]), widths))
+        return list(_side_bytes(choice, choice.plan, 0, self._rows_in(self._views()[source]), self.widths))
 
     def observe(self, observed: ObservedJoin, chosen: bool = True) -> None:
         """Records the observed rows; ``chosen``: they are those of the chosen plans, so that they correct later estimates."""
@@ -216,8 +217,12 @@ class JoinPlanner:
         validity_ranges = {source: self.optimizer.validity(source) for source in choices}
         described = explaining.deltas(choices, self.observed.operators, retained, validity_ranges)
         for delta in described:
-            for operator, method in zip(delta["operators"], self.decisions[delta["source"]].methods, strict=True):
-                operator |= {"by": str(method.by)} if method.by else {}
+            source = delta["source"]
+            sides = self.side_bytes(source) if self.shape.keys.keys() <= self.widths.keys() else [None] * len(delta["operators"])
+            for operator, method, nbytes in zip(delta["operators"], self.decisions[source].methods, sides, strict=True):
+                if method.by is not None:
+                    operator |= {"by": str(method.by)} | ({"bytes": list(nbytes)} if nbytes else {})
+                    operator |= {"build": "left" if method.left_is_smaller else "right"} if method.by == BROADCAST else {}
         if format == "json":
             return json.dumps({"deltas": described}, indent=2, ensure_ascii=False)
         return explaining.text(described, self.model, self.statistics.epoch)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -62,8 +62,6 @@ class Replanner:
         self._counting: set[Identity] = set()
         self._failed: set[Identity] = set()
         self._identities: dict[str, Identity] = {}
-        self._shape: JoinShape | None = None
-        self._widths: dict[str, float] = {}
         self._pause, self._interval = 0, 1
         self._batches = 0
         self.planner: JoinPlanner | None = None
@@ -123,16 +121,16 @@ class Replanner:
             sample = sampled_keys(query.rows(query.stream), self._columns(query, query.stream), self._batches)
         if not sample.rows:
             return Replanned(plain, "there are no rows in this micro-batch")
-        self._widths[query.stream] = sample.width
+        planner.widths[query.stream] = sample.width
         planner.advance(Counted(slots={query.stream: sample.counts}), self._batches, self._batches + 1)
         decision, most = planner.choose()[query.stream], broadcast_bytes(plain.sparkSession)
         if self._mode == "adaptive":
-            costs = planner.alternatives(query.stream, self._widths, most)
+            costs = planner.alternatives(query.stream, most)
             if costs.written * (1 - TIE) <= costs.chosen:
                 return self._leave(plain, *self._why(costs), sampled=True)
             self._interval = 1
         self.reason = None
-        sides = planner.side_bytes(query.stream, self._widths)
+        sides = planner.side_bytes(query.stream)
         frame, observations = query.rebuilt(
             decision.choice.plan, decision.choice.filters, lambda place: _smaller(sides[place], most)
         )
@@ -197,23 +195,22 @@ class Replanner:
         """The planner, with the counts of the current versions of the relations."""
         counts = {name: self._counts[identity] for name, identity in identities.items()}
         shape = JoinShape(query.graph, {query.stream: 1}, {name: tuple(keys) for name, keys in query.keys.items()})
-        if self.planner is None or self._shape is None or repr(self._shape.graph) != repr(shape.graph):
-            for name in identities:
-                self._widths[name] = row_width(query.relations[name].plan, counts[name].rows)
-            self.planner, self._shape = JoinPlanner(shape, counts, self._model(query.catalyst.spark), self._mode), shape
+        if self.planner is None or repr(self.planner.shape.graph) != repr(shape.graph):
+            widths = {name: row_width(query.relations[name].plan, counts[name].rows) for name in identities}
+            self.planner = JoinPlanner(shape, counts, self._model(query.catalyst.spark, max(widths.values())), self._mode)
+            self.planner.widths = widths
         else:
-            for name, identity in identities.items():
-                if identity != self._identities.get(name):
-                    self.planner.replace(name, counts[name])
-                    self._widths[name] = row_width(query.relations[name].plan, counts[name].rows)
+            for name in (name for name, identity in identities.items() if identity != self._identities.get(name)):
+                self.planner.replace(name, counts[name])
+                self.planner.widths[name] = row_width(query.relations[name].plan, counts[name].rows)
         if identities != self._identities:
             self._identities = identities
             self._counts = dict(zip(identities.values(), counts.values()))  # forgets former versions
         return self.planner
 
-    def _model(self, session: SparkSession) -> SparkCost:
-        model = SparkCost(known().constants, slots=self._slots, partitions=shuffle_partitions(session, self._slots))
-        return replace(model, broadcast_rows=broadcast_bytes(session) / max(1.0, *self._widths.values()))
+    def _model(self, session: SparkSession, width: float) -> SparkCost:
+        partitions, rows = shuffle_partitions(session, self._slots), broadcast_bytes(session) / width
+        return SparkCost(known().constants, slots=self._slots, partitions=partitions, broadcast_rows=rows)
 
     def explain(self, format: Format, alternatives: int) -> str:
         """The plans of the last sampled micro-batch, and why Spark's own plan is used, if it is."""

@@ -22,12 +22,14 @@ from cqels_opt.relational.retained_rows import ROWS, RetainedRows, identity_of, 
 from cqels_opt.relational.spec import JoinSpec
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.phase_timer import PhaseTimer
+from cqels_opt.spark.catalyst import analyzed
 from cqels_opt.spark.drop_in import Claim
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.job_descriptions import joined as joins_of
 from cqels_opt.spark.join_inputs import (
     broadcast_rows,
     key_types,
+    row_width,
     satisfying,
     spec_keys,
     static_counts,
@@ -299,10 +301,14 @@ class WindowedJoin(JoinRun):
                 broadcast_rows=broadcast_rows(session, [*versions.values(), *([frame] if frame is not None else [])]),
             )
             counts = {name: self._counts[name] for name in named}
+            widths = {name: row_width(analyzed(rows), counts[name].rows) for name, rows in versions.items()}
             self._planner = JoinPlanner(spec.shape, counts, model, self._mode)
             if (problem := self.kept.seed_feedback(self._planner)) is not None:
                 self._planner, self._notes = JoinPlanner(spec.shape, counts, model, self._mode), (problem,)
                 warnings.warn(problem, RuntimeWarning, stacklevel=4)
+            self._planner.widths = widths
+        if frame is not None:
+            self._planner.widths |= dict.fromkeys((r.name for r in spec.streams), row_width(analyzed(frame)))
         return self._planner
 
     def _restore_trace(self) -> None:
