@@ -17,7 +17,7 @@ from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import CpuSeconds
 from cqels_opt.bench.dataframe_jobs import drift, flights, memory, self_join, star, two_streams
 from cqels_opt.bench.dataframe_jobs.drift import PHASES, QUICK, Size, make, phase
-from cqels_opt.bench.dataframe_jobs.job import Job, files_of
+from cqels_opt.bench.dataframe_jobs.job import Job, files_of, uncounted
 from cqels_opt.bench.dataframe_jobs.turns import Measured, measure
 from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.errors import InputError
@@ -48,9 +48,10 @@ def _of_job(job: Job, quick: bool, data: Path | None) -> dict[str, Any]:
     with scratch_folder() as folder:
         Console(stderr=True, highlight=False).print(f"{job.name}: {job.title}")
         about = job.make(folder / "data", quick, data)
-        job.make(folder / "warm-up", True, None)
-        for file in files_of(folder / "warm-up" / job.stream)[1:]:
-            file.unlink()
+        if not quick:
+            job.make(folder / "warm-up", True, None)
+            for file in files_of(folder / "warm-up" / job.stream)[1:]:
+                file.unlink()
         measured = measure(job, quick, folder)
     return figures(job, about, quick, measured)
 
@@ -69,7 +70,7 @@ def figures(job: Job, about: str, quick: bool, measured: Mapping[str, Measured])
         "title": job.title,
         "data": about,
         "base": job.base,
-        "warm_up": job.warm_up,
+        "warm_up": uncounted(job, quick),
         "batches": len(digests),
         "phases": list(job.phases),
         "answers": [rows for rows, _ in digests],
@@ -91,7 +92,8 @@ def _result(job: Job, quick: bool, name: str, measured: Measured) -> dict[str, A
     }
     if measured.failure is not None:
         return result
-    counted = measured.milliseconds[job.warm_up :]
+    skip = uncounted(job, quick)
+    counted = measured.milliseconds[skip:]
     result["milliseconds"] = {
         "first": measured.milliseconds[0],
         "median": median(counted),
@@ -100,10 +102,10 @@ def _result(job: Job, quick: bool, name: str, measured: Measured) -> dict[str, A
         "most": max(counted),
         "batches": len(counted),
     }
-    used = CpuSeconds(*(sum(parts) for parts in zip(*measured.cpu[job.warm_up :])))
+    used = CpuSeconds(*(sum(parts) for parts in zip(*measured.cpu[skip:])))
     result["cpu_seconds"] = {"first": sum(measured.cpu[0]), "total": sum(used), **used._asdict()}
     if (group := job.phase) is not None:
-        numbered = [*enumerate(measured.milliseconds)][job.warm_up :]
+        numbered = [*enumerate(measured.milliseconds)][skip:]
         result["phases"] = [median(ms for n, ms in numbered if group(n, quick) == k) for k in range(len(job.phases))]
     return result
 

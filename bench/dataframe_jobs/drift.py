@@ -41,7 +41,7 @@ class Size:
     matching: float = 0.02  # share of the views whose key on the ordinary side has a partner
 
 
-FULL, QUICK = Size(200, 2_000, 600_000, 4, 2_000), Size(100, 1_000, 100_000, 2, 1_000)
+FULL, QUICK = Size(200, 2_000, 600_000, 4, 2_000), Size(100, 1_000, 100_000, 1, 1_000)
 
 
 # ------------------------------------------------------------------ data

@@ -14,7 +14,7 @@ from cqels_opt.spark.session import SparkSession
 from cqels_opt.spark.stream import DataFrame
 
 SEED = 23
-BATCHES, ROWS, QUICK_ROWS = 4, 750_000, 50_000
+ROWS, QUICK_ROWS, BATCHES, QUICK_BATCHES = 750_000, 50_000, 4, 3
 AIRPORTS, IN_USE = 3_376, 229
 """Airports in the table, and those that flights use."""
 FLIGHTS_FILE, AIRPORTS_FILE = "flights-3m.parquet", "airports.csv"
@@ -32,12 +32,12 @@ QUERY = f"SELECT {', '.join(COLUMNS)} FROM flights " + " ".join(f"JOIN {name} ON
 
 def make(folder: Path, quick: bool, given: Path | None) -> str:
     """Writes the flights and airports of the user's folder, or generated ones of the same shape."""
-    rows = QUICK_ROWS if quick else ROWS
-    flights, airports = generated(rows * BATCHES) if given is None else read(given)
-    write_stream(folder / "stream", flights, rows, BATCHES)
+    rows, batches = (QUICK_ROWS, QUICK_BATCHES) if quick else (ROWS, BATCHES)
+    flights, airports = generated(rows * batches) if given is None else read(given)
+    write_stream(folder / "stream", flights, rows, batches)
     write_table(folder / "airports.parquet", airports)
     source = f"generated data (seed {SEED})" if given is None else "vega-datasets"
-    return f"{source}, {BATCHES} batches of {rows:,} flights, {len(airports):,} airports"
+    return f"{source}, {batches} batches of {rows:,} flights, {len(airports):,} airports"
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:

