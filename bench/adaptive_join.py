@@ -152,7 +152,7 @@ def _show(job: Mapping[str, Any]) -> None:
     screen.print(shown)
     for row in job["results"]:
         if row["failure"] is not None:
-            screen.print(f"{row['contender']} failed: {row['failure']}", markup=False, highlight=False)
+            screen.print(f"{row['contender']} failed: {row['failure']}", markup=False, highlight=False, soft_wrap=True)
         elif row["switches"] is not None:
             screen.print(f"{row['contender']} changed its plan {row['switches']} times")
     screen.print(f"all contenders that finished gave the same answers, {sum(job['answers']):,} rows")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,8 @@ IDLE, INTERVAL, LONGEST_WAIT = 0.02, 0.1, 50
 """The process tree is idle if it uses at most ``IDLE`` CPU seconds in ``INTERVAL`` seconds; it is awaited that often."""
 RUNNING, FOUND = "running", "found"
 """Files of a measurement: the contender whose turn it is, and what has been measured so far."""
+
+OUT_OF_MEMORY = re.compile(r"\[UNABLE_TO_ACQUIRE_MEMORY\][^\n]*|java\.lang\.OutOfMemoryError[^\n]*")
 
 
 @dataclass(slots=True)
@@ -133,10 +136,12 @@ def cpu_when_idle() -> CpuSeconds:
 
 
 def reason(error: BaseException) -> str:
-    """The first line of an error, and the first cause inside it that names memory."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
-    memory = next((line for line in lines[1:] if "OutOfMemory" in line or "UNABLE_TO_ACQUIRE_MEMORY" in line), None)
-    return " … ".join(f"{line[:160]}" for line in (f"{type(error).__name__}: {lines[0]}", memory) if line is not None)
+    """The first line of an error, and what it says about memory."""
+    text = str(error).strip()
+    found = [f"{type(error).__name__}: {text.partition(chr(10))[0]}"]
+    if memory := OUT_OF_MEMORY.search(text):
+        found.append(memory.group())
+    return " … ".join(found)
 
 
 def _end_without_jvm(spark: SparkSession) -> None:
@@ -154,14 +159,14 @@ def take_turns(job: Job, quick: bool, folder: Path, names: Sequence[str]) -> Non
     for key, value in job.settings.items():
         spark.conf.set(key, value)
     if not quick:
-        _stream(spark, job, True, folder, "warm-up", names)
+        one_pass(spark, job, True, folder, "warm-up", names)
         spark.catalog.clearCache()
-    _stream(spark, job, quick, folder, "data", names)
+    one_pass(spark, job, quick, folder, "data", names)
     spark.stop()
 
 
-def _stream(spark: SparkSession, job: Job, quick: bool, folder: Path, part: str, names: Sequence[str]) -> None:
-    """One pass over the data below ``part``."""
+def one_pass(spark: SparkSession, job: Job, quick: bool, folder: Path, part: str, names: Sequence[str]) -> dict[str, Measured]:
+    """Runs the contenders on all micro-batches of the data in the folder ``part``."""
     data, own = folder / part, empty_folder(folder / f"state-{part}")
     tables = job.tables(spark, data)
     sinks = {name: Sink(job.columns) for name in names}
@@ -175,6 +180,7 @@ def _stream(spark: SparkSession, job: Job, quick: bool, folder: Path, part: str,
     writer.trigger(availableNow=True).start().awaitTermination()
     for query in spark.streams.active:
         query.stop()
+    return turns.measured
 
 
 # ------------------------------------------------------------------ from outside
