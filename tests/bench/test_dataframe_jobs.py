@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -184,6 +185,39 @@ def test_a_contender_that_fails_does_not_stop_the_others(session: SparkSession, 
     assert measured["bad"].failure == "micro-batch 1: MemoryError: no memory"
     assert [len(one.digests) for one in measured.values()] == [3, 1]
     assert not (tmp_path / turns.RUNNING).exists()
+
+
+class Ended:
+    """A process that has ended."""
+
+    def __init__(self, exitcode: int) -> None:
+        self.exitcode = exitcode
+
+    def join(self, limit: float) -> None:
+        """Returns at once."""
+
+    def is_alive(self) -> bool:
+        return False
+
+
+def test_a_contender_that_ends_the_jvm_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def start(run: object, job: Job, quick: bool, folder: Path, names: list[str]) -> Ended:
+        if "adaptive" in names:
+            (folder / turns.RUNNING).write_text("adaptive")
+            return Ended(1)
+        (folder / turns.FOUND).write_bytes(pickle.dumps({name: measured_as([1.0, 2.0]) for name in names}))
+        return Ended(0)
+
+    monkeypatch.setattr(turns.apart, "start", start)
+    measured = turns.measure(JOBS["memory"], False, tmp_path)
+    assert measured["adaptive"].failure == "its process ended (exit code 1)"
+    assert measured["plain"].failure is None
+
+
+def test_a_process_that_ends_between_turns_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(turns.apart, "start", lambda *_: Ended(1))
+    with pytest.raises(RunError, match="memory: a run in a process of its own failed"):
+        turns.measure(JOBS["memory"], False, tmp_path)
 
 
 # ------------------------------------------------------------------ the report
