@@ -22,8 +22,8 @@ QUERY = f"SELECT {', '.join(COLUMNS)} FROM views JOIN pages ON views.page = page
 
 
 def make(folder: Path, quick: bool, given: Path | None) -> str:
-    """Writes the pages, whose text does not compress, and the views; a tenth if quick."""
-    static, rows = (STATIC // 10, ROWS // 10) if quick else (STATIC, ROWS)
+    """Writes the pages, whose text does not compress, and the views; a twentieth if quick."""
+    static, rows = (STATIC // 20, ROWS // 20) if quick else (STATIC, ROWS)
     random = np.random.default_rng(SEED)
     numbers = np.arange(rows * BATCHES)
     views = pd.DataFrame({"number": numbers, "page": random.integers(0, static, len(numbers))})

@@ -155,7 +155,7 @@ def _end_without_jvm(spark: SparkSession) -> None:
 def take_turns(job: Job, quick: bool, folder: Path, names: Sequence[str]) -> None:
     """Runs the contenders in this process and its JVM."""
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {job.memory} pyspark-shell"
-    spark = make_session(None, empty_folder(folder / "spark"))
+    spark = make_session(None, empty_folder(folder / "spark"), works=not quick)  # quick: the JVM compiles lightly
     for key, value in job.settings.items():
         spark.conf.set(key, value)
     if not quick:
