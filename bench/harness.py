@@ -7,6 +7,7 @@ measurements. In both, all answers are compared before any times are reported.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError
 from cqels_opt.query.mistakes import nearest
 
-EVALUATION = "evaluation"
+EVALUATION, ADAPTIVE_JOIN = "evaluation", "adaptive-join"
 STUDIES = {
     "q-errors": "Estimated against observed rows, by kind of estimate",
     "drift": "Rows under drift, compared with the best plans of each phase in hindsight",
@@ -35,7 +36,7 @@ STUDIES = {
     "soak": "Thousands of small batches: memory, containers and files over time",
     "long-window": "A window of an hour as it grows: time, memory, disk, and restarts after a kill",
     "stores": "Static stores as they grow: load rate, size, time to open, probes",
-    "adaptive-join": "A Spark job that is not SPARQL under drift, next to adaptive execution and the CBO",
+    ADAPTIVE_JOIN: "Jobs over DataFrames with AdaptiveJoin, next to the same jobs in plain Spark",
     "physical-joins": "Physical joins, forced and chosen",
     "calibration": "Estimated next to measured seconds, with default and with measured constants",
     "paced": "Latencies and batches while elements come in real time, next to a tuned Spark job",
@@ -69,11 +70,14 @@ def bench(options: BenchOptions) -> None:
         raise InputError(f"--page: only {EVALUATION} has a page; others have --html")
     for name in names:
         _check(name)
+    _check_jobs(names, options)
     progress = Console(stderr=True)
     of = {
         "quick": options.quick,
         "spark": options.spark,
         "contenders": [str(one.resolve() if isinstance(one, Path) else one) for one in options.contenders],
+        "jobs": list(options.jobs),
+        "data": str(options.data.resolve()) if options.data is not None else None,
     }
     kept = StoredReports(options.keep, of, progress.print)
     reports = [_reported(name, options, kept) for name in names]
@@ -91,6 +95,17 @@ def _check(name: str) -> None:
         read(Path(name))
     elif name not in known:
         raise InputError(f"there is no scenario {name!r}{nearest(name, known)}; there are {', '.join(known)}, or a file my.toml")
+
+
+def _check_jobs(names: Sequence[str], options: BenchOptions) -> None:
+    """InputError for options of jobs without the study that has jobs, or for an unknown job."""
+    for option, given in (("--job", options.jobs), ("--data", options.data)):
+        if given and ADAPTIVE_JOIN not in names:
+            raise InputError(f"{option}: only {ADAPTIVE_JOIN} has jobs")
+    if options.jobs:
+        from cqels_opt.bench.adaptive_join import check_jobs
+
+        check_jobs(options.jobs)
 
 
 def _reported(name: str, options: BenchOptions, kept: StoredReports) -> dict[str, Any]:
@@ -116,6 +131,7 @@ def _studied(name: str, options: BenchOptions) -> dict[str, Any]:
     """Runs a study and adds the environment of its measurements."""
     study = import_module(f"cqels_opt.bench.{name.replace('-', '_')}")
     quick = options.quick or (name in _NEED_SPARK and not options.spark)
-    found = study.study(quick)
+    of_jobs = {"jobs": options.jobs, "data": options.data} if name == ADAPTIVE_JOIN else {}
+    found = study.study(quick, **of_jobs)
     study.show(found)
     return {**circumstances(), "scenario": name, "title": STUDIES[name], "parameters": {"quick": quick}, **found}

@@ -148,6 +148,14 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="store each finished report, and reuse stored ones of the same commit and options",
     )
+    bench.add_argument(
+        "--job", action="append", default=[], metavar="NAME", help="with adaptive-join: only this job; may be repeated"
+    )
+    bench.add_argument(
+        "--data",
+        metavar="FOLDER",
+        help="with adaptive-join: the folder package/data of the npm package vega-datasets (default: generated flights)",
+    )
 
     demo = _command(
         commands, "demo", "run two continuous queries over the departures and the weather of New York's airports in 2013"

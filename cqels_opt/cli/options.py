@@ -193,7 +193,7 @@ class BenchOptions:
     """`bench`: scenarios by name or file, small scale with ``quick``, contenders, and output files.
 
     ``contenders`` are files, or names of entry points. Without ``spark`` contenders that need it are omitted. Reports stored in
-    ``keep`` are reused.
+    ``keep`` are reused. ``jobs`` (none: all) and the folder ``data`` are for the study ``adaptive-join``.
     """
 
     scenarios: tuple[str, ...] = ()
@@ -205,6 +205,8 @@ class BenchOptions:
     contenders: tuple[Path | str, ...] = ()
     spark: bool = True
     keep: Path | None = None
+    jobs: tuple[str, ...] = ()
+    data: Path | None = None
     debug: bool = False
 
 

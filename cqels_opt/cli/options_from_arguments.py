@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from cqels_opt import plugins
-from cqels_opt.cli.input_files import existing, existing_file, existing_store, new_file, new_folder, new_state, new_store
+from cqels_opt.cli.input_files import (
+    existing,
+    existing_file,
+    existing_folder,
+    existing_store,
+    new_file,
+    new_folder,
+    new_state,
+    new_store,
+)
 from cqels_opt.cli.options import (
     BenchOptions,
     CalibrateOptions,
@@ -232,10 +241,19 @@ def bench_options(words: argparse.Namespace) -> BenchOptions:
         for option, text in (("--json", words.json), ("--html", words.html), ("--page", words.page))
     )
     added = plugins.names("contenders")
-    contenders = tuple(one if one in added else existing(one, "--contender") for one in words.contender)
-    keep = new_folder(words.keep, "--keep") if words.keep is not None else None
     return BenchOptions(
-        tuple(words.scenarios), words.list, words.quick, json, html, page, contenders, not words.no_spark, keep, words.debug
+        scenarios=tuple(words.scenarios),
+        list=words.list,
+        quick=words.quick,
+        json=json,
+        html=html,
+        page=page,
+        contenders=tuple(one if one in added else existing(one, "--contender") for one in words.contender),
+        spark=not words.no_spark,
+        keep=new_folder(words.keep, "--keep") if words.keep is not None else None,
+        jobs=tuple(words.job),
+        data=existing_folder(words.data, "--data") if words.data is not None else None,
+        debug=words.debug,
     )
 
 

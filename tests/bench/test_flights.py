@@ -44,7 +44,7 @@ def test_a_departure_is_one_element(lifted: FlightFiles) -> None:
 
 def test_the_time_is_the_real_departure(lifted: FlightFiles) -> None:
     """``dep_time``, New York's local time, is computed from the UTC time of every row."""
-    table = flights._departures(flights._table("flights.csv.zip"))
+    table = flights._departures(flights.package_table("flights.csv.zip"))
     local = table["time"].dt.tz_convert("America/New_York")
     assert (local.dt.hour * 100 + local.dt.minute == table["dep_time"] % 2400).all()
     begin, end = pd.Timestamp("2013-02-08T05:00Z"), pd.Timestamp("2013-02-10T05:00Z")

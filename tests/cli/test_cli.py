@@ -266,7 +266,12 @@ def test_demo_and_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     benches = stand_in(monkeypatch, "cqels_opt.bench.harness", bench=lambda _: None)
     assert main(["bench", "q2", "q3", "--quick", "--json", "o.json"]) == 0
     assert main(["bench", "--list", "--keep", "k"]) == 0
-    assert benches == [BenchOptions(("q2", "q3"), quick=True, json=Path("o.json")), BenchOptions(list=True, keep=Path("k"))]
+    assert main(["bench", "adaptive-join", "--job", "star", "--job", "memory", "--data", "live"]) == 0
+    assert benches == [
+        BenchOptions(("q2", "q3"), quick=True, json=Path("o.json")),
+        BenchOptions(list=True, keep=Path("k")),
+        BenchOptions(("adaptive-join",), jobs=("star", "memory"), data=Path("live")),
+    ]
 
 
 @pytest.mark.usefixtures("folder")

@@ -142,6 +142,8 @@ FILES: list[tuple[list[str], str]] = [
     (["trace", "t.jsonl"], "t.jsonl:1: not a trace record that this version reads: the key 'batch' is absent"),
     (["trace", "t.jsonl", "--html", "none/o.html"], "--html: none/o.html: there is no folder none"),
     (["bench", "--json", "none/o.json"], "--json: none/o.json: there is no folder none"),
+    (["bench", "adaptive-join", "--data", "none"], "--data: none: No such file or directory"),
+    (["bench", "adaptive-join", "--data", "a.nt"], "--data: a.nt: it is a file; a folder is expected"),
     (["demo", "--out", "a.nt"], "--out: a.nt: it is a file; a folder is expected"),
 ]
 

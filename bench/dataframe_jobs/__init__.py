@@ -1,0 +1,1 @@
+"""The jobs of ``cqels-opt bench adaptive-join``: one module per job, and the modules that measure and compare them."""
