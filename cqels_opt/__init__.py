@@ -12,7 +12,9 @@ from cqels_opt.errors import CqelsOptError, InputError, LimitError, QueryError, 
 
 if TYPE_CHECKING:
     from cqels_opt.adaptive_join import AdaptiveJoin, JoinRun
-    from cqels_opt.engine import Adaptive, CompiledQuery, Engine, KafkaTopic, Messages
+    from cqels_opt.adaptive_query import Adaptive
+    from cqels_opt.compiled_query import CompiledQuery
+    from cqels_opt.engine import Engine, KafkaTopic, Messages
     from cqels_opt.query.extensions import register_function
     from cqels_opt.query.uncertainty import register_distribution
     from cqels_opt.runtime.limits import Limits
@@ -38,9 +40,9 @@ __all__ = [
 ]
 
 _LATER = {
-    "Adaptive": "engine",
+    "Adaptive": "adaptive_query",
     "AdaptiveJoin": "adaptive_join",
-    "CompiledQuery": "engine",
+    "CompiledQuery": "compiled_query",
     "Engine": "engine",
     "JoinRun": "adaptive_join",
     "KafkaTopic": "engine",
@@ -56,3 +58,7 @@ def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(import_module(f"cqels_opt.{_LATER[name]}"), name)
     raise AttributeError(f"module 'cqels_opt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -24,6 +24,8 @@ STOREYS: list[set[str]] = [
     {"planner"},
     {"relational", "runtime"},
     {"spark"},
+    {"compiled_query"},
+    {"adaptive_query"},
     {"engine", "adaptive_join"},
     {"cli"},
     {"bench"},

@@ -22,7 +22,8 @@ from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
 from cqels_opt.cli.session_settings import jvm_settings, jvm_settings_of_run
 from cqels_opt.cli.void_planning import warn_of_disagreement
 from cqels_opt.cli.warnings_console import Notices, warn
-from cqels_opt.engine import CompiledQuery, Engine, population_of
+from cqels_opt.compiled_query import CompiledQuery, population_of
+from cqels_opt.engine import Engine
 from cqels_opt.errors import InputError
 from cqels_opt.planner import calibration as operator_constants
 from cqels_opt.planner import calibration_store

@@ -19,7 +19,7 @@ Record: TypeAlias = "dict[str, Any]"
 """The registration of a query, as JSON."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Member:
     """A query of a run: its name, semantics and outline (None: it shares no program). ``budget`` limits the bytes of its sub-results.
 
@@ -31,7 +31,10 @@ class Member:
     meaning: QuerySemantics
     outline: Outline | None
     budget: int
-    record: Record = field(repr=False)
+    record: Record
+
+    def __repr__(self) -> str:
+        return f"Member({self.id!r}, {self.query.dialect})"
 
     @property
     def kind(self) -> Hashable:

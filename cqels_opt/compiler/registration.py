@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
 
 from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import query_semantics, with_bounds
+from cqels_opt.compiler.dialect_profile import parse_policy, query_semantics, with_bounds
 from cqels_opt.compiler.multi_query_sharing import Member, Record, SharedProgram
 from cqels_opt.compiler.query_terms import NOTHING_KNOWN, KnownIds
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
@@ -38,12 +38,36 @@ Do: TypeAlias = Callable[[Callable[[], CompiledProgram]], CompiledProgram]
 _READER = Reader()
 
 
+class QueryOptions(TypedDict, total=False):
+    """The keywords of ``Engine.register``, which ``Engine.adaptive`` and ``StreamRun.add`` take as well."""
+
+    id: str | None
+    """The query's name; by default q1, q2, …"""
+    dialect: str
+    """``auto``, ``cqels``, ``rspql``, ``csparql``, ``sparqlstream`` or ``streaming-sparql``."""
+    profile: str | None
+    """The dialect whose defaults decide what the query's text leaves open; by default its own."""
+    report: str | Mapping[str, Policy | str] | None
+    """When windows report: some of ``cc``, ``wc``, ``nc`` and ``p:10s``, separated by commas; or that by the window's name."""
+    output_operator: str | None
+    """``istream``, ``dstream`` or ``rstream``."""
+    duplicates: Literal["set", "bag"] | None
+    bounds: Literal["open-closed", "closed-open"] | None
+    """Which end belongs to a window with a range and a step."""
+    t0: Mapping[str, int] | None
+    """The first opening (ms since the epoch) by the window's name, ``""`` for all windows."""
+    file: str
+    """The name of the query's text in error messages."""
+    sub_result_bytes: int
+    """Limits the materialized views of static sub-patterns of each block of joins, at registration and during runs."""
+
+
 def record_of(
     text: str,
     id: str,
     dialect: str = "auto",
     profile: str | None = None,
-    report: Mapping[str, Policy] | None = None,
+    report: str | Mapping[str, Policy | str] | None = None,
     output_operator: str | None = None,
     duplicates: Literal["set", "bag"] | None = None,
     bounds: Literal["open-closed", "closed-open"] | None = None,
@@ -57,7 +81,7 @@ def record_of(
         "text": text,
         "dialect": dialect,
         "profile": profile,
-        "report": {name: asdict(policy) for name, policy in (report or {}).items()},
+        "report": {name: asdict(policy) for name, policy in _policies(report).items()},
         "output_operator": output_operator,
         "duplicates": duplicates,
         "bounds": bounds,
@@ -65,6 +89,12 @@ def record_of(
         "file": file,
         "sub_result_bytes": sub_result_bytes,
     }
+
+
+def _policies(report: str | Mapping[str, Policy | str] | None) -> dict[str, Policy]:
+    """The report policies by window name, "" for all."""
+    given = {"": report} if isinstance(report, str) else report or {}
+    return {name: parse_policy(policy) if isinstance(policy, str) else policy for name, policy in given.items()}
 
 
 def member_of(record: Record) -> Member:

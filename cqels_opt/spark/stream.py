@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +16,7 @@ from pyspark.sql import types as t
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cqels_opt.compiler.multi_query_sharing import Member
+from cqels_opt.compiler.registration import QueryOptions, record_of
 from cqels_opt.errors import CqelsOptError, InputError, RunError
 from cqels_opt.planner.explain import Format, explained_now
 from cqels_opt.runtime.driver import Driver
@@ -28,6 +29,7 @@ from cqels_opt.spark.paths import to_read
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.scratch import process_folder
 from cqels_opt.spark.session import IN_A_BATCH, settings
+from cqels_opt.spark.start_options import keywords_of
 from cqels_opt.stats import summary
 from cqels_opt.storage.file_errors import file_error
 from cqels_opt.trace import display
@@ -268,7 +270,8 @@ class StreamRun:
         return durations(self._query) if self._query is not None else ()
 
     # -------------------------------------------------------------- adding and removing queries
-    def add(self, *queries: object, **options: object) -> tuple[str, ...]:
+    @keywords_of(QueryOptions, record_of)
+    def add(self, *queries: object, **options: Unpack[QueryOptions]) -> tuple[str, ...]:
         """Adds queries with the next batch: texts, with the options of :meth:`Engine.register`, or its results. Returns names.
 
         From then on, a query has the answers that it would have had, had it run from the beginning. So its patterns must be those
@@ -344,6 +347,15 @@ class StreamRun:
         Interrupting the cell does not affect the run. A failure of the run is raised after its last state is shown.
         """
         display.watch(self, every)
+
+    @property
+    def progress(self) -> str:
+        """The number of micro-batches and of plan switches, as text."""
+        return f"{self.driver.state.batch + 1} micro-batches, {self.switches} plan switches"
+
+    def __repr__(self) -> str:
+        state = "active" if self.is_active else "not active"
+        return f"StreamRun({list(self.driver.planners)}, {self.progress}, {state})"
 
     def _repr_html_(self) -> str:
         return "".join(self.live(query) for query in self.driver.planners)

@@ -22,7 +22,8 @@ from pyspark import RDD, TaskContext
 from pyspark.sql import DataFrame
 
 from cqels_opt.bench.social import PLACES_GRAPH
-from cqels_opt.engine import Engine, population_of
+from cqels_opt.compiled_query import population_of
+from cqels_opt.engine import Engine
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.interfaces import Evaluated

@@ -117,6 +117,69 @@ def test_a_query_over_a_stream_of_rows(spark: SparkSession, engine: cq.Engine, f
     assert set(run.plans()[query.id]) == {"now", "then"}
 
 
+def test_objects_are_one_short_line(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
+    """Lateness as text, and no syntax trees where an object is displayed."""
+    query = engine.register(MET, id="met")
+    put(tmp_path / "in", parts())
+    run = query.start({STREAM: reading(spark, tmp_path / "in")}, Collected(), tmp_path / "state", lateness="2 s", to_the_end=True)
+    assert run.driver.frontier.lateness == 2_000
+    assert run.await_termination()
+    adaptive = engine.adaptive(MET, Collected(), id="again", idle_timeout="1 min", max_ahead="1 hour", report="wc,p:10s")
+    assert adaptive.run.driver.options.idle_timeout == 60_000
+    assert adaptive.run.driver.frontier.max_ahead == 3_600_000
+    assert adaptive.query.meaning.report.default.period == 10_000
+    assert repr(query) == "CompiledQuery('met', cqels, columns=['p', 'q', 'name'])"
+    assert repr(query.member) == "Member('met', cqels)"
+    assert repr(engine) == f"Engine(store={str(engine.store)!r}, queries=['met', 'again'])"
+    assert repr(run) == f"StreamRun(['met'], 3 micro-batches, {run.switches} plan switches, not active)"
+    assert repr(adaptive) == "Adaptive('again', 0 micro-batches, 0 plan switches)"
+
+
+@pytest.mark.parametrize(("name", "value"), [("lateness", "soon"), ("idle_timeout", -1), ("max_ahead", "0s")])
+def test_durations_that_are_none(engine: cq.Engine, tmp_path: Path, name: str, value: Any) -> None:
+    query = engine.register(MET)
+    with pytest.raises(InputError, match=f"^{name}="):
+        query.start({STREAM: None}, Collected(), tmp_path / "state", **{name: value})  # type: ignore[dict-item]
+    with pytest.raises(InputError, match=f"^{name}="):
+        engine.adaptive(MET, Collected(), tmp_path / "other", **{name: value})
+
+
+def test_options_that_do_not_exist(engine: cq.Engine, tmp_path: Path) -> None:
+    query = engine.register(MET)
+    for start in (query.start, engine.start):
+        with pytest.raises(TypeError, match=r"start.*unexpected keyword argument 'latenes'"):
+            start({}, Collected(), tmp_path / "state", latenes="1s")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'latenes'"):
+        engine.adaptive(MET, Collected(), latenes="1s")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("place", ["dbfs:/x", "s3://bucket/x", "hdfs://name/x"])
+def test_places_of_no_local_path(engine: cq.Engine, tmp_path: Path, place: str) -> None:
+    query = engine.register(MET)
+    with pytest.raises(InputError, match=f"^checkpoint: {place}: the state of a run needs a folder that all executors see"):
+        query.start({STREAM: None}, Collected(), place)  # type: ignore[dict-item]
+    with pytest.raises(InputError, match=f"^state: {place}: the state of a run needs"):
+        engine.adaptive(MET, Collected(), place, id="a")
+    with pytest.raises(InputError, match=f"^trace: {place}: a local file or folder is expected"):
+        engine.adaptive(MET, Collected(), tmp_path / "state", trace=place, id="b")
+    with pytest.raises(InputError, match=f"^sink: {place}: a local file or folder is expected"):
+        engine.adaptive(MET, place, tmp_path / "state2", id="c")
+
+
+def test_files_as_uris(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
+    query = engine.register(MET)
+    put(tmp_path / "in", parts())
+    at = (tmp_path / "a b").as_uri()
+    (tmp_path / "a b").mkdir()
+    assert "%20" in at
+    run = query.start({STREAM: reading(spark, tmp_path / "in")}, f"{at}/out", f"{at}/state", f"{at}/t.jsonl", to_the_end=True)
+    assert run.await_termination()
+    assert len(list(read_trace(tmp_path / "a b" / "t.jsonl"))) == 3
+    found = Collected()
+    found(spark.read.parquet(str(tmp_path / "a b" / "out")), 0)
+    assert found.answers(query.columns) == expected(MET, files)
+
+
 def test_a_folder_of_answers(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
     """Spark reads it as a table; with several queries, each has its own folder."""
     queries = [engine.register(MET), engine.register(CROWDS)]
