@@ -44,6 +44,7 @@ from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.spark.sources import Incoming, Source
 from cqels_opt.spark.start_options import StartOptions, keywords_of
 from cqels_opt.spark.stream import SparkSession, StreamRun
+from cqels_opt.spark.worker_python import use_this_python
 from cqels_opt.state.commit_log import key_of
 from cqels_opt.windows.instants import Policy
 
@@ -69,6 +70,7 @@ class Engine:
     ) -> None:
         if not isinstance(spark, DeferredSession):
             check_classic(spark)
+            use_this_python(spark)
         self._session = spark
         self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-") if folder is None else None
         self.folder = local_path(self._temporary.name if self._temporary else folder or ".", "folder").absolute()

@@ -20,6 +20,7 @@ from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
 from cqels_opt.spark.session import AnySession, session_of
 from cqels_opt.spark.tasks import run_tasks, slots
+from cqels_opt.spark.worker_python import explained
 from cqels_opt.storage import disk
 
 SOURCES = "sources.json"
@@ -48,7 +49,8 @@ def static_store(
             raise CheckpointError(f"{folder.parent}: the checkpoint was made with other static data; use another folder")
         return target
     disk.make_folder(folder)
-    load(spark, sources, target, scheme=scheme, on_error=on_error, progress=progress, durable=False)
+    with explained(spark):
+        load(spark, sources, target, scheme=scheme, on_error=on_error, progress=progress, durable=False)
     disk.sync_file_system(folder)
     disk.write_atomically(record, json.dumps(facts).encode())
     return target
@@ -70,7 +72,8 @@ def compiling(spark: AnySession, store: Path | str) -> Do:
             found = work()
             disk.sync_written(None)
             return found
-        (program,) = run_tasks(slots(session_of(spark).sparkContext, 1), [lambda: iter((work(),))])
+        with explained(spark):
+            (program,) = run_tasks(slots(session_of(spark).sparkContext, 1), [lambda: iter((work(),))])
         assert isinstance(program, CompiledProgram)
         return program
 

@@ -30,6 +30,7 @@ from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.scratch import process_folder
 from cqels_opt.spark.session import IN_A_BATCH, settings
 from cqels_opt.spark.start_options import keywords_of
+from cqels_opt.spark.worker_python import explained
 from cqels_opt.stats import summary
 from cqels_opt.storage.file_errors import file_error
 from cqels_opt.trace import display
@@ -188,7 +189,11 @@ class StreamRun:
         with self._lock:
             try:
                 self.runner.spark = spark
-                with nullcontext() if self._set else settings(spark, IN_A_BATCH), at_most(self._most(), self.runner.cancel):
+                with (
+                    explained(spark),
+                    nullcontext() if self._set else settings(spark, IN_A_BATCH),
+                    at_most(self._most(), self.runner.cancel),
+                ):
                     records = self.driver.batch(number, rows)
                 self.last = records
             except BaseException as failure:
