@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -17,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.compiler.registration import QueryOptions, record_of
-from cqels_opt.errors import CqelsOptError, InputError, RunError
+from cqels_opt.errors import CqelsOptError, EngineWarning, InputError, RunError
 from cqels_opt.planner.explain import Format, explained_now
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.query_catalog import QueryCatalog
@@ -42,6 +43,8 @@ MAX_FILE_AGE = "36500d"  # Spark by default ignores files modified a week before
 MOST_ROWS = (1 << 33) - 1  # of a task, in Spark's numbers
 MOST_BYTES = 64 << 20  # maximum bytes of new files per batch and live folder
 __all__ = ["DataFrame", "SparkSession", "StreamRun", "as_rows", "chunk_stream", "folder_stream", "row_stream"]
+
+_TEXTS = (t.StringType, t.VarcharType, t.CharType, t.NullType)
 
 MERGE_TIMEOUT = 30.0
 """Seconds to wait at the end for merges, which would fail if the session stopped."""
@@ -87,6 +90,12 @@ def as_rows(frame: DataFrame, number: int, order: str | None = None) -> DataFram
         raise InputError(
             f"a stream's DataFrame needs the columns s, p, o and t; {', '.join(missing)} is missing of {frame.columns}"
         )
+    for name in ("s", "p", "o", "g"):
+        if name in frame.columns and not isinstance(type_of := frame.schema[name].dataType, _TEXTS):
+            raise InputError(
+                f'the column {name} is {type_of.simpleString()}: it must be a string of N-Triples terms: <http://…>, "text", '
+                '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'
+            )
     kind = frame.schema["t"].dataType
     if isinstance(kind, t.TimestampType | t.TimestampNTZType):
         time = f.unix_millis(f.col("t").cast("timestamp"))
@@ -133,6 +142,7 @@ class StreamRun:
         self._query: StreamingQuery | None = None
         self._set = False  # whether the session of batches has their settings for good
         self._placed: bool | None = None  # whether rows have offsets
+        self._warned = False
         self._done = False  # for queries without streams
         self._failure: BaseException | None = None
         self._lock = threading.RLock()  # also for readers of the last batch's state, including sinks
@@ -196,11 +206,24 @@ class StreamRun:
                 ):
                     records = self.driver.batch(number, rows)
                 self.last = records
+                self._warn_if_unreadable(records)
             except BaseException as failure:
                 self._failure = failure
                 raise
         if self._on_batch:
             self._on_batch(records)
+
+    def _warn_if_unreadable(self, records: Sequence[TraceRecord]) -> None:
+        """A batch whose triples are all rejected is most likely a DataFrame of plain strings. Python users see no trace notices."""
+        last = records[0] if records else None
+        if last is not None and last.rejected and not last.elements and not last.late and not self._warned:
+            self._warned = True
+            why = next(
+                (notice.partition(": ")[2] for notice in last.notices if notice.startswith("rejected: ")), "see the rejects"
+            )
+            warnings.warn(
+                f"all triples of batch {last.batch} are rejected ({last.rejected:,}): {why}", EngineWarning, stacklevel=2
+            )
 
     def _most(self) -> float | None:
         """The seconds that a batch may take if each of its queries is within its limits."""

@@ -61,7 +61,7 @@ def _workers_python(session: SparkSession) -> str:
     context = session.sparkContext
     try:
         (path,) = context.parallelize([0], 1).map(lambda _: sys.executable).collect()
-    except Exception as error:  # noqa: BLE001 - a worker without PySpark, or with another version, runs no function
+    except Exception as error:  # a worker without PySpark, or with another version, runs no function
         if not isinstance(error, PySparkException) and "py4j" not in type(error).__module__:
             raise
         return str(context.pythonExec)

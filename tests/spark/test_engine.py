@@ -16,11 +16,11 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import cqels_opt as cq
-from cqels_opt.errors import CheckpointError, DataError, InputError, LimitError
+from cqels_opt.errors import CheckpointError, DataError, EngineWarning, InputError, LimitError
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.spark.files import in_places
-from cqels_opt.spark.stream import StreamRun, numbered
+from cqels_opt.spark.stream import StreamRun, as_rows, numbered
 from cqels_opt.trace.records import read_trace
 from cqels_opt.verify import Answers, Element, Inputs, Options, evaluate
 
@@ -360,6 +360,28 @@ def test_bad_rows(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path
     with pytest.raises(DataError, match=f"<{STREAM}>:50: the object is not an N-Triples term"):
         run.await_termination()
     assert other.batches == {}
+
+
+def test_plain_strings_are_not_terms(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
+    """The user is warned once, with a value and how to write it; the rejected rows are kept with their reasons."""
+    query = engine.register(MET)
+    put(tmp_path / "in", [[("<http://a>", "<http://p>", "alice", 1000)], [("http://ex.org/a", "<http://p>", '"x"', 2000)]])
+    with pytest.warns(EngineWarning) as caught:
+        query.start(
+            {STREAM: reading(spark, tmp_path / "in")}, Collected(), tmp_path / "state", to_the_end=True
+        ).await_termination()
+    (warning,) = [str(one.message) for one in caught if issubclass(one.category, EngineWarning)]
+    assert warning == (
+        f"all triples of batch 0 are rejected (1): <{STREAM}>:0: the object is not an N-Triples term: "
+        "not a term in N-Triples syntax: 'alice'; write \"alice\" for a text, or <http://…> for an IRI"
+    )
+    assert "'http://ex.org/a'; write <http://ex.org/a>\"" in (tmp_path / "state" / "rejected.jsonl").read_text()
+
+
+def test_columns_that_are_no_strings(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("<http://a>", "<http://p>", 5, 1)], "s string, p string, o int, t long")
+    with pytest.raises(InputError, match=r"^the column o is int: it must be a string of N-Triples terms: <http"):
+        as_rows(frame, 0)
 
 
 def test_what_start_refuses(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
