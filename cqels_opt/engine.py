@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,13 +20,14 @@ from cqels_opt.compiled_query import CompiledQuery, PathLike, population_of
 from cqels_opt.compiler.multi_query_sharing import Member, alone
 from cqels_opt.compiler.registration import Programs, QueryOptions, member_of, record_of
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
-from cqels_opt.errors import InputError
+from cqels_opt.errors import EngineWarning, InputError
 from cqels_opt.lod.locations import local_path, state_folder
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import store_of
 from cqels_opt.lod.update import UpdateReport, update
 from cqels_opt.operators.query_forms import answer_variables
 from cqels_opt.planner.plan_modes import plan_mode
+from cqels_opt.query.never_bound import likely_mistakes
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.payloads import Payload
 from cqels_opt.runtime.interfaces import Sink
@@ -149,6 +151,8 @@ class Engine:
     ) -> CompiledQuery:
         """Parses a query, computes its static sub-results, and retains its plans. Raises QueryError with line and column.
 
+        Likely mistakes, such as a variable of SELECT that nothing binds, are an EngineWarning.
+
         :class:`QueryOptions` describes the keywords; ``report`` is for example ``"wc,nc"``, or ``{"w": "p:10s"}`` by window.
         """
         name = id or f"q{len(self._queries) + 1}"
@@ -163,6 +167,8 @@ class Engine:
         if found.member.kind not in self._kinds:  # a query that differs only in constants is known to compile
             self.programs.of(alone(found.member))
             self._kinds.add(found.member.kind)
+        for sentence in likely_mistakes(found.query):
+            warnings.warn(f"{name}: {sentence}", EngineWarning, stacklevel=2)
         self._queries[name] = found
         return found
 

@@ -14,9 +14,9 @@ from cqels_opt.cli.options import CalibrateOptions, ExplainOptions, LoadOptions,
 from cqels_opt.cli.query_requests import (
     QueryRequest,
     query_requests,
+    mistakes_as_warnings,
     registration_options,
     warn_of_absent_graphs,
-    warn_of_never_true,
 )
 from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
 from cqels_opt.cli.session_settings import jvm_settings, jvm_settings_of_run
@@ -381,8 +381,8 @@ def _registered(session: AnySession, options: RunOptions, folder: Path, requests
         on_error=options.on_error or "fail",
     )
     warn_of_disagreement(engine.store)
-    registered = [engine.register(query.text, **registration_options(query, options)) for query in requests]
-    warn_of_never_true(requests)
+    with mistakes_as_warnings(requests):
+        registered = [engine.register(query.text, **registration_options(query, options)) for query in requests]
     warn_of_absent_graphs(requests, engine.store)
     return registered
 

@@ -135,6 +135,11 @@ def test_objects_are_one_short_line(spark: SparkSession, engine: cq.Engine, tmp_
     assert repr(adaptive) == "Adaptive('again', 0 micro-batches, 0 plan switches)"
 
 
+def test_likely_mistakes_are_warnings(engine: cq.Engine) -> None:
+    with pytest.warns(EngineWarning, match=r"^odd: \?city is in SELECT, and nothing binds it: its column is empty"):
+        engine.register("SELECT ?city { ?s ?p ?o }", id="odd")
+
+
 @pytest.mark.parametrize(("name", "value"), [("lateness", "soon"), ("idle_timeout", -1), ("max_ahead", "0s")])
 def test_durations_that_are_none(engine: cq.Engine, tmp_path: Path, name: str, value: Any) -> None:
     query = engine.register(MET)
