@@ -42,7 +42,7 @@ from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.query_jobs import frontier_of, idle_milliseconds, sink_of
 from cqels_opt.spark.run_factory import make_driver, rejects_of
 from cqels_opt.spark.session import DeferredSession, session_of
-from cqels_opt.spark.sinks import BatchFunction
+from cqels_opt.spark.sinks import BatchFunction, FunctionSink
 from cqels_opt.spark.sources import Incoming, Source
 from cqels_opt.spark.start_options import StartOptions, keywords_of
 from cqels_opt.spark.stream import SparkSession, StreamRun
@@ -148,6 +148,7 @@ class Engine:
         t0: Mapping[str, int] | None = None,
         file: str = "query",
         sub_result_bytes: int = BYTES_BUDGET,
+        types: Mapping[str, str] | None = None,
     ) -> CompiledQuery:
         """Parses a query, computes its static sub-results, and retains its plans. Raises QueryError with line and column.
 
@@ -162,7 +163,7 @@ class Engine:
             )
         if name in self._queries:
             raise InputError(f"there is a query {name!r} already")
-        given = (dialect, profile, report, output_operator, duplicates, bounds, t0, file, sub_result_bytes)
+        given = (dialect, profile, report, output_operator, duplicates, bounds, t0, file, sub_result_bytes, types)
         found = CompiledQuery(self, member_of(record_of(text, name, *given)))
         if found.member.kind not in self._kinds:  # a query that differs only in constants is known to compile
             self.programs.of(alone(found.member))
@@ -208,6 +209,8 @@ class Engine:
                 query = self.register(str(query), **options)
             if isinstance(to, KafkaSink):
                 to.check(query.id, answer_variables(query.member.query))
+            if isinstance(to, FunctionSink):
+                to.check([query.program, *(other.program for other in self.queries if other.id != query.id)])
             found.append(query.member)
         return found
 

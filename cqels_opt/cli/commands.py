@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from cqels_opt.cli.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.cli.query_requests import (
     QueryRequest,
-    query_requests,
     mistakes_as_warnings,
+    query_requests,
     registration_options,
     warn_of_absent_graphs,
 )

@@ -21,7 +21,9 @@ from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.compiler.view_maintenance import ViewMaintenance
 from cqels_opt.operators.compiled_query import CompiledProgram, Instances
 from cqels_opt.operators.instances import NAMES, write_names
+from cqels_opt.operators.query_forms import answer_variables
 from cqels_opt.operators.term_table import Page
+from cqels_opt.operators.typed_columns import column_types
 from cqels_opt.query.texts import Reader
 from cqels_opt.state import worker_cache
 from cqels_opt.storage import checksum, disk, sealed_files
@@ -58,6 +60,8 @@ class QueryOptions(TypedDict, total=False):
     """The first opening (ms since the epoch) by the window's name, ``""`` for all windows."""
     file: str
     """The name of the query's text in error messages."""
+    types: Mapping[str, str] | None
+    """The Spark SQL types of variables as columns of DataFrames and Parquet (docs/answers.md); others are N-Triples terms."""
     sub_result_bytes: int
     """Limits the materialized views of static sub-patterns of each block of joins, at registration and during runs."""
 
@@ -74,6 +78,7 @@ def record_of(
     t0: Mapping[str, int] | None = None,
     file: str = "query",
     sub_result_bytes: int = BYTES_BUDGET,
+    types: Mapping[str, str] | None = None,
 ) -> Record:
     """The registration of a query, as JSON. A query that is added during a run is written to the checkpoint as its record."""
     return {
@@ -88,6 +93,7 @@ def record_of(
         "t0": dict(t0 or {}),
         "file": file,
         "sub_result_bytes": sub_result_bytes,
+        **({"types": dict(types)} if types else {}),
     }
 
 
@@ -105,7 +111,8 @@ def member_of(record: Record) -> Member:
         outlined = None if outlined is None else replace(outlined, query=replace(outlined.query, windows=query.windows))
     report = {name: Policy(**policy) for name, policy in record["report"].items()}
     meant = query_semantics(query, record["profile"], report, record["output_operator"], record["duplicates"], record["t0"])
-    return Member(record["id"], query, meant, outlined, record["sub_result_bytes"], record)
+    types = column_types(record.get("types", {}), answer_variables(query))
+    return Member(record["id"], query, meant, outlined, record["sub_result_bytes"], record, types)
 
 
 class Programs:
@@ -179,7 +186,7 @@ class Programs:
             report, as_set = first.meaning.report, first.meaning.duplicates == "set"
             upkeep = None if earlier is None else ViewMaintenance.read(*earlier)
             compiler = Compiler(query, store, folder, report, as_set, first.budget, shared=shared, upkeep=upkeep, known=known)
-            return compiler.compile(unit.id, first.meaning.operator, instances)
+            return replace(compiler.compile(unit.id, first.meaning.operator, instances), types=first.types)
 
         program = self._do(work)
         constants = dict(known.constants)

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import InputError, option
 from cqels_opt.lod.locations import local_path
 from cqels_opt.planner.background_jobs import in_thread
@@ -37,7 +38,7 @@ def make_driver(
         member.id: windows_of(program) for program, unit in zip(programs, catalog.started.units) for _, member in unit.members
     }
     identity = Identity(
-        {m.id: [m.query.text, m.meaning.operator, m.meaning.duplicates, repr(m.meaning.report)] for m in members},
+        {m.id: _identity(m) for m in members},
         windows,
         patterns_of(programs),
         {
@@ -62,6 +63,13 @@ def make_driver(
         catalog=catalog,
         deletion_start=in_thread,
     )
+
+
+def _identity(member: Member) -> list[str]:
+    """What a run that resumes from a checkpoint must have in common with the run before."""
+    meaning = member.meaning
+    types = [repr(member.types)] if member.types else []
+    return [member.query.text, meaning.operator, meaning.duplicates, repr(meaning.report), *types]
 
 
 def external_streams(catalog: QueryCatalog) -> tuple[str, ...]:

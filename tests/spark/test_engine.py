@@ -7,6 +7,8 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,6 +204,76 @@ def test_a_folder_of_answers(spark: SparkSession, engine: cq.Engine, files: File
         found = Collected()
         found(table, 0)
         assert found.answers(query.columns) == expected(text, files)
+
+
+TYPED = f"""SELECT ?s ?delay ?price ?when ?late ?name WHERE {{ ?x <{EX}s> ?s ; <{EX}delay> ?delay ; <{EX}price> ?price ;
+    <{EX}when> ?when ; <{EX}late> ?late ; <{EX}name> ?name }}"""
+TYPES = {
+    "s": "string",
+    "delay": "long",
+    "price": "decimal(8,2)",
+    "when": "timestamp",
+    "late": "boolean",
+    "name": "struct<value:string,lang:string>",
+}
+
+
+def test_typed_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """In DataFrames and in Parquet; what is not of its column's type is null, with a warning and a notice in the trace."""
+    xsd = "http://www.w3.org/2001/XMLSchema#"
+    cells = [("s", f"<{EX}a>"), ("delay", f'"5"^^<{xsd}integer>'), ("price", f'"1.255"^^<{xsd}decimal>')]
+    cells += [("when", f'"2013-07-01T12:00:00Z"^^<{xsd}dateTime>'), ("late", f'"true"^^<{xsd}boolean>'), ("name", '"Berlin"@de')]
+    others = [(p, '"none"' if p == "delay" else o) for p, o in cells]
+    lines = [f"<{EX}{x}> <{EX}{p}> {o} .\n" for x, of_x in (("x", cells), ("y", others)) for p, o in of_x]
+    (tmp_path / "a.nt").write_text("".join(lines))
+    engine, sink = cq.Engine(spark, static=tmp_path / "a.nt"), Collected()
+    query = engine.register(TYPED, types=TYPES)
+    with pytest.warns(
+        EngineWarning, match=r"some values of \?delay in the answers of q1 are not of the type long: they are null"
+    ):
+        query.start({}, sink, tmp_path / "state", tmp_path / "t.jsonl")
+    when, price = datetime(2013, 7, 1, 12, tzinfo=UTC), Decimal("1.26")
+    assert dict(sink.types) == {"time": "timestamp", "op": "string", **{n: t.replace("long", "bigint") for n, t in TYPES.items()}}
+    found = {row["delay"]: row for row in sink.batches[0]}
+    assert set(found) == {5, None}
+    for row in found.values():
+        assert (row["s"], row["price"], row["late"]) == (f"{EX}a", price, True)
+        assert (row["when"].astimezone(UTC), row["name"].asDict()) == (when, {"value": "Berlin", "lang": "de"})
+    (record,) = read_trace(tmp_path / "t.jsonl")
+    assert record.notices == ("1 values of ?delay in the answers of q1 are not of the type long: they are null",)
+    query.start({}, tmp_path / "out", tmp_path / "other")
+    table = spark.read.parquet(str(tmp_path / "out")).drop("batch")
+    assert table.dtypes == sink.types
+    assert sorted(str(row.asDict()) for row in table.collect()) == sorted(map(str, sink.batches[0]))
+
+
+def test_typed_columns_of_queries_that_share_a_program(
+    spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path
+) -> None:
+    """They differ in a constant; answers that are added to the run later have the types as well."""
+    text = f"SELECT ?p FROM NAMED <{STREAM}> [RANGE 1s] AS ?w WHERE {{ GRAPH ?w {{ ?p <{EX}at> <{EX}x%d> }} }}"
+    for number in (1, 2):
+        engine.register(text % number, id=f"q{number}", types={"p": "string"})
+    put(tmp_path / "in", parts())
+    sink = Collected()
+    run = engine.start({STREAM: reading(spark, tmp_path / "in")}, sink, tmp_path / "state", to_the_end=True)
+    assert len(run.driver.programs) == 1
+    run.add(text % 1, id="q3", types={"p": "string"})
+    assert run.await_termination()
+    assert dict(sink.types) == {"time": "timestamp", "op": "string", "query": "string", "p": "string"}
+    found = {(row["query"], row["p"].startswith(EX)) for rows in sink.batches.values() for row in rows}
+    assert {("q1", True), ("q2", True)} <= found <= {("q1", True), ("q2", True), ("q3", True)}
+
+
+def test_types_that_do_not_fit(engine: cq.Engine, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^types: there is no \?nme in SELECT; it selects \?p, \?q, \?name$"):
+        engine.register(MET, types={"nme": "string"})
+    engine.register(MET, id="typed", types={"name": "string"})
+    engine.register(MET, id="terms")
+    with pytest.raises(
+        InputError, match=r"the queries typed and terms share the column name, which is string in one and N-Triples"
+    ):
+        engine.start({STREAM: None}, Collected(), tmp_path / "state")  # type: ignore[dict-item]
 
 
 def test_timestamps_from_parquet(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
