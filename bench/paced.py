@@ -30,12 +30,13 @@ from cqels_opt.bench.rivals.jobs import PLANNER, Job, StreamingQuery, settings_k
 from cqels_opt.bench.scenarios import SECOND, WARM_UP
 from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import START
-from cqels_opt.engine import Engine, population_of
+from cqels_opt.engine import Engine
 from cqels_opt.errors import RunError
 from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.files import live_files
+from cqels_opt.spark.registered_query import population_of
 from cqels_opt.spark.run_factory import make_driver
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SparkSession, make_session

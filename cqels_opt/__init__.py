@@ -13,11 +13,13 @@ from cqels_opt.errors import CqelsOptError, InputError, LimitError, QueryError, 
 
 if TYPE_CHECKING:
     from cqels_opt.adaptive_join import AdaptiveJoin, AdaptiveQuery, JoinRun, adaptive, adaptive_sql
-    from cqels_opt.engine import Adaptive, CompiledQuery, Engine, KafkaTopic, Messages
+    from cqels_opt.engine import Engine, KafkaTopic, Messages
     from cqels_opt.query.extensions import register_function
     from cqels_opt.query.uncertainty import register_distribution
     from cqels_opt.runtime.limits import Limits
+    from cqels_opt.spark.adaptive_sparql import Adaptive
     from cqels_opt.spark.drop_in import together
+    from cqels_opt.spark.registered_query import CompiledQuery
     from cqels_opt.trace.listener import Listener
     from cqels_opt.trace.metrics import metrics
 
@@ -46,10 +48,10 @@ __all__ = [
 ]
 
 _LATER = {
-    "Adaptive": "engine",
+    "Adaptive": "spark.adaptive_sparql",
     "AdaptiveJoin": "adaptive_join",
     "AdaptiveQuery": "adaptive_join",
-    "CompiledQuery": "engine",
+    "CompiledQuery": "spark.registered_query",
     "Engine": "engine",
     "JoinRun": "adaptive_join",
     "KafkaTopic": "engine",
@@ -71,3 +73,7 @@ def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(import_module(f"cqels_opt.{_LATER[name]}"), name)
     raise AttributeError(f"module 'cqels_opt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -8,115 +8,50 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
-from cqels_opt.compiler.dialect_profile import QuerySemantics
 from cqels_opt.compiler.multi_query_sharing import Member, alone
-from cqels_opt.compiler.registration import Programs, member_of, record_of
+from cqels_opt.compiler.registration import Programs, QueryOptions, member_of, record_of
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
-from cqels_opt.errors import CheckpointError, InputError
-from cqels_opt.lod.locations import state_folder
+from cqels_opt.errors import EngineWarning, InputError
+from cqels_opt.lod.locations import local_path, state_folder
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import store_of
 from cqels_opt.lod.update import UpdateReport, update
-from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.query_forms import answer_variables
-from cqels_opt.operators.stream_output import column_names
-from cqels_opt.planner.explain import Format, explained
 from cqels_opt.planner.plan_modes import plan_mode
-from cqels_opt.query.algebra import Query
-from cqels_opt.query.printing import to_text
+from cqels_opt.query.never_bound import likely_mistakes
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.payloads import Payload
-from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
-from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.run_state import DriverOptions
-from cqels_opt.spark import prepare
-from cqels_opt.spark.drop_in import Claim, DropIn, check_classic
+from cqels_opt.spark import prepare, query_jobs
+from cqels_opt.spark.adaptive_sparql import Adaptive
+from cqels_opt.spark.drop_in import Claim, check_classic
 from cqels_opt.spark.kafka import KafkaSink
 from cqels_opt.spark.kafka_topic import KafkaTopic
-from cqels_opt.spark.messages import Messages, message_stream, reading_of
+from cqels_opt.spark.messages import Messages
 from cqels_opt.spark.mixed import MixedRunner, machine_of
-from cqels_opt.spark.run_factory import check_streams, external_streams, make_driver, rejects_of
+from cqels_opt.spark.query_jobs import frontier_of, idle_milliseconds, sink_of
+from cqels_opt.spark.registered_query import CompiledQuery, PathLike, population_of
+from cqels_opt.spark.run_factory import make_driver, rejects_of
 from cqels_opt.spark.session import DeferredSession, session_of
 from cqels_opt.spark.sinks import BatchFunction, FunctionSink
-from cqels_opt.spark.sources import Incoming, Source, of_messages
-from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, row_stream
+from cqels_opt.spark.sources import Incoming, Source
+from cqels_opt.spark.start_options import StartOptions, keywords_of
+from cqels_opt.spark.stream import SparkSession, StreamRun
+from cqels_opt.spark.worker_python import use_this_python
 from cqels_opt.state.commit_log import key_of
-from cqels_opt.trace import display
-from cqels_opt.trace.listener import BatchReporter, ListenerLike
-from cqels_opt.windows.frontier import Frontier
+from cqels_opt.trace.listener import ListenerLike
 from cqels_opt.windows.instants import Policy
 
-PathLike = str | Path
 _NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,100}")
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledQuery:
-    """A registered query: parsed, with its static sub-results computed and its plans retained.
-
-    A query that differs from another only in constants is compiled together with it, or when its plans are requested.
-    """
-
-    engine: Engine
-    member: Member
-
-    @property
-    def id(self) -> str:
-        """The query's name."""
-        return self.member.id
-
-    @property
-    def query(self) -> Query:
-        """The parsed query."""
-        return self.member.query
-
-    @property
-    def meaning(self) -> QuerySemantics:
-        """The report policies, the output operator, and set or bag semantics."""
-        return self.member.meaning
-
-    @property
-    def program(self) -> CompiledProgram:
-        """The query compiled separately."""
-        return self.engine.programs.of(alone(self.member))
-
-    @property
-    def columns(self) -> dict[str, str]:
-        """The DataFrame column of each variable (the names differ if variables are equal ignoring case).
-
-        For a CONSTRUCT or DESCRIBE the columns are ``s``, ``p`` and ``o``, for an ASK ``boolean``.
-        """
-        return {name.removeprefix("."): column for name, column in column_names(answer_variables(self.query)).items()}
-
-    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
-        """The current plans: before a run, from the statistics of the static data and documented assumptions."""
-        return explained([self.program], plan_mode("adaptive"), format, alternatives)
-
-    def _repr_html_(self) -> str:
-        return display.plans(self.id, self.explain("json", display.ALTERNATIVES))
-
-    def to_text(self, dialect: str) -> str:
-        """The query in a dialect; raises QueryError with the reason if the dialect cannot express it."""
-        return to_text(self.query, dialect)
-
-    def start(
-        self,
-        streams: Mapping[str, Source],
-        sink: BatchFunction | PathLike | KafkaTopic,
-        checkpoint: PathLike,
-        trace: PathLike | None = None,
-        **options: Any,
-    ) -> StreamRun:
-        """Starts the query as one streaming job; see :meth:`Engine.start` for the parameters."""
-        return self.engine._start([self], streams, sink, checkpoint, trace, with_query=False, **options)
 
 
 class Engine:
@@ -138,15 +73,16 @@ class Engine:
     ) -> None:
         if not isinstance(spark, DeferredSession):
             check_classic(spark)
+            use_this_python(spark)
         self._session = spark
         self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-") if folder is None else None
-        self.folder = Path(self._temporary.name if self._temporary else folder or ".").absolute()
-        paths = _paths(static or ())
+        self.folder = local_path(self._temporary.name if self._temporary else folder or ".", "folder").absolute()
+        paths = _paths(static or (), "static")
         if store is not None and (paths or graphs):
             raise InputError(
                 "give files (static, graphs) or a store, not both: load the files into the store with cqels-opt load"
             )
-        sources = prepare.static_sources(paths, [(iri, Path(p)) for iri, p in (graphs or {}).items()])
+        sources = prepare.static_sources(paths, _graphs(graphs))
         self._load: Callable[..., Path] | None = None
         if store is None:
             self._load = partial(prepare.static_store, spark, sources=sources, on_error=on_error)
@@ -156,6 +92,9 @@ class Engine:
         self.programs = Programs(self.store, self.folder / "queries", prepare.compiling(spark, self.store))
         self._queries: dict[str, CompiledQuery] = {}
         self._kinds: set[Hashable] = set()
+
+    def __repr__(self) -> str:
+        return f"Engine(store={str(self.store)!r}, queries={list(self._queries)})"
 
     @property
     def spark(self) -> SparkSession:
@@ -174,9 +113,9 @@ class Engine:
         First the triples (quads) of ``remove`` are removed, then those of ``add`` are added; ``graphs`` maps the IRIs of named
         graphs to files to add. Raises DataError with file and line, and StoreError if the store cannot be updated.
         """
-        added = prepare.static_sources(_paths(add), [(iri, Path(path)) for iri, path in (graphs or {}).items()])
+        added = prepare.static_sources(_paths(add, "add"), _graphs(graphs))
         place = store_of(self.store) or self.store
-        return update(place, added, prepare.static_sources(_paths(remove), []), on_error=on_error)
+        return update(place, added, prepare.static_sources(_paths(remove, "remove"), []), on_error=on_error)
 
     def under_key_of(self, checkpoint: Path) -> Programs:
         """The programs over static data with the term ids of a checkpoint.
@@ -203,17 +142,20 @@ class Engine:
         id: str | None = None,
         dialect: str = "auto",
         profile: str | None = None,
-        report: Mapping[str, Policy] | None = None,
+        report: str | Mapping[str, Policy | str] | None = None,
         output_operator: str | None = None,
         duplicates: Literal["set", "bag"] | None = None,
         bounds: Literal["open-closed", "closed-open"] | None = None,
         t0: Mapping[str, int] | None = None,
         file: str = "query",
         sub_result_bytes: int = BYTES_BUDGET,
+        types: Mapping[str, str] | None = None,
     ) -> CompiledQuery:
         """Parses a query, computes its static sub-results, and retains its plans. Raises QueryError with line and column.
 
-        ``sub_result_bytes`` limits the sub-results of each block of joins, at registration and during runs.
+        Likely mistakes, such as a variable of SELECT that nothing binds, are an EngineWarning.
+
+        :class:`QueryOptions` describes the keywords; ``report`` is for example ``"wc,nc"``, or ``{"w": "p:10s"}`` by window.
         """
         name = id or f"q{len(self._queries) + 1}"
         if not _NAME.fullmatch(name):
@@ -222,21 +164,24 @@ class Engine:
             )
         if name in self._queries:
             raise InputError(f"there is a query {name!r} already")
-        given = (dialect, profile, report, output_operator, duplicates, bounds, t0, file, sub_result_bytes)
+        given = (dialect, profile, report, output_operator, duplicates, bounds, t0, file, sub_result_bytes, types)
         found = CompiledQuery(self, member_of(record_of(text, name, *given)))
         if found.member.kind not in self._kinds:  # a query that differs only in constants is known to compile
             self.programs.of(alone(found.member))
             self._kinds.add(found.member.kind)
+        for sentence in likely_mistakes(found.query):
+            warnings.warn(f"{name}: {sentence}", EngineWarning, stacklevel=2)
         self._queries[name] = found
         return found
 
+    @keywords_of(StartOptions, query_jobs.start)
     def start(
         self,
         streams: Mapping[str, Source],
         sink: BatchFunction | PathLike | KafkaTopic,
         checkpoint: PathLike,
         trace: PathLike | None = None,
-        **options: Any,
+        **options: Unpack[StartOptions],
     ) -> StreamRun:
         """Starts all registered queries in one job; the rows have a column ``query``.
 
@@ -248,78 +193,14 @@ class Engine:
         milliseconds) and optionally ``g``, to :class:`Messages`, or to a :class:`KafkaTopic` (docs/sources-and-sinks.md).
         ``sink`` is ``f(df, batch_id)``, which may be called twice for a batch, or a folder that gets each batch's answers exactly
         once, as Parquet (docs/answers.md), or a :class:`KafkaTopic`, at least once. ``checkpoint`` is a folder that executors can
-        access; a second start with it resumes. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``filters`` (as
-        ``--filters``), ``lateness`` (ms), ``order`` (a column that orders elements), ``eager``, ``idle_timeout`` (ms of wall
-        clock after which the run stops waiting for an idle stream), ``max_ahead`` (ms; elements further ahead are rejected:
-        docs/semantics.md), ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``, ``continue_changed`` (the
-        queries may differ from those of the checkpoint: docs/checkpoints.md), ``limits`` (per query: a query that exceeds one
-        ends, see ``StreamRun.failures``, and the others continue; the only query of a run ends it with LimitError), ``listener``
-        (a function of each batch's trace record, a :class:`Listener`, or a list of these).
+        access; a second start with it resumes. The other keywords are those of :class:`StartOptions`; durations are texts such as
+        ``"10s"`` or ``"1 hour"``, or whole milliseconds.
         """
         if not self.queries:
             raise InputError("no query is registered")
-        return self._start(self.queries, streams, sink, checkpoint, trace, with_query=True, **options)
-
-    def _start(
-        self,
-        queries: Sequence[CompiledQuery],
-        streams: Mapping[str, Source],
-        sink: BatchFunction | PathLike | KafkaTopic,
-        checkpoint: PathLike,
-        trace: PathLike | None,
-        *,
-        with_query: bool,
-        plan: str = "adaptive",
-        filters: str = "cost",
-        lateness: int = 0,
-        order: str | None = None,
-        eager: bool = False,
-        idle_timeout: int | None = None,
-        max_ahead: int | None = None,
-        on_error: Literal["fail", "skip"] = "skip",
-        trigger: str | None = None,
-        to_the_end: bool = False,
-        continue_changed: bool = False,
-        limits: Limits = NO_LIMITS,
-        listener: ListenerLike | None = None,
-    ) -> StreamRun:
-        given = {iri.strip("<>"): frame for iri, frame in streams.items()}
         folder = state_folder(checkpoint, "checkpoint").absolute()
-        catalog = population_of(queries, folder)
-        needed = external_streams(catalog)
-        check_streams(needed, given)
-        runner = MixedRunner(self.spark)
-        to = self._sink(sink, catalog.programs, with_query)
-        driver = make_driver(
-            catalog,
-            folder,
-            runner,
-            to,
-            Frontier(needed, lateness, eager, max_ahead=max_ahead),
-            DriverOptions(
-                skip_bad=on_error == "skip",
-                plan=replace(plan_mode(plan, filters=filters), machine=machine_of(self.spark)),
-                idle_timeout=idle_timeout,
-                continue_changed=continue_changed,
-                limits=limits,
-                rejects=rejects_of(trace, folder),
-            ),
-            trace,
-        )
-        coming = partial(self._coming, to) if with_query else None
-        run = StreamRun(driver, runner, coming=coming, reporter=BatchReporter(listener))
-        run.keeps = self
-        if not driver.streams:
-            return run.once()
-        sources = {iri: given[iri.strip("<>")] for iri in driver.streams}
-        if (messages := of_messages(self.spark, sources, driver.streams, order)) is not None:
-            frame = message_stream(messages, driver.streams)
-            run.messages = reading_of([messages[iri].payload for iri in driver.streams], driver.frontier)
-        else:
-            frames = {iri: source for iri, source in sources.items() if isinstance(source, DataFrame)}
-            frame = row_stream(frames, driver.streams, order)
-            run.ordered = order is not None
-        return run.start(frame, folder / "spark", to_the_end=to_the_end, trigger=trigger)
+        catalog = population_of(self.queries, folder)
+        return query_jobs.start(self, catalog, folder, streams, sink, trace, self._coming, **options)
 
     def _coming(self, to: Sink, queries: Sequence[object], options: Mapping[str, Any]) -> list[Member]:
         """Registers queries that are added to a run: texts, or queries registered with this engine."""
@@ -329,18 +210,12 @@ class Engine:
                 query = self.register(str(query), **options)
             if isinstance(to, KafkaSink):
                 to.check(query.id, answer_variables(query.member.query))
+            if isinstance(to, FunctionSink):
+                to.check([query.program, *(other.program for other in self.queries if other.id != query.id)])
             found.append(query.member)
         return found
 
-    def _sink(
-        self, sink: BatchFunction | PathLike | KafkaTopic, programs: Callable[[], Sequence[CompiledProgram]], with_query: bool
-    ) -> Sink:
-        if isinstance(sink, KafkaTopic):
-            return KafkaSink(self.spark, sink, programs())
-        if isinstance(sink, str | Path):
-            return FolderSink(Path(sink).absolute(), programs if with_query else None)
-        return FunctionSink(self.spark, sink, programs, with_query)
-
+    @keywords_of(QueryOptions, register)
     def adaptive(
         self,
         text: str,
@@ -351,17 +226,17 @@ class Engine:
         payload: str | Payload | Mapping[str, str | Payload] | None = None,
         order: str | None = None,
         plan: str = "adaptive",
-        lateness: int = 0,
+        lateness: int | str = 0,
         eager: bool = False,
-        idle_timeout: int | None = None,
-        max_ahead: int | None = None,
+        idle_timeout: int | str | None = None,
+        max_ahead: int | str | None = None,
         on_error: Literal["fail", "skip"] = "skip",
         trace: PathLike | None = None,
         continue_changed: bool = False,
         limits: Limits = NO_LIMITS,
         allow_gap: bool = False,
         listener: ListenerLike | None = None,
-        **query: Any,
+        **query: Unpack[QueryOptions],
     ) -> Adaptive:
         """A function for ``foreachBatch`` of an existing job with a streaming DataFrame of triples or of messages.
 
@@ -384,87 +259,30 @@ class Engine:
         catalog = population_of([registered], folder)
         read = Incoming.of(registered.program.streams, stream, payload, order)
         runner = MixedRunner(self.spark)
-        to = self._sink(sink, catalog.programs, with_query=False)
+        to = sink_of(self.spark, sink, catalog.programs, with_query=False)
         mode = replace(plan_mode(plan), machine=machine_of(self.spark))
         options = DriverOptions(
             skip_bad=on_error == "skip",
             plan=mode,
-            idle_timeout=idle_timeout,
+            idle_timeout=idle_milliseconds(idle_timeout),
             allow_gap=allow_gap,
             continue_changed=continue_changed,
             limits=replace(limits, seconds=None),  # the drop-in measures the time itself
             rejects=rejects_of(trace, folder),
         )
-        frontier = Frontier(registered.program.streams, lateness, eager, max_ahead=max_ahead)
+        frontier = frontier_of(registered.program.streams, lateness, eager, max_ahead)
         driver = make_driver(catalog, folder, runner, to, frontier, options, trace)
         return Adaptive(registered, StreamRun(driver, runner), read, claim, limits, listener)
 
-
-class Adaptive(DropIn):
-    """The result of :meth:`Engine.adaptive`: call it with a micro-batch; it reports plans, switches and statistics."""
-
-    def __init__(
-        self,
-        query: CompiledQuery,
-        run: StreamRun,
-        incoming: Incoming,
-        claim: Claim,
-        limits: Limits = NO_LIMITS,
-        listener: ListenerLike | None = None,
-    ) -> None:
-        self.query, self.run, self._incoming, self._kept = query, run, incoming, claim.state is not None
-        run.ordered = incoming.order is not None
-        if incoming.payloads:
-            run.messages = reading_of(incoming.payloads, run.driver.frontier)
-        super().__init__(query.id, claim, limits, listener)
-
-    def _batch(self, frame: DataFrame, batch_id: int) -> None:
-        driver = self.run.driver
-        if not self._kept and not driver.options.allow_gap and driver.state.batch < 0 and batch_id != 0:
-            raise CheckpointError(
-                f"the job continues at batch {batch_id}, but adaptive() has no state of the batches before: give it state=FOLDER; "
-                "allow_gap=True continues without them"
-            )
-        self.run.batch(self._incoming.rows(frame), batch_id)
-        self._recorded(*self.run.last)
-
-    def _cancel(self) -> None:
-        self.run.runner.cancel()
-
-    def _repr_html_(self) -> str:
-        return self.run.live(self.query.id, self.failure)
-
-    @property
-    def rejects(self) -> Path | None:
-        """The file of rejected input, one JSON object per line with its ``reason``; None while there is none."""
-        path = self.run.driver.options.rejects
-        return path if path is not None and path.exists() else None
-
-    @property
-    def switches(self) -> int:
-        """The number of plan changes of all delta sources."""
-        return self.run.switches
-
-    def plans(self) -> dict[str, str]:
-        """The current plan of each delta source."""
-        return self.run.plans()[self.query.id]
-
-    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
-        """The plans of the last micro-batch, with the estimated and the observed rows of their operators."""
-        return self.run.explain(self.query.id, format, alternatives)
-
-    def statistics(self) -> dict[str, object]:
-        """The current statistics, by block."""
-        return dict(self.run.statistics()[self.query.id])
+        listener: ListenerLike | None = (None,)
 
 
-def _paths(given: PathLike | Sequence[PathLike]) -> list[Path]:
-    return [Path(given)] if isinstance(given, str | Path) else [Path(path) for path in given]
+def _paths(given: PathLike | Sequence[PathLike], what: str) -> list[Path]:
+    return [local_path(path, what) for path in ([given] if isinstance(given, str | Path) else given)]
 
 
-def population_of(queries: Sequence[CompiledQuery], folder: Path) -> QueryCatalog:
-    """The queries of a run with a checkpoint, including those that were added and removed during the run."""
-    return QueryCatalog([query.member for query in queries], folder, queries[0].engine.under_key_of(folder))
+def _graphs(given: Mapping[str, PathLike] | None) -> list[tuple[str, Path]]:
+    return [(iri, local_path(path, f"graphs: {iri}")) for iri, path in (given or {}).items()]
 
 
 __all__ = ["Adaptive", "CompiledQuery", "Engine", "KafkaTopic", "Messages"]

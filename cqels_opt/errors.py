@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 
 class CqelsOptError(Exception):
@@ -65,6 +66,26 @@ class RunError(CqelsOptError):
 
 class EngineWarning(RuntimeWarning):
     """An error that does not affect answers. The trace has the same sentence in its notices."""
+
+
+_command_line = False
+"""Whether the user of this process is at the command line."""
+
+
+@contextmanager
+def for_the_command_line() -> Iterator[None]:
+    """Messages name options as the command line writes them."""
+    global _command_line
+    before, _command_line = _command_line, True
+    try:
+        yield
+    finally:
+        _command_line = before
+
+
+def option(python: str, command_line: str) -> str:
+    """An option in a message, as the user of this process writes it. Processes of Spark's executors take Python's words."""
+    return command_line if _command_line else python
 
 
 def first_of(findings: Sequence[str]) -> str:

@@ -24,13 +24,12 @@ from cqels_opt.cli.options import (
     parse_bytes,
     parse_iri,
     parse_plan,
-    parse_positive_duration,
     parse_report,
     parse_t0,
 )
 from cqels_opt.errors import InputError
 from cqels_opt.query import dialects
-from cqels_opt.query.durations import parse_duration
+from cqels_opt.query.durations import parse_duration, parse_positive_duration
 from cqels_opt.spark.kafka_topic import ANSWER_PAYLOADS
 
 T = TypeVar("T")

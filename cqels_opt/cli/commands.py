@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from cqels_opt.cli.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.cli.query_requests import (
     QueryRequest,
+    mistakes_as_warnings,
     query_requests,
     registration_options,
     warn_of_absent_graphs,
-    warn_of_never_true,
 )
 from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
 from cqels_opt.cli.session_settings import jvm_settings, jvm_settings_of_run
 from cqels_opt.cli.void_planning import warn_of_disagreement
 from cqels_opt.cli.warnings_console import Notices, warn
-from cqels_opt.engine import CompiledQuery, Engine, population_of
+from cqels_opt.engine import Engine
 from cqels_opt.errors import InputError
 from cqels_opt.planner import calibration as operator_constants
 from cqels_opt.planner import calibration_store
@@ -45,6 +45,7 @@ from cqels_opt.spark.kafka import KafkaSink, topic_stream
 from cqels_opt.spark.load import load as load_store
 from cqels_opt.spark.messages import message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
+from cqels_opt.spark.registered_query import CompiledQuery, population_of
 from cqels_opt.spark.run_factory import check_streams, external_streams, make_driver, rejects_of
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.scratch import scratch_folder
@@ -380,8 +381,8 @@ def _registered(session: AnySession, options: RunOptions, folder: Path, requests
         on_error=options.on_error or "fail",
     )
     warn_of_disagreement(engine.store)
-    registered = [engine.register(query.text, **registration_options(query, options)) for query in requests]
-    warn_of_never_true(requests)
+    with mistakes_as_warnings(requests):
+        registered = [engine.register(query.text, **registration_options(query, options)) for query in requests]
     warn_of_absent_graphs(requests, engine.store)
     return registered
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from cqels_opt.errors import InputError
-from cqels_opt.lod.locations import place_of, state_folder
+from cqels_opt.lod.locations import local_path, place_of, state_folder
 
 
 def named(text: str, what: str) -> Path:
@@ -15,7 +15,7 @@ def named(text: str, what: str) -> Path:
         text.encode()
     except UnicodeEncodeError as error:
         raise InputError(f"{what}: {os.fsencode(text)!r}: the name is not UTF-8: rename it") from error
-    return Path(text)
+    return local_path(text, what)
 
 
 def existing(text: str, what: str) -> Path:

@@ -22,7 +22,7 @@ from cqels_opt.cli import arguments, options_from_arguments
 from cqels_opt.cli.input_files import existing_folder, existing_store
 from cqels_opt.cli.java import find_java
 from cqels_opt.cli.session_settings import jvm_settings, jvm_settings_of_run
-from cqels_opt.errors import CqelsOptError, InputError, QueryError
+from cqels_opt.errors import CqelsOptError, InputError, QueryError, for_the_command_line
 from cqels_opt.spark.jvm import jvm_started
 from cqels_opt.storage.file_errors import file_error
 
@@ -40,7 +40,7 @@ def main(words: Sequence[str] | None = None) -> int:
     gc.set_threshold(_ALLOCATIONS)
     try:
         options = arguments.make_parser().parse_args(words)
-        with _terminated_as_interrupted():
+        with _terminated_as_interrupted(), for_the_command_line():
             code = _COMMANDS[options.command](options)
         sys.stdout.flush()
         return code

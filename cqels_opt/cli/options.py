@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from cqels_opt.errors import InputError
-from cqels_opt.query.durations import parse_duration
+from cqels_opt.query.durations import parse_positive_duration
 from cqels_opt.spark.kafka_topic import KafkaTopic
 
 if TYPE_CHECKING:
@@ -220,13 +220,6 @@ class DemoOptions:
 
 
 # ------------------------------------------------------------------ parsers of values; each raises InputError
-def parse_positive_duration(text: str) -> int:
-    """A duration greater than 0."""
-    if (duration := parse_duration(text)) == 0:
-        raise InputError(f"{text!r} is too short: it must be longer than 0")
-    return duration
-
-
 def parse_batch(text: str) -> Batch:
     """``100`` is a number of elements, ``500ms`` a span of stream time."""
     if not text.isdecimal():
@@ -272,22 +265,12 @@ def parse_t0(text: str) -> tuple[str, int]:
 
 def parse_report(text: str) -> tuple[str, Policy]:
     """``wc,nc`` or ``NAME=p:10s``: the window's name (``""`` for all) and its report policy."""
-    from cqels_opt.windows.instants import Policy
+    from cqels_opt.compiler.dialect_profile import parse_policy
 
-    name, _, policies = text.rpartition("=")
+    name, _, policy = text.rpartition("=")
     if text.startswith("="):
         raise InputError(f"{text!r} names no window: write NAME=POLICIES")
-    chosen, period = set(), 0
-    for policy in policies.split(","):
-        if policy.startswith("p:"):
-            period = parse_positive_duration(policy[2:])
-        elif policy in ("cc", "wc", "nc"):
-            chosen.add(policy)
-        else:
-            raise InputError(f"{policy!r} is no report policy: give some of cc, wc, nc and p:DUR, separated by commas")
-    if not period and not chosen - {"nc"}:
-        raise InputError(f"{text!r} has no instants: nc restricts others, so add cc, wc or p:DUR")
-    return _window_name(name), Policy.named(chosen, period)
+    return _window_name(name), parse_policy(policy)
 
 
 def parse_plan(text: str) -> tuple[str, str | None]:

@@ -6,7 +6,9 @@ import csv
 import io
 import re
 import shlex
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,10 +16,10 @@ from typing import Any, TypeAlias
 from cqels_opt.cli.options import ExplainOptions, RunOptions
 from cqels_opt.cli.warnings_console import warn
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
-from cqels_opt.errors import InputError, first_of
+from cqels_opt.errors import EngineWarning, InputError, first_of
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.query.algebra import GraphsMerged, NamedGraph, Query
-from cqels_opt.query.never_true import never_true
+from cqels_opt.query.never_bound import likely_mistakes
 from cqels_opt.query.printing import to_text
 from cqels_opt.query.printing.writing import found_in
 from cqels_opt.query.texts import Reader
@@ -58,10 +60,19 @@ def query_requests(options: RunOptions) -> list[QueryRequest]:
     return found
 
 
-def warn_of_never_true(queries: Iterable[QueryRequest]) -> None:
-    """Warns about conditions that can never be true, once each."""
-    for sentence in dict.fromkeys(sentence for request in queries for sentence in never_true(request.query)):
+def warn_of_mistakes(queries: Iterable[QueryRequest]) -> None:
+    """Warns about conditions that can never be true and variables of SELECT that nothing binds, once each."""
+    for sentence in dict.fromkeys(sentence for request in queries for sentence in likely_mistakes(request.query)):
         warn(sentence)
+
+
+@contextmanager
+def mistakes_as_warnings(queries: Iterable[QueryRequest]) -> Iterator[None]:
+    """:func:`warn_of_mistakes` after a block that registers the queries, instead of the warnings that Python users get."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EngineWarning)
+        yield
+    warn_of_mistakes(queries)
 
 
 def warn_of_absent_graphs(queries: Iterable[QueryRequest], place: Path | str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cqels_opt.cli.options import ExplainOptions
-from cqels_opt.cli.query_requests import query_requests, registration_options, warn_of_never_true
+from cqels_opt.cli.query_requests import query_requests, registration_options, warn_of_mistakes
 from cqels_opt.cli.warnings_console import warn
 from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.lod.open_store import open_store
@@ -30,7 +30,7 @@ def explain(options: ExplainOptions) -> str:
         queries = [registration_options(query, run) | {"text": query.text} for query in requests]
         members = [member_of(record_of(**{**q, "id": q["id"] or f"q{number}"})) for number, q in enumerate(queries, 1)]
         found = QueryCatalog(members, folder / "state", programs).programs()
-        warn_of_never_true(requests)
+        warn_of_mistakes(requests)
         return explained(found, mode, options.format, 1000 if options.all else 3)
 
 

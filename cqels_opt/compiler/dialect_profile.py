@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, option
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.dialects.registry import find
+from cqels_opt.query.durations import parse_positive_duration
 from cqels_opt.windows.instants import Policy, Report
 from cqels_opt.windows.kinds import kind_of, with_window_bounds
 
@@ -36,16 +37,32 @@ def query_semantics(
     """The meaning of a query. ``report`` and ``t0`` are by window name, ``""`` for all; a name of no window is an error."""
     defaults = find(profile or query.dialect).profile
     names = {w.name for w in query.windows}
-    for option, given in (("--report", report or {}), ("--t0", t0 or {})):
+    for name, given in (("report", report or {}), ("t0", t0 or {})):
         if wrong := sorted(set(given) - names - {""}):
             there = f"it has {', '.join(sorted(names))}" if names else "it has none"
-            raise InputError(f"{option} {wrong[0]}=…: the query has no window {wrong[0]}; {there}")
+            given_as = option(f"{name}={{{wrong[0]!r}: …}}", f"--{name} {wrong[0]}=…")
+            raise InputError(f"{given_as}: the query has no window {wrong[0]}; {there}")
     policies = dict(report or {})
     every = max((kind_of(w).report_period for w in query.windows), default=0)  # COMPUTED EVERY (RSP-QL*, Definition 17)
     usual = Policy(period=every) if every else Policy.named(defaults.report.split(","))
     chosen = Report(policies.pop("", usual), policies, dict(t0 or {}))
     kept = duplicates or defaults.duplicates
     return QuerySemantics(chosen, operator or query.operator or defaults.operator, kept)
+
+
+def parse_policy(text: str) -> Policy:
+    """The report policy ``wc,nc`` or ``p:10s``: some of ``cc``, ``wc``, ``nc`` and ``p:DURATION``. Raises InputError."""
+    chosen, period = set(), 0
+    for policy in text.split(","):
+        if policy.startswith("p:"):
+            period = parse_positive_duration(policy[2:])
+        elif policy in ("cc", "wc", "nc"):
+            chosen.add(policy)
+        else:
+            raise InputError(f"{policy!r} is no report policy: give some of cc, wc, nc and p:DUR, separated by commas")
+    if not period and not chosen - {"nc"}:
+        raise InputError(f"{text!r} has no instants: nc restricts others, so add cc, wc or p:DUR")
+    return Policy.named(chosen, period)
 
 
 def with_bounds(query: Query, bounds: Literal["open-closed", "closed-open"] | None) -> Query:

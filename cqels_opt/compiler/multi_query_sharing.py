@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from cqels_opt.compiler.dialect_profile import QuerySemantics
+from cqels_opt.operators.typed_columns import ColumnTypes
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.outlines import Outline
 from cqels_opt.query.templates import Template, template_of
@@ -19,7 +20,7 @@ Record: TypeAlias = "dict[str, Any]"
 """The registration of a query, as JSON."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Member:
     """A query of a run: its name, semantics and outline (None: it shares no program). ``budget`` limits the bytes of its sub-results.
 
@@ -31,12 +32,16 @@ class Member:
     meaning: QuerySemantics
     outline: Outline | None
     budget: int
-    record: Record = field(repr=False)
+    record: Record
+    types: ColumnTypes = ()
+
+    def __repr__(self) -> str:
+        return f"Member({self.id!r}, {self.query.dialect})"
 
     @property
     def kind(self) -> Hashable:
         """Queries with equal kinds can share a program."""
-        return (self.id,) if self.outline is None else (self.outline.query, repr(self.meaning), self.budget)
+        return (self.id,) if self.outline is None else (self.outline.query, repr(self.meaning), self.budget, self.types)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

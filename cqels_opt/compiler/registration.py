@@ -7,21 +7,23 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
 
 from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import query_semantics, with_bounds
+from cqels_opt.compiler.dialect_profile import parse_policy, query_semantics, with_bounds
 from cqels_opt.compiler.multi_query_sharing import Member, Record, SharedProgram
 from cqels_opt.compiler.query_terms import NOTHING_KNOWN, KnownIds
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.compiler.view_maintenance import ViewMaintenance
 from cqels_opt.operators.compiled_query import CompiledProgram, Instances
 from cqels_opt.operators.instances import NAMES, write_names
+from cqels_opt.operators.query_forms import answer_variables
 from cqels_opt.operators.term_table import Page
+from cqels_opt.operators.typed_columns import column_types
 from cqels_opt.query.texts import Reader
 from cqels_opt.state import worker_cache
 from cqels_opt.storage import checksum, disk, sealed_files
@@ -38,18 +40,45 @@ Do: TypeAlias = Callable[[Callable[[], CompiledProgram]], CompiledProgram]
 _READER = Reader()
 
 
+class QueryOptions(TypedDict, total=False):
+    """The keywords of ``Engine.register``, which ``Engine.adaptive`` and ``StreamRun.add`` take as well."""
+
+    id: str | None
+    """The query's name; by default q1, q2, …"""
+    dialect: str
+    """``auto``, ``cqels``, ``rspql``, ``csparql``, ``sparqlstream`` or ``streaming-sparql``."""
+    profile: str | None
+    """The dialect whose defaults decide what the query's text leaves open; by default its own."""
+    report: str | Mapping[str, Policy | str] | None
+    """When windows report: some of ``cc``, ``wc``, ``nc`` and ``p:10s``, separated by commas; or that by the window's name."""
+    output_operator: str | None
+    """``istream``, ``dstream`` or ``rstream``."""
+    duplicates: Literal["set", "bag"] | None
+    bounds: Literal["open-closed", "closed-open"] | None
+    """Which end belongs to a window with a range and a step."""
+    t0: Mapping[str, int] | None
+    """The first opening (ms since the epoch) by the window's name, ``""`` for all windows."""
+    file: str
+    """The name of the query's text in error messages."""
+    types: Mapping[str, str] | None
+    """The Spark SQL types of variables as columns of DataFrames and Parquet (docs/answers.md); others are N-Triples terms."""
+    sub_result_bytes: int
+    """Limits the materialized views of static sub-patterns of each block of joins, at registration and during runs."""
+
+
 def record_of(
     text: str,
     id: str,
     dialect: str = "auto",
     profile: str | None = None,
-    report: Mapping[str, Policy] | None = None,
+    report: str | Mapping[str, Policy | str] | None = None,
     output_operator: str | None = None,
     duplicates: Literal["set", "bag"] | None = None,
     bounds: Literal["open-closed", "closed-open"] | None = None,
     t0: Mapping[str, int] | None = None,
     file: str = "query",
     sub_result_bytes: int = BYTES_BUDGET,
+    types: Mapping[str, str] | None = None,
 ) -> Record:
     """The registration of a query, as JSON. A query that is added during a run is written to the checkpoint as its record."""
     return {
@@ -57,14 +86,21 @@ def record_of(
         "text": text,
         "dialect": dialect,
         "profile": profile,
-        "report": {name: asdict(policy) for name, policy in (report or {}).items()},
+        "report": {name: asdict(policy) for name, policy in _policies(report).items()},
         "output_operator": output_operator,
         "duplicates": duplicates,
         "bounds": bounds,
         "t0": dict(t0 or {}),
         "file": file,
         "sub_result_bytes": sub_result_bytes,
+        **({"types": dict(types)} if types else {}),
     }
+
+
+def _policies(report: str | Mapping[str, Policy | str] | None) -> dict[str, Policy]:
+    """The report policies by window name, "" for all."""
+    given = {"": report} if isinstance(report, str) else report or {}
+    return {name: parse_policy(policy) if isinstance(policy, str) else policy for name, policy in given.items()}
 
 
 def member_of(record: Record) -> Member:
@@ -75,7 +111,8 @@ def member_of(record: Record) -> Member:
         outlined = None if outlined is None else replace(outlined, query=replace(outlined.query, windows=query.windows))
     report = {name: Policy(**policy) for name, policy in record["report"].items()}
     meant = query_semantics(query, record["profile"], report, record["output_operator"], record["duplicates"], record["t0"])
-    return Member(record["id"], query, meant, outlined, record["sub_result_bytes"], record)
+    types = column_types(record.get("types", {}), answer_variables(query))
+    return Member(record["id"], query, meant, outlined, record["sub_result_bytes"], record, types)
 
 
 class Programs:
@@ -149,7 +186,7 @@ class Programs:
             report, as_set = first.meaning.report, first.meaning.duplicates == "set"
             upkeep = None if earlier is None else ViewMaintenance.read(*earlier)
             compiler = Compiler(query, store, folder, report, as_set, first.budget, shared=shared, upkeep=upkeep, known=known)
-            return compiler.compile(unit.id, first.meaning.operator, instances)
+            return replace(compiler.compile(unit.id, first.meaning.operator, instances), types=first.types)
 
         program = self._do(work)
         constants = dict(known.constants)

@@ -13,6 +13,8 @@ from cqels_opt.errors import InputError
 #: Names the folder for fetched and temporary files; the default is the user's cache folder.
 CACHE_VARIABLE: Final = "CQELS_OPT_CACHE"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+"""Also of ``dbfs:/x``, and of ``s3:/x``, which is what ``Path`` makes of ``s3://x``. One letter is a drive."""
 
 
 def is_uri(place: str | os.PathLike[str]) -> bool:
@@ -31,7 +33,8 @@ def place_of(text: str) -> Path | str:
 def shown(uri: str) -> str:
     """A URI for people: without credentials and options."""
     parts = urlsplit(uri)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    slashes = "//" if "://" in uri else ""
+    return f"{parts.scheme}:{slashes}{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def cache_folder() -> Path:
@@ -41,10 +44,21 @@ def cache_folder() -> Path:
     return Path(os.environ.get(CACHE_VARIABLE) or users).absolute() / "stores"
 
 
+def local_path(place: str | os.PathLike[str], what: str, why: str = "a local file or folder is expected") -> Path:
+    """The path of a local file or folder, given as a path or as ``file:///…``. InputError for another scheme, such as ``dbfs:/x``.
+
+    ``why`` is the reason in the error message, and ``what`` the parameter that names the place.
+    """
+    text = os.fspath(place)
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return Path(text)
+    parts = urlsplit(text)
+    if scheme[1].lower() == "file" and parts.netloc in ("", "localhost"):
+        return Path(unquote(parts.path))
+    raise InputError(f"{what}: {shown(text)}: {why}: give a path, if need be of a mounted file system")
+
+
 def state_folder(place: str | os.PathLike[str], what: str) -> Path:
     """A folder for the state of a run. It cannot be in an object store: its files are renamed, and mapped by all executors."""
-    if is_uri(place):
-        raise InputError(
-            f"{what}: {shown(str(place))}: the state of a run needs a folder that all executors see, not an object store"
-        )
-    return Path(place)
+    return local_path(place, what, "the state of a run needs a folder that all executors see, not an object store")

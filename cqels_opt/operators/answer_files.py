@@ -17,25 +17,36 @@ from cqels_opt.operators.query_forms import TRUTH
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.stream_output import PIECE, Answers, column_names, columns_of, pieces
 from cqels_opt.operators.term_table import TermTable
+from cqels_opt.operators.typed_columns import ColumnTypes, arrow_type, typed_columns
 from cqels_opt.storage import checksum, disk, sealed_files
 from cqels_opt.storage.columns import read_table, write_table
 
 
-def write_arrow(path: Path, found: Answers, terms: TermTable, queries: Any = None) -> None:
-    """Writes answers as rows for a DataFrame; ``queries`` names the query of each answer, where several share the program."""
+def write_arrow(
+    path: Path, found: Answers, terms: TermTable, queries: Any = None, types: ColumnTypes = (), lost: Counter[str] | None = None
+) -> None:
+    """Writes answers as rows for a DataFrame; ``queries`` names the query of each answer, where several share the program.
+
+    ``types`` are those of some columns; ``lost`` counts the values that are not of their type.
+    """
     named = [] if queries is None else ["query"]
     fields = ["op", *named, *(f"v{i}" for i in range(len(found.columns)))]
-    texts: dict[str, pa.DataType] = dict.fromkeys(fields, pa.string())
-    schema = pa.schema({"time": pa.int64(), **texts})
+    columns: dict[str, pa.DataType] = dict.fromkeys(fields, pa.string())
+    columns |= {f"v{[*found.columns].index(name)}": arrow_type(type_of) for name, type_of in types}
+    schema = pa.schema({"time": pa.int64(), **columns})
     with sealed_files.sealing(path) as sink, pa.ipc.new_file(sink, schema) as writer:
         for (time, terms_of), which in zip(columns_of(found, terms), pieces(found, PIECE)):
             queried = [] if queries is None else [queries.take(pa.array(which))]
-            arrays: list[Any] = [time, [found.op] * len(time), *queried, *terms_of.values()]
+            cells = typed_columns(terms_of, types, lost)
+            arrays: list[Any] = [time, [found.op] * len(time), *queried, *cells.values()]
             writer.write_batch(pa.record_batch(arrays, schema=schema))
 
 
-def write_parquet(path: Path, found: Answers, terms: TermTable, queries: Any = None) -> Path:
+def write_parquet(
+    path: Path, found: Answers, terms: TermTable, queries: Any = None, types: ColumnTypes = (), lost: Counter[str] | None = None
+) -> Path:
     """Writes answers as a file of an answer folder; the column ``instance`` names the query of each, where several share the program.
+    ``types`` and ``lost`` are as in :func:`write_arrow`.
 
     Returns the file, whose name contains its digest. A file of the same name may be linked into the answer folder: it is replaced, not
     overwritten in place.
@@ -45,13 +56,15 @@ def write_parquet(path: Path, found: Answers, terms: TermTable, queries: Any = N
     terms_as: dict[str, pa.DataType] = dict.fromkeys(
         ("op", *(["instance"] if queries is not None else []), *names.values()), pa.string()
     )
+    terms_as |= {names[name]: arrow_type(type_of) for name, type_of in types}
     if TRUTH in names:
         terms_as[names[TRUTH]] = pa.bool_()
     schema = pa.schema({"time": instant, **terms_as})
     with disk.create(path) as opened, pa_parquet.ParquetWriter(opened, schema) as file:
         for (time, terms_of), which in zip(columns_of(found, terms), pieces(found, PIECE)):
             queried = [] if queries is None else [queries.take(pa.array(which))]
-            cells = [pc.starts_with(terms_of[v], '"true"') if v == TRUTH else terms_of[v] for v in names]
+            columns = typed_columns(terms_of, types, lost)
+            cells = [pc.starts_with(columns[v], '"true"') if v == TRUTH else columns[v] for v in names]
             arrays: list[Any] = [pa.array(time, instant), [found.op] * len(time), *queried, *cells]
             file.write_batch(pa.record_batch(arrays, schema=schema))
     return checksum.name_after_content(path)

@@ -27,6 +27,7 @@ from cqels_opt.operators.algebra.timestamp import StampNode as StampNode
 from cqels_opt.operators.algebra.union import UnionNode as UnionNode
 from cqels_opt.operators.algebra.values import ValuesNode as ValuesNode
 from cqels_opt.operators.blocks import Block, PatternOccurrence
+from cqels_opt.operators.typed_columns import ColumnTypes
 from cqels_opt.query.algebra import Window
 from cqels_opt.query.extensions import Extension
 from cqels_opt.query.templates import INSTANCE
@@ -67,6 +68,7 @@ class CompiledProgram:
     given: tuple[Extension | Family, ...] = ()
     instances: Instances | None = None
     aside: tuple[Shape, ...] = ()  # patterns that static data answer: their slots are kept for other versions of these data
+    types: ColumnTypes = ()  # of columns in DataFrames and Parquet
 
     @property
     def columns(self) -> tuple[str, ...]:

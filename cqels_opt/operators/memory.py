@@ -36,7 +36,7 @@ def check(rows: int, columns: int) -> None:
     if most is not None and (size := rows * (columns + 3) * 8) > most:
         raise LimitError(
             f"a result of at least {rows:,} rows takes {size:,} bytes of memory, more than the limit of {most:,}: "
-            "join patterns by a common variable, or raise the limit (--max-memory)"
+            "join patterns by a common variable, or raise the limit of memory"
         )
 
 

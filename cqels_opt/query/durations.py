@@ -93,3 +93,28 @@ def parse_duration(text: str) -> int:
         return 0 if text == "0" else milliseconds(text)
     except ValueError as error:
         raise InputError(str(error)) from error
+
+
+def parse_positive_duration(text: str) -> int:
+    """A duration greater than 0. Raises InputError."""
+    if (duration := parse_duration(text)) == 0:
+        raise InputError(f"{text!r} is too short: it must be longer than 0")
+    return duration
+
+
+def duration_of(value: object, parameter: str, *, positive: bool = False) -> int:
+    """The milliseconds of a parameter of the Python API: a duration as text (``"10s"``, ``"1 hour"``), or whole milliseconds.
+
+    Raises InputError, naming the parameter, for anything else.
+    """
+    if isinstance(value, str):
+        try:
+            return parse_positive_duration(value) if positive else parse_duration(value)
+        except InputError as error:
+            raise InputError(f"{parameter}={value!r}: {error}") from None
+    if isinstance(value, bool) or not isinstance(value, int) or not positive <= value <= LONGEST:
+        kind = "a duration longer than 0" if positive else "a duration"
+        raise InputError(
+            f'{parameter}={value!r} is not {kind}: write for example "10s" or "1 hour", or a whole number of milliseconds'
+        )
+    return value

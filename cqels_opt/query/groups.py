@@ -5,6 +5,7 @@ from __future__ import annotations
 from lark import Tree
 
 from cqels_opt import plugins
+from cqels_opt.errors import option
 from cqels_opt.query import algebra as a
 from cqels_opt.query.chains import LONG, chained
 from cqels_opt.query.formulas import read_expression, read_iri, read_literal, read_triple_data
@@ -117,7 +118,8 @@ class _Group:
         iri = "" if name.data == "variable" else read_iri(reading, name)
         found = a.Service(read_group(reading, group, self.source), iri)
         if found.name not in plugins.names("operators"):
-            reading.fail(tree, "SERVICE is not supported yet: load the data with --static or --graph instead")
+            places = option("static= or graphs=", "--static or --graph")
+            reading.fail(tree, f"SERVICE is not supported yet: load the data with {places} instead")
         if isinstance(a.graph_in(self.source), a.Variable):
             reading.fail(tree, "SERVICE cannot stand within GRAPH with a variable: write GRAPH within SERVICE")
         return found

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from lark import Token, Tree
 
+from cqels_opt.errors import option
 from cqels_opt.rdf.terms import RDF, XSD, TermError, canonical, literal, unescape
 
 WELL_KNOWN: Final = {
@@ -60,7 +61,8 @@ class Names:
             raise UnresolvedError(str(error)) from error
         if self.base is None and not _SCHEME.match(term[1:-1]):
             raise UnresolvedError(
-                f"{term} is a relative IRI, and the query has no BASE: write the whole IRI, or BASE <http://…/> before it (--base)"
+                f"{term} is a relative IRI, and the query has no BASE: write the whole IRI, or BASE <http://…/> before it"
+                + option("", " (--base)")
             )
         return term if self.base is None else f"<{resolve(self.base, term[1:-1])}>"
 

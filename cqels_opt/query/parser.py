@@ -8,7 +8,7 @@ from typing import Final
 from lark import Tree
 from lark.exceptions import UnexpectedInput
 
-from cqels_opt.errors import QueryError
+from cqels_opt.errors import QueryError, option
 from cqels_opt.query import algebra as a
 from cqels_opt.query.chains import MOST_BRACKETS, TOO_DEEP, brackets
 from cqels_opt.query.dialects import names
@@ -58,7 +58,7 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> a.Query
         message, at = explain(unexpected, text, grammar)
         likely = recognise(text)
         if likely is not dialect and _reads_to(text, likely) > at:
-            message += f" (it was read as {dialect.name}, but looks like {likely.name}: try --dialect {likely.name})"
+            message += f" (it was read as {dialect.name}, but looks like {likely.name}: try {_dialect_option(likely)})"
         else:
             message += _window_words(text, dialect, at)
         raise QueryError(message, text, *line_and_column(text, at), file) from None
@@ -115,8 +115,12 @@ def _window_words(text: str, dialect: Dialect, at: int) -> str:
         return ""
     others = (find(name) for name in names() if name != dialect.name)
     reached, _, other = max((_reads_to(text, other), other.name, other) for other in others)
-    further = f"; {other.name}, which reads further, writes {other.window}: try --dialect {other.name}" if reached > at else ""
+    further = f"; {other.name}, which reads further, writes {other.window}: try {_dialect_option(other)}" if reached > at else ""
     return f" (it was read as {dialect.name}, which writes {dialect.window}{further})"
+
+
+def _dialect_option(dialect: Dialect) -> str:
+    return option(f'dialect="{dialect.name}"', f"--dialect {dialect.name}")
 
 
 def _reads_to(text: str, dialect: Dialect) -> int:

@@ -8,6 +8,7 @@ from cqels_opt.query import algebra as a
 from cqels_opt.query.formulas import read_expression, used
 from cqels_opt.query.graphs import group_per_key, join, unit
 from cqels_opt.query.groups import filtered, read_group, read_values
+from cqels_opt.query.never_bound import meant
 from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, tokens
 from cqels_opt.query.visible import nameable, visible
 
@@ -46,6 +47,9 @@ def read_select(reading: Reading, tree: Branch, source: a.Source) -> a.Algebra:
     star = head is None or bool(tokens(head))
     grouped = group_clause is not None or having is not None or bool(aggregates.found)
     in_scope = set(visible(body))
+    values_clause = only(tree, "values_clause")
+    values = read_values(reading, values_clause) if values_clause is not None else None
+    _check_spelling(reading, items, in_scope | set(visible(values) if values is not None else ()))
     # Within GRAPH ?g a sub-select is evaluated separately in each graph: the graph is part of its groups and rows.
     named = a.graph_in(source)
     graph = (named,) if isinstance(named, a.Variable) else ()
@@ -62,9 +66,8 @@ def read_select(reading: Reading, tree: Branch, source: a.Source) -> a.Algebra:
             body = a.Group(body, (*keys, *graph), made, implicit=group_clause is None)
     _check_names(reading, items, in_scope)
     body = filtered(body, having or [])
-    values = only(tree, "values_clause")
     if values is not None:
-        body = join(body, read_values(reading, values))
+        body = join(body, values)
     variables = nameable(visible(body)) if star else tuple(dict.fromkeys(item.variable for item in items))
     for item in items:
         if item.expression is not None:
@@ -117,6 +120,16 @@ def _check_names(reading: Reading, items: list[_Item], in_scope: set[a.Variable]
         if item.expression is not None and item.variable in in_scope:
             reading.fail(branches(item.tree)[-1], f"AS {item.variable}: {item.variable} already has a value; choose another name")
         in_scope = in_scope | {item.variable}
+
+
+def _check_spelling(reading: Reading, items: list[_Item], bound: set[a.Variable]) -> None:
+    """Fails at a variable that nothing binds if its name resembles that of one that is bound and not selected."""
+    made = {item.variable for item in items if item.expression is not None}
+    names, selected = sorted(v.name for v in nameable(tuple(bound))), {item.variable.name for item in items}
+    for item in items:
+        unknown = item.expression is None and item.variable not in bound | made
+        if unknown and (name := meant(item.variable.name, names, selected)) is not None:
+            reading.fail(item.tree, f"{item.variable} is in SELECT, and nothing binds it; did you mean ?{name}?")
 
 
 def _without_name(reading: Reading, tree: Branch) -> None:

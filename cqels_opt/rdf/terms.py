@@ -61,6 +61,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL
 _ECHAR = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _IRI_FORBIDDEN = re.compile(r'[\x00-\x20<>"{}|^`\\]')
+_BARE_IRI = re.compile(r'[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>"{}|^`\\]+')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -84,6 +85,20 @@ def canonical(text: str) -> str:
     if text.startswith("_:") and _BLANK.fullmatch(text):
         return text
     raise TermError(f"not a term in N-Triples syntax: {_shown(text)}")
+
+
+def how_to_write(text: str, *, as_literal: bool) -> str:
+    """How a plain text is written as a term; ``as_literal``: it may be a literal.
+
+    >>> how_to_write("http://ex.org/a", as_literal=True)
+    'write <http://ex.org/a>'
+    >>> how_to_write("alice", as_literal=True)
+    'write "alice" for a text, or <http://…> for an IRI'
+    """
+    if _BARE_IRI.fullmatch(text):
+        return f"write <{text}>"
+    short = text if len(text) <= 80 else f"{text[:77]}..."
+    return f"write {literal(short)} for a text, or <http://…> for an IRI" if as_literal else "write <http://…>"
 
 
 def _canonical_iri(text: str) -> str:

@@ -6,13 +6,14 @@ commits. A batch that runs again overwrites what it wrote. The driver handles co
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from cqels_opt.errors import CheckpointError, DataError, RunError
+from cqels_opt.errors import CheckpointError, DataError, EngineWarning, RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep, StepFiles
 from cqels_opt.operators.observed import Observed
@@ -123,6 +124,7 @@ class Driver(RunState):
         batch.lengths = {**self.state.lengths, **put, **self.rejects.put(batch.rejected)}
         if self.sink.format == "jsonl":  # it has read the lines; frames may be read later
             self.deletion.begin(f.path for _, f in chunks)
+        self._note_untyped(batch)
         notices = (*self.notices, *self._notices(batch.reports))
         if self.options.files is not None:
             batch.lengths |= self.options.files.put()
@@ -234,6 +236,14 @@ class Driver(RunState):
         more = [f"{len(changed) - MOST_NOTICES:,} more files have changed since they were read"] if changed[MOST_NOTICES:] else []
         bad = [r for report in reports for r in report.rejected.sample]
         return (*changed[:MOST_NOTICES], *more, *(f"rejected: {self.rejects.said(r)}" for r in bad[:SAMPLE]))
+
+    def _note_untyped(self, batch: MicroBatch) -> None:
+        """Reports values that are null in the answers because they are not of their column's type: each batch in the trace."""
+        for (program, variable), count in batch.untyped().items():
+            type_of = dict(self.planners[program].program.types)[variable]
+            values = f"values of ?{variable} in the answers of {program} are not of the type {type_of}: they are null"
+            self.notices.append(f"{count:,} {values}")
+            warnings.warn(f"some {values}; the trace counts them", EngineWarning, stacklevel=2)  # which Python prints once
 
     def _idle(self, number: int, reports: Sequence[IngestReport]) -> Collection[str | int]:
         """The streams and partitions that no longer hold the frontier back from this batch on."""

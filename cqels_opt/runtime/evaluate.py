@@ -7,6 +7,7 @@ A small batch does both in one task. A large batch has a task per share, and the
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
@@ -135,6 +136,7 @@ class FinishReport:
     kept: list[SlotFile] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     fed: str = ""  # the file of the answers as elements
+    untyped: Counter[str] = field(default_factory=Counter)  # values that are not of the type of their column, by variable
     read: int = 0  # rows of blocks that the operators above them read
     calls: dict[Call, CallStatistics] = field(default_factory=dict)  # of extension functions
     seconds: float = 0.0
@@ -382,10 +384,10 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
     queries = named if program.instances else None
     if task.format == "arrow":
         report.path = f"{path}.arrow"
-        write_arrow(folder / report.path, found, terms, queries)
+        write_arrow(folder / report.path, found, terms, queries, program.types, report.untyped)
         return
     if task.format == "parquet":
-        made = write_parquet(folder / f"{path}.parquet", found, terms, queries)
+        made = write_parquet(folder / f"{path}.parquet", found, terms, queries, program.types, report.untyped)
         report.path = str(made.relative_to(folder))
         return
     made = folder / f"{path}.jsonl"

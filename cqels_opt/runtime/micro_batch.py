@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -43,6 +44,14 @@ class MicroBatch:
     def finished(self) -> list[FinishReport]:
         """The reports of all files of answers."""
         return [report for reports in self.done.finished.values() for report in reports]
+
+    def untyped(self) -> dict[tuple[str, str], int]:
+        """The number of values of the answers that are not of the type of their column, by program and variable."""
+        found: Counter[tuple[str, str]] = Counter()
+        for program, reports in self.done.finished.items():
+            for report in reports:
+                found.update({(program, variable): count for variable, count in report.untyped.items()})
+        return found
 
     def observed(self, planners: Mapping[str, QueryPlanner]) -> dict[str, dict[str, Observed]]:
         """What the operators of each program's blocks gave, over all tasks."""

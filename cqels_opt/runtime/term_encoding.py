@@ -20,7 +20,7 @@ from cqels_opt.operators.term_table import Page
 from cqels_opt.rdf import ids as term_ids
 from cqels_opt.rdf.canonical import canonical_texts
 from cqels_opt.rdf.quoted import parts_of, quoted_among
-from cqels_opt.rdf.terms import OPENING, TermError, canonical, is_iri, is_literal, relabelled
+from cqels_opt.rdf.terms import OPENING, TermError, canonical, how_to_write, is_iri, is_literal, relabelled
 from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
 from cqels_opt.state import worker_cache
 
@@ -355,7 +355,8 @@ def _reason(rows: pa.Table, name: str, row: int) -> str:
     try:
         form = canonical(raw)
     except TermError as error:
-        return f"the {what} is not an N-Triples term: {error}"
+        advice = "" if raw[:1] in ("<", '"', "_") else f"; {how_to_write(raw, as_literal=name == 'o')}"
+        return f"the {what} is not an N-Triples term: {error}{advice}"
     if name == "s" and is_literal(form):
         return f"the subject {raw} is a literal"
     if name == "p" and not is_iri(form):

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.runtime.limits import Limits
+from cqels_opt.spark.worker_python import explained, use_this_python
 from cqels_opt.storage import disk, documents
 from cqels_opt.trace.listener import BatchReporter, ListenerLike
 from cqels_opt.trace.records import TraceRecord
@@ -86,7 +87,7 @@ class DropIn(ABC):
                 return
             self._claim.check()
             try:
-                with at_most(self.limits.seconds, self._cancel):
+                with explained(frame.sparkSession), at_most(self.limits.seconds, self._cancel):
                     self._batch(frame, batch_id)
             except LimitError as error:
                 self._fail(batch_id, error)
@@ -96,6 +97,7 @@ class DropIn(ABC):
 
     def _check(self, frame: DataFrame) -> None:
         check_classic(frame.sparkSession)
+        use_this_python(frame.sparkSession)
 
     @abstractmethod
     def _batch(self, frame: DataFrame, batch_id: int) -> None:

@@ -21,6 +21,7 @@ from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.load import load
 from cqels_opt.spark.session import AnySession, session_of
 from cqels_opt.spark.tasks import run_tasks, slots
+from cqels_opt.spark.worker_python import explained
 from cqels_opt.storage import disk
 
 SOURCES = "sources.json"
@@ -49,7 +50,8 @@ def static_store(
             raise CheckpointError(f"{folder.parent}: the checkpoint was made with other static data; use another folder")
         return target
     disk.make_folder(folder)
-    load(spark, sources, target, scheme=scheme, on_error=on_error, progress=progress, durable=False)
+    with explained(spark):
+        load(spark, sources, target, scheme=scheme, on_error=on_error, progress=progress, durable=False)
     disk.sync_file_system(folder)
     disk.write_atomically(record, json.dumps(facts).encode())
     return target
@@ -72,7 +74,7 @@ def compiling(spark: AnySession, store: Path | str) -> Do:
             disk.sync_written(None)
             return found
         context = session_of(spark).sparkContext
-        with described(context, "register: compile a query and its sub-results"):
+        with explained(spark), described(context, "register: compile a query and its sub-results"):
             (program,) = run_tasks(slots(context, 1), [lambda: iter((work(),))])
         assert isinstance(program, CompiledProgram)
         return program

@@ -6,7 +6,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cqels_opt.errors import InputError
+from cqels_opt.compiler.multi_query_sharing import Member
+from cqels_opt.errors import InputError, option
+from cqels_opt.lod.locations import local_path
 from cqels_opt.planner.background_jobs import in_thread
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.interfaces import Sink
@@ -36,7 +38,7 @@ def make_driver(
         member.id: windows_of(program) for program, unit in zip(programs, catalog.started.units) for _, member in unit.members
     }
     identity = Identity(
-        {m.id: [m.query.text, m.meaning.operator, m.meaning.duplicates, repr(m.meaning.report)] for m in members},
+        {m.id: _identity(m) for m in members},
         windows,
         patterns_of(programs),
         {
@@ -46,7 +48,7 @@ def make_driver(
         },
         tuple(network(programs).feeds),
     )
-    log = TraceFile(Path(trace), folder) if trace is not None else None
+    log = TraceFile(local_path(trace, "trace"), folder) if trace is not None else None
     return Driver(
         folder,
         programs,
@@ -63,6 +65,13 @@ def make_driver(
     )
 
 
+def _identity(member: Member) -> list[str]:
+    """What a run that resumes from a checkpoint must have in common with the run before."""
+    meaning = member.meaning
+    types = [repr(member.types)] if member.types else []
+    return [member.query.text, meaning.operator, meaning.duplicates, repr(meaning.report), *types]
+
+
 def external_streams(catalog: QueryCatalog) -> tuple[str, ...]:
     """The streams that queries read and that no query produces, in order of first use."""
     programs = catalog.programs()
@@ -75,10 +84,11 @@ def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:
     for iri in needed:
         if iri.strip("<>") not in given:
             named = ", ".join(f"<{i}>" for i in given) or "no stream"
-            option = f"--stream {shlex.quote(iri.strip('<>'))} PATH"
-            raise InputError(f"the query reads stream <{iri.strip('<>')}>, but given is {named}: add {option}")
+            bare = iri.strip("<>")
+            remedy = option(f"streams={{{bare!r}: DATAFRAME}}", f"--stream {shlex.quote(bare)} PATH")
+            raise InputError(f"the query reads stream <{bare}>, but given is {named}: add {remedy}")
 
 
 def rejects_of(trace: str | Path | None, folder: Path) -> Path:
     """The file of rejected elements and messages with their reasons: next to the trace, or in the state folder."""
-    return folder / "rejected.jsonl" if trace is None else Path(f"{trace}.rejected")
+    return folder / "rejected.jsonl" if trace is None else Path(f"{local_path(trace, 'trace')}.rejected")

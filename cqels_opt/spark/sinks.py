@@ -16,10 +16,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cqels_opt.errors import RunError
+from cqels_opt.errors import InputError, RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.query_forms import TRUTH
 from cqels_opt.operators.stream_output import column_names
+from cqels_opt.operators.typed_columns import arrow_type
 from cqels_opt.runtime.evaluate import FinishReport, Format
 from cqels_opt.runtime.output_owner import Owner, claim_file
 from cqels_opt.storage import checksum, disk
@@ -28,6 +29,7 @@ from cqels_opt.storage.columns import read_table
 from cqels_opt.storage.file_errors import naming
 
 BatchFunction = Callable[[DataFrame, int], object]
+TERMS = "N-Triples terms"
 LARGE = 1 << 18  # bytes of a range of answers that the kernel copies
 
 
@@ -179,6 +181,11 @@ class FunctionSink:
     ) -> None:
         """``programs`` returns the current programs, whose variables are the columns."""
         self.spark, self.function, self.programs, self.with_query = spark, function, programs, with_query
+        self.check(programs())
+
+    def check(self, programs: Sequence[CompiledProgram]) -> None:
+        """InputError if queries that share a column give it different types."""
+        types_of_columns(programs)
 
     def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
         """Does nothing: the function is responsible for its effects."""
@@ -190,6 +197,24 @@ class FunctionSink:
         return {}
 
 
+def types_of_columns(programs: Sequence[CompiledProgram]) -> dict[str, str]:
+    """The Spark SQL type of each column, by its name in lower case. InputError if queries give one column different types."""
+    found: dict[str, tuple[str, str]] = {}
+    for program in programs:
+        types = dict(program.types)
+        for variable, name in column_names(program.variables).items():
+            type_of, (query, other) = (
+                types.get(variable, TERMS),
+                found.setdefault(name.lower(), (program.id, types.get(variable, TERMS))),
+            )
+            if type_of != other:
+                raise InputError(
+                    f"the queries {query} and {program.id} share the column {name}, which is {other} in one and {type_of} in the other: "
+                    "give both the same types="
+                )
+    return {name: "string" if type_of == TERMS else type_of for name, (_, type_of) in found.items()}
+
+
 def answers_frame(
     spark: SparkSession,
     programs: Sequence[CompiledProgram],
@@ -197,7 +222,9 @@ def answers_frame(
     folder: Path,
     with_query: bool,
 ) -> DataFrame:
-    """The answers of a batch: ``time`` (timestamp), ``op``, a string column per variable, and with several queries ``query``.
+    """The answers of a batch: ``time`` (timestamp), ``op``, a column per variable, and with several queries ``query``.
+
+    A column is a string of N-Triples terms, unless the query has been registered with its type.
 
     Queries share a column if Spark considers their names for it equal, that is, ignoring case. The column of an ASK is boolean,
     or a term if a SELECT shares it.
@@ -206,7 +233,8 @@ def answers_frame(
     for program in programs:
         for name in column_names(program.variables).values():
             shared.setdefault(name.lower(), name)
-    names = list(shared.values())
+    names, types = list(shared.values()), types_of_columns(programs)
+    kinds = [arrow_type(types[name.lower()]) for name in names]
     files = []
     for program, report in chunks:
         own = [name.lower() for name in column_names(program.variables).values()]
@@ -219,16 +247,21 @@ def answers_frame(
             for number in batch.column("id").to_numpy():
                 path, query, places = files[number]
                 table = read_table(Path(path))
-                missing = pa.nulls(table.num_rows, pa.string())
                 shared = "query" in table.column_names  # by queries that differ only in constants
                 named: Any = table.column("query") if shared else pa.array([query] * table.num_rows, pa.string())
                 columns: list[Any] = [table.column("time"), table.column("op"), named]
-                columns += [table.column(place) if place else missing for place in places]
+                for place, kind in zip(places, kinds):
+                    column: Any = table.column(place) if place else pa.array([None] * table.num_rows, kind)
+                    columns.append(column.cast(pa.int64()) if pa.types.is_timestamp(kind) else column)
                 yield from pa.Table.from_arrays(columns, ["time", "op", "query", *names]).to_batches(65_536)
 
-    schema = ", ".join(["time long", "op string", "query string", *(f"`{name}` string" for name in names)])
+    declared = {name: "long" if types[name.lower()] == "timestamp" else types[name.lower()] for name in names}
+    schema = ", ".join(["time long", "op string", "query string", *(f"`{name}` {declared[name]}" for name in names)])
     frame = spark.range(0, len(files), 1, len(files)).mapInArrow(read, schema)
     frame = frame.withColumn("time", f.timestamp_millis("time"))
+    for name in names:
+        if types[name.lower()] == "timestamp":  # as a number between processes, which agree on no time zone
+            frame = frame.withColumn(name, f.timestamp_micros(f.col(f"`{name}`")))
     truths = {column_names(program.variables)[TRUTH] for program in programs if TRUTH in program.variables}
     terms = {name.lower() for program in programs for v, name in column_names(program.variables).items() if v != TRUTH}
     for name in truths - terms:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +17,8 @@ from pyspark.sql import types as t
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cqels_opt.compiler.multi_query_sharing import Member
-from cqels_opt.errors import CqelsOptError, InputError, LimitError, RunError
+from cqels_opt.compiler.registration import QueryOptions, record_of
+from cqels_opt.errors import CqelsOptError, EngineWarning, InputError, LimitError, RunError
 from cqels_opt.planner.explain import Format, explained_now
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.query_catalog import QueryCatalog
@@ -28,6 +30,8 @@ from cqels_opt.spark.paths import to_read
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.scratch import process_folder
 from cqels_opt.spark.session import IN_A_BATCH, settings
+from cqels_opt.spark.start_options import keywords_of
+from cqels_opt.spark.worker_python import explained
 from cqels_opt.stats import summary
 from cqels_opt.storage.file_errors import file_error
 from cqels_opt.trace import display
@@ -40,6 +44,8 @@ MAX_FILE_AGE = "36500d"  # Spark by default ignores files modified a week before
 MOST_ROWS = (1 << 33) - 1  # of a task, in Spark's numbers
 MOST_BYTES = 64 << 20  # maximum bytes of new files per batch and live folder
 __all__ = ["DataFrame", "SparkSession", "StreamRun", "as_rows", "chunk_stream", "folder_stream", "row_stream"]
+
+_TEXTS = (t.StringType, t.VarcharType, t.CharType, t.NullType)
 
 MERGE_TIMEOUT = 30.0
 """Seconds to wait at the end for merges, which would fail if the session stopped."""
@@ -85,6 +91,12 @@ def as_rows(frame: DataFrame, number: int, order: str | None = None) -> DataFram
         raise InputError(
             f"a stream's DataFrame needs the columns s, p, o and t; {', '.join(missing)} is missing of {frame.columns}"
         )
+    for name in ("s", "p", "o", "g"):
+        if name in frame.columns and not isinstance(type_of := frame.schema[name].dataType, _TEXTS):
+            raise InputError(
+                f'the column {name} is {type_of.simpleString()}: it must be a string of N-Triples terms: <http://…>, "text", '
+                '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'
+            )
     kind = frame.schema["t"].dataType
     if isinstance(kind, t.TimestampType | t.TimestampNTZType):
         time = f.unix_millis(f.col("t").cast("timestamp"))
@@ -137,6 +149,7 @@ class StreamRun:
         self._query: StreamingQuery | None = None
         self._set = False  # whether the session of batches has their settings for good
         self._placed: bool | None = None  # whether rows have offsets
+        self._warned = False
         self._done = False  # for queries without streams
         self._failure: BaseException | None = None
         self._lock = threading.RLock()  # also for readers of the last batch's state, including sinks
@@ -192,9 +205,14 @@ class StreamRun:
         with self._lock:
             try:
                 self.runner.spark = spark
-                with nullcontext() if self._set else settings(spark, IN_A_BATCH), at_most(self._most(), self.runner.cancel):
+                with (
+                    explained(spark),
+                    nullcontext() if self._set else settings(spark, IN_A_BATCH),
+                    at_most(self._most(), self.runner.cancel),
+                ):
                     records = self.driver.batch(number, rows)
                 self.last = records
+                self._warn_if_unreadable(records)
             except BaseException as failure:
                 self._failure = failure
                 if self._reporter is not None and isinstance(failure, Exception):
@@ -212,6 +230,18 @@ class StreamRun:
             for name, (batch, why) in self.driver.quotas.failures.items():
                 if name not in failed:
                     self._reporter.failure(name, batch, LimitError(why))
+
+    def _warn_if_unreadable(self, records: Sequence[TraceRecord]) -> None:
+        """A batch whose triples are all rejected is most likely a DataFrame of plain strings. Python users see no trace notices."""
+        last = records[0] if records else None
+        if last is not None and last.rejected and not last.elements and not last.late and not self._warned:
+            self._warned = True
+            why = next(
+                (notice.partition(": ")[2] for notice in last.notices if notice.startswith("rejected: ")), "see the rejects"
+            )
+            warnings.warn(
+                f"all triples of batch {last.batch} are rejected ({last.rejected:,}): {why}", EngineWarning, stacklevel=2
+            )
 
     def _most(self) -> float | None:
         """The seconds that a batch may take if each of its queries is within its limits."""
@@ -286,7 +316,8 @@ class StreamRun:
         return durations(self._query) if self._query is not None else ()
 
     # -------------------------------------------------------------- adding and removing queries
-    def add(self, *queries: object, **options: object) -> tuple[str, ...]:
+    @keywords_of(QueryOptions, record_of)
+    def add(self, *queries: object, **options: Unpack[QueryOptions]) -> tuple[str, ...]:
         """Adds queries with the next batch: texts, with the options of :meth:`Engine.register`, or its results. Returns names.
 
         From then on, a query has the answers that it would have had, had it run from the beginning. So its patterns must be those
@@ -362,6 +393,15 @@ class StreamRun:
         Interrupting the cell does not affect the run. A failure of the run is raised after its last state is shown.
         """
         display.watch(self, every)
+
+    @property
+    def progress(self) -> str:
+        """The number of micro-batches and of plan switches, as text."""
+        return f"{self.driver.state.batch + 1} micro-batches, {self.switches} plan switches"
+
+    def __repr__(self) -> str:
+        state = "active" if self.is_active else "not active"
+        return f"StreamRun({list(self.driver.planners)}, {self.progress}, {state})"
 
     def _repr_html_(self) -> str:
         return "".join(self.live(query) for query in self.driver.planners)

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cqels_opt.errors import CheckpointError
+from cqels_opt.errors import CheckpointError, option
 from cqels_opt.state.checkpoint_lock import CheckpointLock, lock_checkpoint
 from cqels_opt.storage import checksum, disk, documents
 from cqels_opt.windows.binding_slots import SlotFile
@@ -328,5 +328,6 @@ def _difference(before: Identity, now: Identity, changed: bool) -> str | None:
     if other := [name for name in now.feeding if before.query.get(name) != now.query.get(name)]:
         return f"the query {other[0]} differs, whose graphs others read; use another folder"
     if not changed:
-        return "its query differs; --continue-changed continues with the changed one (its windows are the same), or use another folder"
+        continuing = option("continue_changed=True", "--continue-changed")
+        return f"its query differs; {continuing} continues with the changed one (its windows are the same), or use another folder"
     return None

@@ -82,7 +82,7 @@ class Admission:
     def reason(self, time: int, after: int) -> str:
         """Why an element is rejected."""
         return (
-            f"t is {_shown(time)}, more than --max-ahead ({self.max_ahead:,} ms) after {_shown(after)}, the greatest time before it; "
+            f"t is {_shown(time)}, more than the maximum of {self.max_ahead:,} ms after {_shown(after)}, the greatest time before it; "
             "if the times are right, allow more"
         )
 

@@ -26,8 +26,8 @@ SPARK_METHODS = (BROADCAST, SORT_MERGE)
 
 @dataclass(frozen=True, slots=True)
 class SparkCost:
-    """Seconds of Spark's joins on ``slots`` task slots, with shuffles of ``partitions`` partitions, and broadcasts of ``broadcast_rows`` rows
-    at most."""
+    """Seconds of Spark's joins on ``slots`` task slots, with shuffles of ``partitions`` partitions, and broadcasts of at most
+    ``broadcast_rows`` rows."""
 
     constants: Constants = field(default_factory=Constants)
     joins: JoinConstants = field(default_factory=JoinConstants)

@@ -22,11 +22,12 @@ from pyspark import RDD, TaskContext
 from pyspark.sql import DataFrame
 
 from cqels_opt.bench.social import PLACES_GRAPH
-from cqels_opt.engine import Engine, population_of
+from cqels_opt.engine import Engine
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.spark.registered_query import population_of
 from cqels_opt.spark.run_factory import make_driver
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SETTINGS, SparkSession, make_session

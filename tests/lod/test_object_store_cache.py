@@ -231,3 +231,33 @@ def test_places() -> None:
     assert locations.place_of("s3://bucket/x") == "s3://bucket/x"
     with pytest.raises(InputError, match=r"^--checkpoint: s3://bucket/x: the state of a run needs a folder"):
         locations.state_folder("s3://key:secret@bucket/x", "--checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ("/mnt/x", "/mnt/x"),
+        ("state", "state"),
+        (Path("a/b"), "a/b"),
+        ("file:///mnt/a%20b", "/mnt/a b"),
+        ("file:/mnt/x", "/mnt/x"),
+        ("file://localhost/mnt/x", "/mnt/x"),
+        (Path("file:///mnt/x"), "/mnt/x"),
+        ("C:/x", "C:/x"),
+        ("a/b:/c", "a/b:/c"),
+    ],
+)
+def test_local_paths(given: str | Path, path: str) -> None:
+    assert locations.local_path(given, "trace") == Path(path)
+    assert locations.state_folder(given, "state") == Path(path)
+
+
+@pytest.mark.parametrize(
+    "given", ["dbfs:/x", "s3://b/x", "hdfs://name:8020/x", Path("s3://b/x"), "file://server/x", "abfss://c@a/x"]
+)
+def test_places_that_are_no_local_paths(given: str | Path) -> None:
+    with pytest.raises(InputError, match=r"^state: \w+:/\S*: the state of a run needs a folder .*: give a path") as caught:
+        locations.state_folder(given, "state")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match=r"^trace: \w+:/\S*: a local file or folder is expected: give a path"):
+        locations.local_path(given, "trace")

@@ -166,7 +166,9 @@ def test_a_query_that_needs_too_much_memory_ends_the_run_that_has_no_other(parts
     how = Cut("1000", parts=parts)
     driver = query.driver(how)
     driver.options = replace(driver.options, limits=Limits(memory=12**3 * 6 * 8 - 1))
-    with pytest.raises(LimitError, match=r"rows takes [\d,]+ bytes of memory, more than the limit of 82,943: .*--max-memory"):
+    with pytest.raises(
+        LimitError, match=r"rows takes [\d,]+ bytes of memory, more than the limit of 82,943: .*raise the limit of memory"
+    ):
         for number, rows in enumerate(query.chunks(how)):
             driver.batch(number, rows)
     assert driver.log.last() is None

@@ -197,7 +197,7 @@ def test_from_one_dialect_to_another() -> None:
         (
             "REGISTER ISTREAM :o AS SELECT ?x { ?x :a ?y }",
             "cqels",
-            "it has no word for ISTREAM: its profile or --output-operator",
+            "it has no word for ISTREAM: its profile or output_operator=",
         ),
         (
             "REGISTER QUERY :o AS CONSTRUCT WHERE { ?x :a ?y }",

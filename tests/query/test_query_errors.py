@@ -134,7 +134,7 @@ def test_words_of_output() -> None:
 def test_another_dialect_is_named_where_it_reads_further() -> None:
     with pytest.raises(QueryError) as error:
         parse("SELECT ?x FROM STREAM <http://s> [RANGE 5s STEP 1s] { ?x ?y ?z }", "streaming-sparql")
-    assert "looks like csparql: try --dialect csparql" in error.value.message
+    assert 'looks like csparql: try dialect="csparql"' in error.value.message
     with pytest.raises(QueryError) as error:
         parse("REGISTER QUERY q SELECT ?x { }", "cqels")
     assert error.value.message == "unexpected SELECT; expected AS"
@@ -150,7 +150,7 @@ def test_a_window_clause_of_another_dialect(window: str, dialect: str) -> None:
     assert f"it was read as {own.name}, which writes {own.window}" in error.value.message
     if window.startswith("RANGE"):
         assert "rspql, which reads further, writes FROM NAMED WINDOW <w> ON <stream>" in error.value.message
-        assert error.value.message.endswith("try --dialect rspql)")
+        assert error.value.message.endswith('try dialect="rspql")')
 
 
 def test_each_dialect_reads_the_window_that_messages_show_of_it() -> None:

@@ -174,7 +174,7 @@ def test_bad_windows(brackets: str, message: str) -> None:
 def test_bad_declarations(text: str, message: str) -> None:
     dialect = "cqels"
     if message == "undetected":
-        message = r"unexpected WINDOW.*read as cqels, but looks like rspql: try --dialect rspql"
+        message = r"unexpected WINDOW.*read as cqels, but looks like rspql: try dialect=\"rspql\""
     with pytest.raises(QueryError, match=message):
         parse(text, dialect)
 

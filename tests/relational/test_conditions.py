@@ -27,7 +27,8 @@ def test_expressions_over_one_relation_are_keys(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a.x < b.y", "a.x = 3", "a.x = a.y", "a.x <=> b.y", "a.x = b.y OR a.z = b.z", "a.x + b.x = c.x", "(a.x = b.y) = true"]
+    "text",
+    ["a.x < b.y", "a.x = 3", "a.x = a.y", "a.x <=> b.y", "a.x = b.y OR a.z = b.z", "a.x + b.x = c.x", "(a.x = b.y) = true"],
 )
 def test_other_conditions_have_no_keys(text: str) -> None:
     assert [condition.keys for condition in parsed(text, "on")] == [None]

@@ -124,7 +124,7 @@ def test_bad_terms_are_told_with_their_lines(tmp_path: Path) -> None:
     report = run(tmp_path, rows, PLACES)
     said = [(r.stream, r.line, r.reason) for r in report.rejected]
     assert [line for _, line, _ in said] == [1, 2, 3, 4, 6]
-    assert said[0][2].startswith("the subject is not an N-Triples term")
+    assert said[0][2] == "the subject is not an N-Triples term: not a term in N-Triples syntax: 'x'; write <http://…>"
     assert said[1][2] == 'the subject "a" is a literal'
     assert said[2][2] == 'the predicate "p" is not an IRI'
     assert said[3][2].startswith("the object is not an N-Triples term")

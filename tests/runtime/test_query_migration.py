@@ -134,7 +134,7 @@ def refusal(tmp_path: Path, state: Path, other: str, changed: bool = True) -> st
 def test_only_where_its_user_says_so(tmp_path: Path) -> None:
     _, state = begun(tmp_path)
     said = refusal(tmp_path, state, text(1), changed=False)
-    assert "--continue-changed" in said
+    assert "continue_changed=True continues with the changed one" in said
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +18,11 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import cqels_opt as cq
-from cqels_opt.errors import CheckpointError, DataError, InputError, LimitError, RunError
+from cqels_opt.errors import CheckpointError, DataError, EngineWarning, InputError, LimitError, RunError
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.spark.files import in_places
-from cqels_opt.spark.stream import StreamRun, numbered
+from cqels_opt.spark.stream import StreamRun, as_rows, numbered
 from cqels_opt.trace.records import Delta, TraceRecord, read_trace
 from cqels_opt.verify import Answers, Element, Inputs, Options, evaluate
 
@@ -117,6 +119,74 @@ def test_a_query_over_a_stream_of_rows(spark: SparkSession, engine: cq.Engine, f
     assert set(run.plans()[query.id]) == {"now", "then"}
 
 
+def test_objects_are_one_short_line(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
+    """Lateness as text, and no syntax trees where an object is displayed."""
+    query = engine.register(MET, id="met")
+    put(tmp_path / "in", parts())
+    run = query.start({STREAM: reading(spark, tmp_path / "in")}, Collected(), tmp_path / "state", lateness="2 s", to_the_end=True)
+    assert run.driver.frontier.lateness == 2_000
+    assert run.await_termination()
+    adaptive = engine.adaptive(MET, Collected(), id="again", idle_timeout="1 min", max_ahead="1 hour", report="wc,p:10s")
+    assert adaptive.run.driver.options.idle_timeout == 60_000
+    assert adaptive.run.driver.frontier.max_ahead == 3_600_000
+    assert adaptive.query.meaning.report.default.period == 10_000
+    assert repr(query) == "CompiledQuery('met', cqels, columns=['p', 'q', 'name'])"
+    assert repr(query.member) == "Member('met', cqels)"
+    assert repr(engine) == f"Engine(store={str(engine.store)!r}, queries=['met', 'again'])"
+    assert repr(run) == f"StreamRun(['met'], 3 micro-batches, {run.switches} plan switches, not active)"
+    assert repr(adaptive) == "Adaptive('again', 0 micro-batches, 0 plan switches)"
+
+
+def test_likely_mistakes_are_warnings(engine: cq.Engine) -> None:
+    with pytest.warns(EngineWarning, match=r"^odd: \?city is in SELECT, and nothing binds it: its column is empty"):
+        engine.register("SELECT ?city { ?s ?p ?o }", id="odd")
+
+
+@pytest.mark.parametrize(("name", "value"), [("lateness", "soon"), ("idle_timeout", -1), ("max_ahead", "0s")])
+def test_durations_that_are_none(engine: cq.Engine, tmp_path: Path, name: str, value: Any) -> None:
+    query = engine.register(MET)
+    with pytest.raises(InputError, match=f"^{name}="):
+        query.start({STREAM: None}, Collected(), tmp_path / "state", **{name: value})  # type: ignore[dict-item]
+    with pytest.raises(InputError, match=f"^{name}="):
+        engine.adaptive(MET, Collected(), tmp_path / "other", **{name: value})
+
+
+def test_options_that_do_not_exist(engine: cq.Engine, tmp_path: Path) -> None:
+    query = engine.register(MET)
+    for start in (query.start, engine.start):
+        with pytest.raises(TypeError, match=r"start.*unexpected keyword argument 'latenes'"):
+            start({}, Collected(), tmp_path / "state", latenes="1s")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'latenes'"):
+        engine.adaptive(MET, Collected(), latenes="1s")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("place", ["dbfs:/x", "s3://bucket/x", "hdfs://name/x"])
+def test_places_of_no_local_path(engine: cq.Engine, tmp_path: Path, place: str) -> None:
+    query = engine.register(MET)
+    with pytest.raises(InputError, match=f"^checkpoint: {place}: the state of a run needs a folder that all executors see"):
+        query.start({STREAM: None}, Collected(), place)  # type: ignore[dict-item]
+    with pytest.raises(InputError, match=f"^state: {place}: the state of a run needs"):
+        engine.adaptive(MET, Collected(), place, id="a")
+    with pytest.raises(InputError, match=f"^trace: {place}: a local file or folder is expected"):
+        engine.adaptive(MET, Collected(), tmp_path / "state", trace=place, id="b")
+    with pytest.raises(InputError, match=f"^sink: {place}: a local file or folder is expected"):
+        engine.adaptive(MET, place, tmp_path / "state2", id="c")
+
+
+def test_files_as_uris(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
+    query = engine.register(MET)
+    put(tmp_path / "in", parts())
+    at = (tmp_path / "a b").as_uri()
+    (tmp_path / "a b").mkdir()
+    assert "%20" in at
+    run = query.start({STREAM: reading(spark, tmp_path / "in")}, f"{at}/out", f"{at}/state", f"{at}/t.jsonl", to_the_end=True)
+    assert run.await_termination()
+    assert len(list(read_trace(tmp_path / "a b" / "t.jsonl"))) == 3
+    found = Collected()
+    found(spark.read.parquet(str(tmp_path / "a b" / "out")), 0)
+    assert found.answers(query.columns) == expected(MET, files)
+
+
 def test_a_folder_of_answers(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
     """Spark reads it as a table; with several queries, each has its own folder."""
     queries = [engine.register(MET), engine.register(CROWDS)]
@@ -134,6 +204,76 @@ def test_a_folder_of_answers(spark: SparkSession, engine: cq.Engine, files: File
         found = Collected()
         found(table, 0)
         assert found.answers(query.columns) == expected(text, files)
+
+
+TYPED = f"""SELECT ?s ?delay ?price ?when ?late ?name WHERE {{ ?x <{EX}s> ?s ; <{EX}delay> ?delay ; <{EX}price> ?price ;
+    <{EX}when> ?when ; <{EX}late> ?late ; <{EX}name> ?name }}"""
+TYPES = {
+    "s": "string",
+    "delay": "long",
+    "price": "decimal(8,2)",
+    "when": "timestamp",
+    "late": "boolean",
+    "name": "struct<value:string,lang:string>",
+}
+
+
+def test_typed_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """In DataFrames and in Parquet; what is not of its column's type is null, with a warning and a notice in the trace."""
+    xsd = "http://www.w3.org/2001/XMLSchema#"
+    cells = [("s", f"<{EX}a>"), ("delay", f'"5"^^<{xsd}integer>'), ("price", f'"1.255"^^<{xsd}decimal>')]
+    cells += [("when", f'"2013-07-01T12:00:00Z"^^<{xsd}dateTime>'), ("late", f'"true"^^<{xsd}boolean>'), ("name", '"Berlin"@de')]
+    others = [(p, '"none"' if p == "delay" else o) for p, o in cells]
+    lines = [f"<{EX}{x}> <{EX}{p}> {o} .\n" for x, of_x in (("x", cells), ("y", others)) for p, o in of_x]
+    (tmp_path / "a.nt").write_text("".join(lines))
+    engine, sink = cq.Engine(spark, static=tmp_path / "a.nt"), Collected()
+    query = engine.register(TYPED, types=TYPES)
+    with pytest.warns(
+        EngineWarning, match=r"some values of \?delay in the answers of q1 are not of the type long: they are null"
+    ):
+        query.start({}, sink, tmp_path / "state", tmp_path / "t.jsonl")
+    when, price = datetime(2013, 7, 1, 12, tzinfo=UTC), Decimal("1.26")
+    assert dict(sink.types) == {"time": "timestamp", "op": "string", **{n: t.replace("long", "bigint") for n, t in TYPES.items()}}
+    found = {row["delay"]: row for row in sink.batches[0]}
+    assert set(found) == {5, None}
+    for row in found.values():
+        assert (row["s"], row["price"], row["late"]) == (f"{EX}a", price, True)
+        assert (row["when"].astimezone(UTC), row["name"].asDict()) == (when, {"value": "Berlin", "lang": "de"})
+    (record,) = read_trace(tmp_path / "t.jsonl")
+    assert record.notices == ("1 values of ?delay in the answers of q1 are not of the type long: they are null",)
+    query.start({}, tmp_path / "out", tmp_path / "other")
+    table = spark.read.parquet(str(tmp_path / "out")).drop("batch")
+    assert table.dtypes == sink.types
+    assert sorted(str(row.asDict()) for row in table.collect()) == sorted(map(str, sink.batches[0]))
+
+
+def test_typed_columns_of_queries_that_share_a_program(
+    spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path
+) -> None:
+    """They differ in a constant; answers that are added to the run later have the types as well."""
+    text = f"SELECT ?p FROM NAMED <{STREAM}> [RANGE 1s] AS ?w WHERE {{ GRAPH ?w {{ ?p <{EX}at> <{EX}x%d> }} }}"
+    for number in (1, 2):
+        engine.register(text % number, id=f"q{number}", types={"p": "string"})
+    put(tmp_path / "in", parts())
+    sink = Collected()
+    run = engine.start({STREAM: reading(spark, tmp_path / "in")}, sink, tmp_path / "state", to_the_end=True)
+    assert len(run.driver.programs) == 1
+    run.add(text % 1, id="q3", types={"p": "string"})
+    assert run.await_termination()
+    assert dict(sink.types) == {"time": "timestamp", "op": "string", "query": "string", "p": "string"}
+    found = {(row["query"], row["p"].startswith(EX)) for rows in sink.batches.values() for row in rows}
+    assert {("q1", True), ("q2", True)} <= found <= {("q1", True), ("q2", True), ("q3", True)}
+
+
+def test_types_that_do_not_fit(engine: cq.Engine, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^types: there is no \?nme in SELECT; it selects \?p, \?q, \?name$"):
+        engine.register(MET, types={"nme": "string"})
+    engine.register(MET, id="typed", types={"name": "string"})
+    engine.register(MET, id="terms")
+    with pytest.raises(
+        InputError, match=r"the queries typed and terms share the column name, which is string in one and N-Triples"
+    ):
+        engine.start({STREAM: None}, Collected(), tmp_path / "state")  # type: ignore[dict-item]
 
 
 def test_timestamps_from_parquet(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
@@ -363,6 +503,28 @@ def test_bad_rows(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path
     with pytest.raises(DataError, match=f"<{STREAM}>:50: the object is not an N-Triples term"):
         run.await_termination()
     assert other.batches == {}
+
+
+def test_plain_strings_are_not_terms(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
+    """The user is warned once, with a value and how to write it; the rejected rows are kept with their reasons."""
+    query = engine.register(MET)
+    put(tmp_path / "in", [[("<http://a>", "<http://p>", "alice", 1000)], [("http://ex.org/a", "<http://p>", '"x"', 2000)]])
+    with pytest.warns(EngineWarning) as caught:
+        query.start(
+            {STREAM: reading(spark, tmp_path / "in")}, Collected(), tmp_path / "state", to_the_end=True
+        ).await_termination()
+    (warning,) = [str(one.message) for one in caught if issubclass(one.category, EngineWarning)]
+    assert warning == (
+        f"all triples of batch 0 are rejected (1): <{STREAM}>:0: the object is not an N-Triples term: "
+        "not a term in N-Triples syntax: 'alice'; write \"alice\" for a text, or <http://…> for an IRI"
+    )
+    assert "'http://ex.org/a'; write <http://ex.org/a>\"" in (tmp_path / "state" / "rejected.jsonl").read_text()
+
+
+def test_columns_that_are_no_strings(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("<http://a>", "<http://p>", 5, 1)], "s string, p string, o int, t long")
+    with pytest.raises(InputError, match=r"^the column o is int: it must be a string of N-Triples terms: <http"):
+        as_rows(frame, 0)
 
 
 def test_what_start_refuses(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:

@@ -179,11 +179,11 @@ def test_no_file_and_no_element_of_a_live_folder_goes_in_silence(tmp_path: Path)
     assert (done.code, done.out) == (0, ""), done.err
     assert "stopped after 3 batches, 60 elements (0 late, 1 rejected)" in done.err
     assert done.err.count("0.ndjson has changed since it was read") == 1
-    assert done.err.count("1.ndjson: t is 9999-12-31T23:59:59.000Z, more than --max-ahead") == 1
+    assert done.err.count("1.ndjson: t is 9999-12-31T23:59:59.000Z, more than the maximum") == 1
     (first, second, third) = (record.notices for record in read_trace(trace))
     assert (len(first), len(second), len(third)) == (0, 2, 0)
     assert "0.ndjson has changed" in second[0]
-    assert "more than --max-ahead" in second[1]
+    assert "more than the maximum" in second[1]
     write_rows(tmp_path / "all.ndjson", ROWS[:60])
     inputs = read_inputs([(STREAM, tmp_path / "all.ndjson")], [files.static], [(MAP, files.places)]).inputs
     found = evaluate(parse(MET), inputs, Options())

@@ -61,6 +61,6 @@ def test_a_stream_that_has_moved_on_is_followed_from_its_second_element() -> Non
 
 def test_the_reason_says_both_times() -> None:
     assert Admission(max_ahead=3_600_000).reason(YEAR_9999, 0) == (
-        "t is 9999-12-31T23:59:59.000Z, more than --max-ahead (3,600,000 ms) after 1970-01-01T00:00:00.000Z, the greatest time before it; "
+        "t is 9999-12-31T23:59:59.000Z, more than the maximum of 3,600,000 ms after 1970-01-01T00:00:00.000Z, the greatest time before it; "
         "if the times are right, allow more"
     )

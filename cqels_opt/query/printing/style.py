@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from cqels_opt import plugins
+from cqels_opt.errors import option
 from cqels_opt.query import algebra as a
 from cqels_opt.query.printing.writing import Writing, found_in
 
@@ -21,7 +22,7 @@ _KINDS: Final = {
     "grid": "a range that slides on a grid",
     "delta": "a sliding δ-window",
     "open-closed": "a range with a step",
-    "closed-open": "a range with a step that holds its opening and not its closing (--bounds closed-open, or C-SPARQL)",
+    "closed-open": "a range with a step that holds its opening and not its closing (bounds closed-open, or C-SPARQL)",
     "star": "a window of RSP-QL* (COMPUTED EVERY)",
     "past": "a range that ends before now",
     "last": "the last n elements",
@@ -91,7 +92,8 @@ def from_graphs(query: a.Query) -> a.DefaultGraph | a.GraphsMerged:
 def no_operator(writing: Writing) -> str:
     """No word after SELECT; raise where the query names its output operator."""
     if writing.query.operator is not None:
-        writing.fail(f"it has no word for {writing.query.operator.upper()}: its profile or --output-operator decides")
+        decisive = option("output_operator=", "--output-operator")
+        writing.fail(f"it has no word for {writing.query.operator.upper()}: its profile or {decisive} decides")
     return ""
 
 

@@ -1,0 +1,46 @@
+"""Finds likely mistakes in valid queries: variables of SELECT that nothing binds, and conditions that are never true."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
+from cqels_opt.query.algebra import Distinct, OrderBy, Project, Query, Slice
+from cqels_opt.query.never_true import never_true
+from cqels_opt.query.visible import nameable, visible
+
+_NEAR = 0.75
+"""The least similarity of two names (of 1) at which one is probably the other, misspelt."""
+
+
+def meant(name: str, bound: Collection[str], selected: Collection[str]) -> str | None:
+    """The bound variable that a name probably means; None if there is none, or if SELECT has it as well.
+
+    >>> meant("flght", ["flight", "delay"], ["flght", "delay"])
+    'flight'
+    >>> meant("flight2", ["flight", "delay"], ["flight", "flight2"])
+    """
+    lower = {other.lower(): other for other in bound}
+    near = difflib.get_close_matches(name.lower(), lower, 1, _NEAR)
+    return lower[near[0]] if near and lower[near[0]] not in selected else None
+
+
+def likely_mistakes(query: Query) -> tuple[str, ...]:
+    """One sentence per likely mistake, for a warning."""
+    return (*never_true(query), *never_bound(query))
+
+
+def never_bound(query: Query) -> tuple[str, ...]:
+    """One sentence per variable of the outermost SELECT that nothing in the query binds. SPARQL allows it: the column is empty."""
+    body = query.body
+    while isinstance(body, Slice | Distinct | OrderBy):
+        body = body.input
+    if query.form is not None or not isinstance(body, Project):
+        return ()
+    bound = visible(body.input)
+    named = ", ".join(map(str, nameable(bound))) or "no variable"
+    return tuple(
+        f"{variable} is in SELECT, and nothing binds it: its column is empty; the query binds {named}"
+        for variable in nameable(body.variables)
+        if variable not in bound
+    )

@@ -1,0 +1,123 @@
+"""Starts registered queries as one streaming job of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cqels_opt.compiler.multi_query_sharing import Member
+from cqels_opt.lod.locations import local_path
+from cqels_opt.operators.compiled_query import CompiledProgram
+from cqels_opt.planner.plan_modes import plan_mode
+from cqels_opt.query.durations import duration_of
+from cqels_opt.runtime.answer_folder import FolderSink
+from cqels_opt.runtime.interfaces import Sink
+from cqels_opt.runtime.limits import NO_LIMITS, Limits
+from cqels_opt.runtime.query_catalog import QueryCatalog
+from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.spark.kafka import KafkaSink
+from cqels_opt.spark.kafka_topic import KafkaTopic
+from cqels_opt.spark.messages import message_stream, reading_of
+from cqels_opt.spark.mixed import MixedRunner, machine_of
+from cqels_opt.spark.run_factory import check_streams, external_streams, make_driver, rejects_of
+from cqels_opt.spark.sinks import BatchFunction, FunctionSink
+from cqels_opt.spark.sources import Source, of_messages
+from cqels_opt.spark.stream import StreamRun, row_stream
+from cqels_opt.trace.listener import BatchReporter, ListenerLike
+from cqels_opt.windows.frontier import Frontier
+
+ComingTo = Callable[[Sink, Sequence[object], Mapping[str, Any]], Sequence[Member]]
+"""Registers queries that are added to a run with a sink."""
+
+
+class HasSession(Protocol):
+    """The engine of a run, which owns files that the run reads."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+
+
+def sink_of(
+    spark: SparkSession,
+    sink: BatchFunction | str | Path | KafkaTopic,
+    programs: Callable[[], Sequence[CompiledProgram]],
+    with_query: bool,
+) -> Sink:
+    """The sink that a user names. ``with_query``: the run may have several queries, and answers say of which they are."""
+    if isinstance(sink, KafkaTopic):
+        return KafkaSink(spark, sink, programs())
+    if isinstance(sink, str | Path):
+        return FolderSink(local_path(sink, "sink").absolute(), programs if with_query else None)
+    return FunctionSink(spark, sink, programs, with_query)
+
+
+def start(
+    engine: HasSession,
+    catalog: QueryCatalog,
+    folder: Path,
+    streams: Mapping[str, Source],
+    sink: BatchFunction | str | Path | KafkaTopic,
+    trace: str | Path | None,
+    coming: ComingTo | None = None,
+    *,
+    plan: str = "adaptive",
+    filters: str = "cost",
+    lateness: int | str = 0,
+    order: str | None = None,
+    eager: bool = False,
+    idle_timeout: int | str | None = None,
+    max_ahead: int | str | None = None,
+    on_error: Literal["fail", "skip"] = "skip",
+    trigger: str | None = None,
+    to_the_end: bool = False,
+    continue_changed: bool = False,
+    limits: Limits = NO_LIMITS,
+    listener: ListenerLike | None = None,
+) -> StreamRun:
+    """Starts the queries of a catalog; see ``Engine.start``. With ``coming``, queries can be added to the run and removed."""
+    spark = engine.spark
+    given = {iri.strip("<>"): frame for iri, frame in streams.items()}
+    needed = external_streams(catalog)
+    check_streams(needed, given)
+    frontier = frontier_of(needed, lateness, eager, max_ahead)
+    options = DriverOptions(
+        skip_bad=on_error == "skip",
+        plan=replace(plan_mode(plan, filters=filters), machine=machine_of(spark)),
+        idle_timeout=idle_milliseconds(idle_timeout),
+        continue_changed=continue_changed,
+        limits=limits,
+        rejects=rejects_of(trace, folder),
+    )
+    runner = MixedRunner(spark)
+    to = sink_of(spark, sink, catalog.programs, with_query=coming is not None)
+    driver = make_driver(catalog, folder, runner, to, frontier, options, trace)
+    run = StreamRun(driver, runner, coming=None if coming is None else partial(coming, to), reporter=BatchReporter(listener))
+    run.keeps = engine
+    if not driver.streams:
+        return run.once()
+    sources = {iri: given[iri.strip("<>")] for iri in driver.streams}
+    if (messages := of_messages(spark, sources, driver.streams, order)) is not None:
+        frame = message_stream(messages, driver.streams)
+        run.messages = reading_of([messages[iri].payload for iri in driver.streams], driver.frontier)
+    else:
+        frames = {iri: source for iri, source in sources.items() if isinstance(source, DataFrame)}
+        frame = row_stream(frames, driver.streams, order)
+        run.ordered = order is not None
+    return run.start(frame, folder / "spark", to_the_end=to_the_end, trigger=trigger)
+
+
+def frontier_of(streams: tuple[str, ...], lateness: int | str, eager: bool, max_ahead: int | str | None) -> Frontier:
+    """The frontier of live streams, with the durations that a user gives."""
+    ahead = None if max_ahead is None else duration_of(max_ahead, "max_ahead", positive=True)
+    return Frontier(streams, duration_of(lateness, "lateness"), eager, max_ahead=ahead)
+
+
+def idle_milliseconds(idle_timeout: int | str | None) -> int | None:
+    """The milliseconds of ``idle_timeout``."""
+    return None if idle_timeout is None else duration_of(idle_timeout, "idle_timeout", positive=True)
