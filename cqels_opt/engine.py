@@ -274,8 +274,6 @@ class Engine:
         driver = make_driver(catalog, folder, runner, to, frontier, options, trace)
         return Adaptive(registered, StreamRun(driver, runner), read, claim, limits, listener)
 
-        listener: ListenerLike | None = (None,)
-
 
 def _paths(given: PathLike | Sequence[PathLike], what: str) -> list[Path]:
     return [local_path(path, what) for path in ([given] if isinstance(given, str | Path) else given)]
