@@ -18,7 +18,7 @@ from cqels_opt.relational.spec import HOWS, JoinInput, JoinSpec, window_of
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.spark.drop_in import check_classic
 from cqels_opt.spark.join_run import JoinRun
-from cqels_opt.spark.plain_join import Column, DataFrame, SparkSession, plain_join, query_of_sql, text_of
+from cqels_opt.spark.plain_join import Column, DataFrame, PlainJoin, SparkSession, query_of_sql, text_of
 from cqels_opt.spark.replanned_join import Build, ReplannedJoin
 from cqels_opt.spark.replanning import Replanner
 from cqels_opt.spark.runner import SparkRunner
@@ -136,11 +136,7 @@ class AdaptiveJoin:
         if spec.windowed or spec.stateful:
             late = parse_duration(lateness)
             return WindowedJoin(self.spark, declared, then, state, trace, name, mode, late, limits, allow_gap, listener)
-
-        def build(frame: DataFrame, number: int) -> DataFrame:
-            return plain_join(declared, frame, number)
-
-        return ReplannedJoin(self.spark, build, then, state, trace, name, mode, limits, listener)
+        return ReplannedJoin(self.spark, PlainJoin(declared), then, state, trace, name, mode, limits, listener)
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
         """The current plans: from the statistics of the static relations, before any rows of the stream."""

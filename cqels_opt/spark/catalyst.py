@@ -28,6 +28,15 @@ def analyzed(frame: DataFrame) -> LogicalPlan:
     return frame._jdf.queryExecution().analyzed()
 
 
+def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """The DataFrame in another session of its JVM, such as the one that a streaming query has cloned."""
+    if frame.sparkSession is session:
+        return frame
+    assert session._jvm is not None
+    dataset = session._jvm.org.apache.spark.sql.classic.Dataset
+    return DataFrame(dataset.ofRows(session._jsparkSession, analyzed(frame)), session)
+
+
 def children(node: Any) -> list[Any]:
     """The children of a plan or an expression."""
     return items(node.children())

@@ -286,10 +286,10 @@ class _Reader:
         self.conditions: list[Expression] = []
 
     def part(self, node: LogicalPlan, name: str = "") -> None:
-        """A part of the tree; ``name`` is the innermost alias above it."""
+        """A part of the tree; ``name`` is the outermost alias above it."""
         kind = node.nodeName()
         if kind == "SubqueryAlias":
-            self.part(node.child(), str(node.alias()))
+            self.part(node.child(), name or str(node.alias()))
         elif kind == "Project" and node.outputSet().subsetOf(node.child().outputSet()):
             self.part(node.child(), name)
         elif kind == "Filter" and self.catalyst.movable(node.condition()):
@@ -315,7 +315,7 @@ class _Reader:
         else:
             right, name = join.right(), ""
             while right.nodeName() == "SubqueryAlias":
-                right, name = right.child(), str(right.alias())
+                right, name = right.child(), name or str(right.alias())
             self.relations.append(Relation(self._name(name or _table(right)), right, kind, on=conditions))
 
     def _name(self, wanted: str) -> str:

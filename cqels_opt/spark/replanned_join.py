@@ -31,7 +31,6 @@ from cqels_opt.trace.writer import TraceFile
 Build: TypeAlias = Callable[[DataFrame, int], DataFrame]
 """Builds the DataFrame of the answers from a micro-batch and its id."""
 
-ELEMENTS = "elements"
 _log = logging.getLogger("cqels_opt.join")
 
 
@@ -113,18 +112,16 @@ class ReplannedJoin(JoinRun):
         self._runner.begin(number, [self.name])
         if self._replanner is None:
             self._replanner = Replanner(self._mode, self._runner.parallelism, self.name)
-        clock, counter = PhaseTimer(), f"{ELEMENTS} {number}"
-        stream, count = self._replanner.counting(frame, counter)
-        plain = self._build(stream, number)
+        clock, plain = PhaseTimer(), self._build(frame, number)
         clock.lap("ingest")
-        found = self._replanner.rows(plain, stream)
+        found = self._replanner.rows(plain, frame)
         clock.lap("optimize")
         jobs = self._runner.jobs
         fallback = self._run(found, plain, number)
         clock.lap("sink")
         self._replanner.observe(found)
-        self._replanner.learn(plain, stream)
-        self._record(number, count() or 0, found, clock, jobs, fallback)
+        self._replanner.learn(plain, frame)
+        self._record(number, found, clock, jobs, fallback)
 
     def _run(self, found: Replanned, plain: DataFrame, number: int) -> str | None:
         """Calls ``then``; returns why it was called twice, if it was."""
@@ -151,9 +148,9 @@ class ReplannedJoin(JoinRun):
         finally:
             rows.unpersist()
 
-    def _record(self, number: int, elements: int, found: Replanned, clock: PhaseTimer, jobs: int, fallback: str | None) -> None:
+    def _record(self, number: int, found: Replanned, clock: PhaseTimer, jobs: int, fallback: str | None) -> None:
         assert self._replanner is not None
-        planner = self._replanner.planner
+        planner, elements = self._replanner.planner, found.elements or 0
         self.last = TraceRecord(
             number,
             self.name,
@@ -161,7 +158,7 @@ class ReplannedJoin(JoinRun):
             None,
             elements,
             windows=dict.fromkeys(planner.sources if planner is not None else (), elements),
-            deltas=planner.deltas() if planner is not None and found.sampled else (),
+            deltas=planner.deltas() if planner is not None and found.elements else (),
             epoch=planner.statistics.epoch if planner is not None else 0,
             ms=clock.done(),
             jobs=jobs,

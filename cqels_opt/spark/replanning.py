@@ -8,7 +8,7 @@ next micro-batch is sampled depends on how much a wrong order could cost: the ra
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ from cqels_opt.plans import Plan
 from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, Format, JoinPlanner, JoinShape, ObservedJoin, OrderCosts
-from cqels_opt.spark.catalyst import Catalyst, Side, analyzed, count_of
+from cqels_opt.spark.catalyst import Catalyst, Side, count_of
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.join_inputs import broadcast_bytes, row_width, sampled_keys, static_counts
 from cqels_opt.spark.join_query import JoinQuery, NotReadableError, read
@@ -34,6 +34,9 @@ TIE = 0.1
 SPREADS = ((1.05, 64), (1.5, 8))
 """Up to these ratios of the most expensive order to the cheapest one, every n-th micro-batch is sampled at most; above, each is."""
 
+GROWTH = 8
+"""How much longer the interval gets from sample to sample."""
+
 UNREADABLE = 64
 """The number of micro-batches until a query is read again that has no joins to reorder."""
 
@@ -43,12 +46,15 @@ _log = logging.getLogger("cqels_opt.join")
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """The rows of a micro-batch as a DataFrame that has not run yet. ``reason`` is why Spark's own plan is used; None: it is not."""
+    """The rows of a micro-batch as a DataFrame that has not run yet. ``reason`` is why Spark's own plan is used; None: it is not.
+
+    ``elements`` are the rows of the micro-batch, estimated from a sample; None if none was taken.
+    """
 
     frame: DataFrame
     reason: str | None = None
     observations: tuple[Any, ...] = ()
-    sampled: bool = False
+    elements: int | None = None
 
 
 class Replanner:
@@ -79,12 +85,6 @@ class Replanner:
         except NotReadableError as error:
             return self._leave(plain, str(error), UNREADABLE)
         return self._planned(query, plain)
-
-    def counting(self, frame: DataFrame, name: str) -> tuple[DataFrame, Callable[[], int | None]]:
-        """A micro-batch with a metric of its rows, and a function that returns it after the first action (None: there was none)."""
-        catalyst = self._catalyst_of(frame.sparkSession)
-        plan, observation = catalyst.counted(analyzed(frame), name)
-        return catalyst.frame(plan), lambda: count_of(observation)
 
     def learn(self, plain: DataFrame, stream: DataFrame) -> None:
         """Starts to count the relations of the query in the background, after its first micro-batch."""
@@ -120,26 +120,26 @@ class Replanner:
         with described(plain.sparkSession.sparkContext, f"{self._name}: sample the join keys of {query.stream}"):
             sample = sampled_keys(query.rows(query.stream), self._columns(query, query.stream), self._batches)
         if not sample.rows:
-            return Replanned(plain, "there are no rows in this micro-batch")
+            return Replanned(plain, "there are no rows in this micro-batch", elements=0)
         planner.widths[query.stream] = sample.width
         planner.advance(Counted(slots={query.stream: sample.counts}), self._batches, self._batches + 1)
         decision, most = planner.choose()[query.stream], broadcast_bytes(plain.sparkSession)
         if self._mode == "adaptive":
             costs = planner.alternatives(query.stream, most)
             if costs.written * (1 - TIE) <= costs.chosen:
-                return self._leave(plain, *self._why(costs), sampled=True)
+                return self._leave(plain, *self._why(costs), sample.rows)
             self._interval = 1
         self.reason = None
         sides = planner.side_bytes(query.stream)
         frame, observations = query.rebuilt(
             decision.choice.plan, decision.choice.filters, lambda place: _smaller(sides[place], most)
         )
-        return Replanned(frame, None, tuple(observations), sampled=True)
+        return Replanned(frame, None, tuple(observations), sample.rows)
 
     def _why(self, costs: OrderCosts) -> tuple[str, int]:
         """Why the order of the query is kept, and the number of micro-batches until the next sample."""
         most = next((n for spread, n in SPREADS if costs.spread <= spread), 1)
-        self._interval = min(most, self._interval * 2)
+        self._interval = min(most, self._interval * GROWTH)
         if most == SPREADS[0][1]:
             return (
                 f"the order does not matter: the most expensive one costs {costs.spread:.2f} times the cheapest",
@@ -148,12 +148,12 @@ class Replanner:
         gain = 1 - costs.chosen / costs.written if costs.written else 0.0
         return f"the order of the query is the cheapest, or within {max(gain, 0):.0%} of it", self._interval
 
-    def _leave(self, plain: DataFrame, reason: str, interval: int, sampled: bool = False) -> Replanned:
+    def _leave(self, plain: DataFrame, reason: str, interval: int, elements: int | None = None) -> Replanned:
         """Leaves the query as it is, and the next micro-batches but the last of ``interval`` as well."""
         if reason != self.reason:
             _log.info("Spark's own plan: %s", reason)
         self.reason, self._pause = reason, interval - 1
-        return Replanned(plain, reason, sampled=sampled)
+        return Replanned(plain, reason, elements=elements)
 
     # ------------------------------------------------------------------ counts
     def _count_all(self, plain: DataFrame, stream: DataFrame) -> None:
