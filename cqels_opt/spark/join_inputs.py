@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -164,7 +165,8 @@ def sampled_keys(rows: DataFrame, columns: Mapping[str, SparkColumn], number: in
     row that stands for n rows counts as n.
     """
     place = f.monotonically_increasing_id().bitwiseAND(f.lit((1 << 33) - 1)).alias("place")
-    once = [field for field in rows.schema.fields if rows.columns.count(field.name) == 1]
+    names = Counter(name.lower() for name in rows.columns)
+    once = [field for field in rows.schema.fields if names[field.name.lower()] == 1]
     texts = [field.name for field in once if isinstance(field.dataType, t.StringType | t.BinaryType)]
     lengths = (f.coalesce(f.octet_length(quoted(name)), f.lit(0)) for name in texts)
     extra = reduce(lambda one, other: one + other, lengths, f.lit(0))

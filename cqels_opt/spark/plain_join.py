@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.errors import InputError
-from cqels_opt.spark.catalyst import items
+from cqels_opt.spark.catalyst import LogicalPlan, relations_of, temporary_view
 from cqels_opt.spark.replanned_join import Build
 from cqels_opt.spark.windowed_join import Declared
 
@@ -47,8 +47,8 @@ def query_of_sql(spark: SparkSession, query: str, stream: str | None) -> Build:
     except ParseException as error:
         raise InputError(f"adaptive_sql: {str(error).strip().splitlines()[0]}") from error
     if stream is None:
-        leaves = [leaf for leaf in items(tree.collectLeaves()) if leaf.nodeName() == "UnresolvedRelation"]
-        unknown = sorted({str(leaf.tableName()) for leaf in leaves if not spark.catalog.tableExists(leaf.tableName())})
+        single = [leaf for leaf in relations_of(tree) if leaf.multipartIdentifier().size() == 1]
+        unknown = sorted({_name(leaf) for leaf in single if not spark.catalog.tableExists(leaf.tableName())})
         if len(unknown) != 1:
             found = f"{', '.join(unknown)} are" if unknown else "none of its names is"
             raise InputError(f"adaptive_sql: {found} unknown to Spark; name the one of the micro-batch by stream=NAME")
@@ -56,14 +56,15 @@ def query_of_sql(spark: SparkSession, query: str, stream: str | None) -> Build:
     name = stream.strip("`")
 
     def build(frame: DataFrame, number: int) -> DataFrame:
-        session = frame.sparkSession
-        frame.createOrReplaceTempView(name)
-        try:
-            return session.sql(query)
-        finally:
-            session.catalog.dropTempView(name)
+        with temporary_view(frame, name):
+            return frame.sparkSession.sql(query)
 
     return build
+
+
+def _name(relation: LogicalPlan) -> str:
+    """The name of a relation of one part, in lower case, because Spark ignores case."""
+    return str(relation.multipartIdentifier().apply(0)).lower()
 
 
 def text_of(condition: str | Column, method: str) -> str:

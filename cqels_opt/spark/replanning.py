@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -32,6 +33,9 @@ TIE = 0.1
 SPREADS = ((1.05, 64), (1.5, 8))
 """Up to these ratios of the most expensive order to the cheapest one, every n-th micro-batch is sampled at most; above, each is."""
 
+WHOLE_SCAN = 0.9
+"""The share of the estimated rows of a micro-batch from which an action has read all of them: estimates of large ones are inexact."""
+
 UNREADABLE = 64
 """The number of micro-batches until a query is read again that has no joins to reorder."""
 
@@ -47,6 +51,7 @@ class Replanned:
     reason: str | None = None
     observations: tuple[Any, ...] = ()
     sampled: bool = False
+    stream_rows: int = 0
 
 
 @dataclass(slots=True)
@@ -86,7 +91,13 @@ class Replanner:
                 raise NotReadableError("there is one join, so there is no order to choose")
         except NotReadableError as error:
             return self._leave(plain, str(error), UNREADABLE)
-        return self._planned(query, plain)
+        try:
+            return self._planned(query, plain)
+        except (
+            PySparkException,
+            Py4JError,
+        ) as error:  # such as a key that cannot be computed for rows that another join would drop
+            return self._leave(plain, f"it could not be planned: {_first_line(error)}", UNREADABLE)
 
     def counting(self, frame: DataFrame, name: str) -> tuple[DataFrame, Callable[[], int | None]]:
         """A micro-batch with a metric of its rows, and a function that returns it after the first action (None: there was none)."""
@@ -100,13 +111,16 @@ class Replanner:
             self._background.submit(self._count_all, plain, stream)
 
     def observe(self, replanned: Replanned) -> None:
-        """Takes the rows that the operators produced, if an action on the DataFrame has finished."""
+        """Takes the rows that the operators produced, if an action on the DataFrame has finished and read all rows.
+
+        An action such as ``isEmpty()`` or ``take(1)`` reads a part of them.
+        """
         if self.planner is None or not replanned.observations:
             return
-        rows = [count_of(observation) for observation in replanned.observations]
-        if all(n is not None for n in rows):
-            source = self.planner.sources[0]
-            self.planner.observe(ObservedJoin({source: [n for n in rows if n is not None]}))
+        found = (count_of(observation) for observation in replanned.observations)
+        rows = [n for n in found if n is not None]
+        if len(rows) == len(replanned.observations) and rows[0] >= WHOLE_SCAN * replanned.stream_rows:
+            self.planner.observe(ObservedJoin({self.planner.sources[0]: rows}))
 
     def wait(self) -> None:
         """Waits until no relation is being counted."""
@@ -117,12 +131,15 @@ class Replanner:
         identities = {name: query.identity(name) for name in others}
         missing = [name for name in others if identities[name] not in self._relations.counts]
         if missing:
-            for name in missing:
-                self._count(query, name, identities[name])
-            if self._mode == "adaptive":
-                return self._leave(plain, f"{', '.join(missing)}: the rows are counted in the background", 1)
-            self.wait()
-            if lost := [name for name in missing if identities[name] not in self._relations.counts]:
+            lost = [name for name in missing if self._has_failed(identities[name])]
+            if not lost:
+                for name in missing:
+                    self._count(query, name, identities[name])
+                if self._mode == "adaptive":
+                    return self._leave(plain, f"{', '.join(missing)}: the rows are counted in the background", 1)
+                self.wait()
+                lost = [name for name in missing if self._has_failed(identities[name])]
+            if lost:
                 return self._leave(plain, f"{', '.join(lost)}: the rows could not be counted", UNREADABLE)
         planner = self._planner_of(query, identities)
         sample = sampled_keys(query.rows(query.stream), self._columns(query, query.stream), self._batches)
@@ -141,7 +158,7 @@ class Replanner:
         frame, observations = query.rebuilt(
             decision.choice.plan, decision.choice.filters, lambda place: _smaller(sides[place], most)
         )
-        return Replanned(frame, None, tuple(observations), sampled=True)
+        return Replanned(frame, None, tuple(observations), sampled=True, stream_rows=sample.rows)
 
     def _why(self, costs: OrderCosts) -> tuple[str, int]:
         """Why the order of the query is kept, and the number of micro-batches until the next sample."""
@@ -182,8 +199,16 @@ class Replanner:
             return
         try:
             self._relations.counts[identity] = static_counts(query.rows(name), self._columns(query, name))
-        except PySparkException as error:
-            _log.warning("%s cannot be counted: %s", name, str(error).splitlines()[0])
+        except (PySparkException, Py4JError) as error:
+            _log.warning("%s cannot be counted: %s", name, _first_line(error))
+
+    def _has_failed(self, identity: Identity) -> bool:
+        """Whether the rows of a relation could not be counted. The next call counts them again."""
+        found = self._relations.counting.get(identity)
+        if found is None or not found.done() or identity in self._relations.counts:
+            return False
+        del self._relations.counting[identity]
+        return True
 
     def _columns(self, query: JoinQuery, name: str) -> dict[str, Any]:
         catalyst = query.catalyst
@@ -221,6 +246,10 @@ class Replanner:
         if self.planner is None or not self.planner.decisions:
             return head if format == "text" else '{"deltas": []}' if format == "json" else "digraph {}"
         return head + self.planner.explain(format, alternatives)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 def _smaller(sides: tuple[float, float], most: float) -> Side | None:
