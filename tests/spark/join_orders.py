@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from cqels_opt.plans.plan import Plan, filters
 from cqels_opt.spark.catalyst import Catalyst
 from cqels_opt.spark.join_query import read
-from cqels_opt.spark.replanning import Replanner
+from cqels_opt.spark.join_run import JoinRun
+from cqels_opt.spark.replanned_join import ReplannedJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +91,7 @@ def _views(some: random.Random, count: int) -> Iterator[tuple[Any, ...]]:
 
 
 def make_tables(spark: SparkSession, folder: Path, seed: int = 7) -> Tables:
-    """Tables of 8 to 14 rows with nulls and duplicates, and four micro-batches, of which the third is empty."""
+    """Tables of 8 to 14 rows with nulls and duplicates, and three micro-batches."""
     some = random.Random(seed)
     money = [Decimal("1.5000"), Decimal("2.0000"), Decimal("2.0001"), Decimal("0.0000"), None]
     follows = [(_key(some), number % 5, some.choice(_DOUBLES), some.choice(money), some.choice(_TEXTS)) for number in range(14)]
@@ -106,7 +107,7 @@ def make_tables(spark: SparkSession, folder: Path, seed: int = 7) -> Tables:
     ):
         spark.createDataFrame(rows, schema).coalesce(1).write.parquet(f"file://{folder}/{name}")
         frames[name] = spark.read.parquet(f"file://{folder}/{name}")
-    batches = tuple(micro_batch(spark, list(_views(some, size))) for size in (9, 24, 0, 16))
+    batches = tuple(micro_batch(spark, list(_views(some, size))) for size in (9, 16, 24))
     return Tables(frames["follows"], frames["offers"], frames["people"], frames["places"], batches)
 
 
@@ -115,14 +116,16 @@ def micro_batch(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: st
     return spark.createDataFrame(list(rows), schema).localCheckpoint()
 
 
-def orders(spark: SparkSession, query: Query, frame: DataFrame, most: int | None = None) -> Iterator[tuple[Plan, DataFrame]]:
-    """A query with its joins in each retained order, or in ``most`` of them: cheap and expensive ones."""
-    plain, replanner = query(frame), Replanner("worst", 2)
-    found = replanner.rows(plain, frame)
-    assert found.reason is None, found.reason
-    assert replanner.planner is not None
-    joined = read(Catalyst(spark), plain, frame)
-    plans = [ranked.plan for ranked in replanner.planner.optimizer.alternatives(joined.stream, 500)]
+def orders(
+    spark: SparkSession, query: Query, frame: DataFrame, function: JoinRun, most: int | None = None
+) -> Iterator[tuple[Plan, DataFrame]]:
+    """A query with its joins in each retained order, or in ``most`` of them: cheap and expensive ones. ``function`` has run it."""
+    assert isinstance(function, ReplannedJoin)
+    assert function._replanner is not None
+    planner = function._replanner.planner
+    assert planner is not None
+    joined = read(Catalyst(spark), query(frame), frame)
+    plans = [ranked.plan for ranked in planner.optimizer.alternatives(joined.stream, 200)]
     if most is not None and len(plans) > most:
         plans = [plans[i * (len(plans) - 1) // (most - 1)] for i in range(most)]
     for number, plan in enumerate(plans):
