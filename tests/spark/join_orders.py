@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,11 @@ PLACES = "code string, city string, rank int"
 _DOUBLES = [0.0, -0.0, math.nan, 1.5, 2.0, 3.0, None]
 _TEXTS = ["a", "A", "b", "B", "ä", "", " a", None]
 _DAYS = [date(2024, 3, 31), date(2024, 3, 30), date(2024, 10, 27), None]
-_TIMES = [datetime(2024, 3, 31), datetime(2024, 3, 31, 2, 30), datetime(2024, 3, 30), datetime(2024, 10, 27, 2, 30), None]
+_TIMES = [  # midnight in Berlin, twice, and around changes of the clock
+    *(datetime(2024, 3, day, 23, tzinfo=UTC) for day in (29, 30)),
+    *(datetime(2024, month, day, 0, 30, tzinfo=UTC) for month, day in ((3, 31), (10, 27))),
+    None,
+]
 
 
 def canonical(value: Any) -> Any:

@@ -25,7 +25,7 @@ from .join_orders import Collected, bag
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FAMOUS = Size(famous=5, fanout=300, ordinary=2_000, batches=2, views=60)
+FAMOUS = Size(famous=10, fanout=500, ordinary=2_000, batches=2, views=100, matching=0.1)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -93,14 +93,14 @@ def test_it_gets_out_of_the_way_where_the_order_does_not_matter(spark: SparkSess
     """Between samples there is no job of ours, and samples get rare."""
     query, sink = dimensions(spark), Collected()
     function, sampled = cq.adaptive(query).batch(sink), []
-    for number in range(24):
+    for number in range(9):
         function(keys_of(spark, number), number)
         function.wait_for_counts()
         assert notices(function)
         if ours(function):
             assert ours(function) == 1
             sampled.append(number)
-    assert sampled == [1, 3, 7, 15]
+    assert sampled == [1, 3, 7]
     assert "the order does not matter" in notices(function)[0]
     assert "the order does not matter" in function.explain()
     assert function.switches == 0
@@ -136,10 +136,10 @@ def test_hot_keys_that_drift_change_the_plan(spark: SparkSession, tmp_path: Path
 def test_a_plan_that_fails_runs_again_as_spark_plans_it(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    query, sink, frame, calls = dimensions(spark), Collected(), keys_of(spark, 1), list[DataFrame]()
+    query, sink, frame, calls = dimensions(spark), Collected(), keys_of(spark, 1), list[int]()
 
     def write(rows: DataFrame, number: int) -> None:
-        calls.append(rows)
+        calls.append(number)
         if len(calls) == 1:
             raise PySparkException("UNABLE_TO_ACQUIRE_MEMORY")
         sink(rows, number)
@@ -151,7 +151,7 @@ def test_a_plan_that_fails_runs_again_as_spark_plans_it(
     assert function.last is not None
     assert function.last.fallback == "run again with Spark's own plan: UNABLE_TO_ACQUIRE_MEMORY"
     assert sink.bags[0] == bag(query(frame))
-    assert len(calls) == 2
+    assert calls == [0, 0]
 
 
 @pytest.mark.parametrize("error", [AnalysisException("no such column"), ValueError("a defect of the sink"), KeyError()])
@@ -211,17 +211,15 @@ def test_a_relation_that_cannot_be_counted(spark: SparkSession) -> None:
     assert ours(function) == 0
 
 
-def test_actions_that_read_a_part_of_the_rows_correct_no_estimates(spark: SparkSession, tmp_path: Path) -> None:
-    query, views = facts(spark, tmp_path)
-    function = cq.adaptive(query).batch(lambda rows, number: rows.isEmpty() or rows.count(), plan="worst")
-    function(views[0], 0)
-    assert function.last is not None
-    (delta,) = function.last.deltas
-    assert [operator.observed for operator in delta.operators] == [None] * 3
+def test_actions_that_read_a_part_of_the_rows_correct_no_estimates(spark: SparkSession) -> None:
+    query, frame = dimensions(spark), keys_of(spark, 1)
+    part = cq.adaptive(query).batch(lambda rows, number: rows.isEmpty() or rows.count(), plan="worst")
     whole = cq.adaptive(query).batch(lambda rows, number: rows.count(), plan="worst")
-    whole(views[0], 0)
-    assert whole.last is not None
-    assert whole.last.deltas[0].operators[0].observed == FAMOUS.views
+    for function, observed in ((part, [None] * 4), (whole, [40] * 4)):
+        function(frame, 0)
+        assert function.last is not None
+        (delta,) = function.last.deltas
+        assert [operator.observed for operator in delta.operators] == observed
 
 
 # ------------------------------------------------------------------ limits, empty batches, versions
@@ -375,7 +373,9 @@ QUERIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[] if one == "one of the same name" else [pytest.mark.long]) for one in QUERIES]
+)
 def test_queries_in_sql(spark: SparkSession, tmp_path: Path, name: str) -> None:
     _, views = facts(spark, tmp_path)
     for table in ("follows", "offers"):
@@ -406,8 +406,8 @@ def test_mistakes_are_reported_in_one_sentence(spark: SparkSession) -> None:
     anything: Any = 3
     with pytest.raises(InputError, match="expects a function of the micro-batch, such as a lambda, not int"):
         cq.adaptive(anything)
-    with pytest.raises(InputError, match=r"adaptive_sql: .*(syntax|Syntax)"):
-        cq.adaptive_sql(spark, "SELECT FROM WHERE")
+    with pytest.raises(InputError, match=r"adaptive_sql: \[PARSE_SYNTAX_ERROR"):
+        cq.adaptive_sql(spark, "SELECT * FROM views WHERE (")
     with pytest.raises(InputError, match="none of its names is unknown to Spark; name the one of the micro-batch by stream=NAME"):
         cq.adaptive_sql(spark, "SELECT * FROM known")
     with pytest.raises(InputError, match="one, two are unknown to Spark"):
