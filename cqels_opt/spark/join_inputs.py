@@ -162,7 +162,7 @@ def sampled_keys(rows: DataFrame, columns: Mapping[str, SparkColumn], number: in
     """The key counts of a micro-batch, from one job that returns a sample of its rows: 64-bit hashes of their keys, no rows.
 
     Of each partition the first :data:`WHOLE` rows are taken, of as many again every second, of twice as many every fourth, and so on; a
-    row that stands for n rows counts as n.
+    row that represents n rows counts as n.
     """
     place = f.monotonically_increasing_id().bitwiseAND(f.lit((1 << 33) - 1)).alias("place")
     names = Counter(name.lower() for name in rows.columns)

@@ -45,7 +45,7 @@ _log = logging.getLogger("cqels_opt.join")
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """The rows of a micro-batch as a DataFrame that has not run yet. ``reason`` tells why Spark's own plan is used; None: it is not."""
+    """The rows of a micro-batch as a DataFrame that has not run yet. ``reason``: why Spark's own plan is used; None: it is not."""
 
     frame: DataFrame
     reason: str | None = None
@@ -253,7 +253,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _smaller(sides: tuple[float, float], most: float) -> Side | None:
-    """The side of a join with fewer bytes, if Spark would broadcast so many."""
+    """The side of a join with fewer bytes, if Spark would broadcast them."""
     if min(sides) > most:
         return None
     return "left" if sides[0] < sides[1] else "right"
