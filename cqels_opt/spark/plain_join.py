@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.errors import InputError
-from cqels_opt.spark.catalyst import LogicalPlan, relations_of, temporary_view
+from cqels_opt.spark.catalyst import LogicalPlan, items, relations_of, temporary_view
 from cqels_opt.spark.replanned_join import Build
 from cqels_opt.spark.windowed_join import Declared
 
@@ -71,7 +71,27 @@ def text_of(condition: str | Column, method: str) -> str:
     """A condition as Spark SQL."""
     if isinstance(condition, Column):
         column: Any = condition
-        return str(column._jc.node().sql())
+        return _sql(column._jc.node())
     if not isinstance(condition, str):
         raise InputError(f"{method}(…) expects a condition as a string or a Column, not {type(condition).__name__}")
     return condition
+
+
+_BINARY = {"and", "or", "=", "==", "<=>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^", "||", "div"}
+
+
+def _sql(node: Any) -> str:
+    """A node of a column's tree as Spark SQL. Its own text has operators before their operands: ``and(=(a, b), <(c, d))``."""
+    kind = node.getClass().getSimpleName()
+    if kind == "Cast":
+        return f"CAST({_sql(node.child())} AS {node.dataType().sql()})"
+    if kind != "UnresolvedFunction":
+        return str(node.sql())
+    name, arguments = str(node.functionName()), [_sql(argument) for argument in items(node.arguments())]
+    if name.lower() in _BINARY and len(arguments) == 2:
+        return f"({arguments[0]} {name.upper()} {arguments[1]})"
+    if name in ("not", "!"):
+        return f"(NOT {arguments[0]})"
+    if name == "in":
+        return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
+    return f"{name}({', '.join(arguments)})"
