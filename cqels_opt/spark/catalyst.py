@@ -7,6 +7,7 @@ Plans and expressions are Java objects; each call of a method takes about 0.1 ms
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from itertools import count
 from typing import Any, Literal, TypeAlias
@@ -21,6 +22,9 @@ Expression: TypeAlias = Any
 JoinType: TypeAlias = Literal["Inner", "LeftOuter", "LeftSemi", "LeftAnti"]
 
 Side: TypeAlias = Literal["left", "right"]
+
+_identities = count(1 << 40)
+"""Numbers of observed plans, above those that Spark gives to its own DataFrames."""
 
 
 def analyzed(frame: DataFrame) -> LogicalPlan:
@@ -56,6 +60,37 @@ def conjuncts(condition: Expression) -> Iterator[Expression]:
         yield condition
 
 
+def relations_of(plan: LogicalPlan, known: frozenset[str] = frozenset()) -> Iterator[LogicalPlan]:
+    """The relations that a parsed query names, those of subqueries included; ``known`` are the names of its common table expressions."""
+    kind = plan.nodeName()
+    if kind == "UnresolvedRelation":
+        if plan.multipartIdentifier().size() > 1 or str(plan.multipartIdentifier().apply(0)).lower() not in known:
+            yield plan
+        return
+    for inner in items(plan.innerChildren()):  # subqueries, and the definitions of WITH
+        yield from relations_of(inner, known)
+        if kind == "UnresolvedWith":
+            known |= {str(inner.alias()).lower()}
+    for child in children(plan):
+        yield from relations_of(child, known)
+
+
+@contextmanager
+def temporary_view(frame: DataFrame, name: str) -> Iterator[None]:
+    """A temporary view of a DataFrame. A view that had the name before gets it back."""
+    session = frame.sparkSession
+    catalog = session._jsparkSession.sessionState().catalog()
+    before = catalog.getRawTempView(name)
+    frame.createOrReplaceTempView("`" + name.replace("`", "``") + "`")
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            catalog.createTempView(name, before.get(), True)
+        else:
+            catalog.dropTempView(name)
+
+
 class Catalyst:
     """Catalyst in the JVM of a session. Classes are looked up once, because each part of a class's name is a call."""
 
@@ -75,7 +110,7 @@ class Catalyst:
         self._broadcast = logical.HintInfo(self._some(_object(logical, "BROADCAST")))
         self.sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
         self._observation = sql.Observation
-        self._identities = count(1 << 40)  # above those of Spark's own DataFrames
+        self._inline = sql.catalyst.optimizer.InlineCTE
         template = spark.range(0).observe("rows", f.count(f.lit(1)).alias("rows"))
         self._count = analyzed(template).metrics()  # the expressions of a count are the same in all plans
 
@@ -123,10 +158,24 @@ class Catalyst:
         return self._join(left, right, self._types[kind], condition, self._hint(*hints))
 
     def counted(self, plan: LogicalPlan, name: str) -> tuple[LogicalPlan, Any]:
-        """The plan with a metric that counts its rows, and the observation that gets it from the first action on a DataFrame of it."""
-        identity, observation = next(self._identities), self._observation(name)
+        """The plan with a metric that counts its rows, and the observation that gets it from the first action on a DataFrame of it.
+
+        The name gets a number, because a user may combine several counted plans in one DataFrame, in which names are unique.
+        """
+        identity = next(_identities)
+        name = f"{name} #{identity - (1 << 40)}"
+        observation = self._observation(name)
         self.spark._jsparkSession.observationManager().register(observation, identity)
         return self._collect_metrics(name, self._count, plan, identity), observation
+
+    def inlined(self, plan: LogicalPlan) -> LogicalPlan:
+        """The plan with its common table expressions where they are read; those that are nondeterministic and read twice stay.
+
+        The number of options of the rule depends on Spark's version; all are off by default.
+        """
+        jvm: Any = self.spark._jvm
+        (constructor,) = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.optimizer.InlineCTE").getConstructors()
+        return self._inline(*[False] * constructor.getParameterCount()).apply(plan)
 
     def replaced(self, path: Sequence[tuple[LogicalPlan, int]], plan: LogicalPlan) -> LogicalPlan:
         """A plan with a new descendant. ``path`` has its ancestors, the root first, each with the index of the child that is next."""

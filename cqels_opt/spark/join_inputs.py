@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -166,7 +167,8 @@ def sampled_keys(rows: DataFrame, columns: Mapping[str, SparkColumn], number: in
     Of each partition the first :data:`WHOLE` rows are taken, of as many again every second, of twice as many every fourth, and so on; a
     row of every n-th counts as n.
     """
-    once = [field for field in rows.schema.fields if rows.columns.count(field.name) == 1]
+    names = Counter(name.lower() for name in rows.columns)
+    once = [field for field in rows.schema.fields if names[field.name.lower()] == 1]
     texts = [field.name for field in once if isinstance(field.dataType, t.StringType | t.BinaryType)]
     extra = " + ".join(["0", *(f"coalesce(octet_length({quoted(name)}), 0)" for name in texts)])
     place = f.expr(f"monotonically_increasing_id() & {(1 << 33) - 1}").alias("place")

@@ -74,6 +74,7 @@ class JoinQuery:
         self._classes: list[list[Key]] = []
         self._unit_keys: dict[str, list[tuple[Key, Expression]]] = {}
         self._between: dict[str, tuple[Expression, frozenset[str]]] = {}
+        self._texts: dict[str, list[Expression]] = {}
         for condition in conditions:
             self._add(condition)
         for relation in found:
@@ -102,9 +103,19 @@ class JoinQuery:
             reads = self._reads(expression)
             if len(reads) != 1:
                 return None
-            found.append(Key(next(iter(reads)), expression, str(expression.canonicalized().toString())))
+            found.append(Key(next(iter(reads)), expression, self._text(expression)))
         one, other = found
         return None if one.relation == other.relation else (one, other)
+
+    def _text(self, expression: Expression) -> str:
+        """A text that only equal expressions share: Catalyst prints two lambdas of Python, or two long calls, alike."""
+        canonical = expression.canonicalized()
+        text = str(canonical.toString())
+        alike = self._texts.setdefault(text, [])
+        place = next((i for i, other in enumerate(alike) if canonical.equals(other)), len(alike))
+        if place == len(alike):
+            alike.append(canonical)
+        return f"{text} #{place}"
 
     def _add(self, condition: Expression) -> None:
         sides = self._sides(condition)
@@ -202,9 +213,12 @@ class JoinQuery:
     def identity(self, name: str) -> tuple[object, ...]:
         """Equal for equal rows and keys, as far as Spark can see: the plan, its size, the relation's own conditions, and its keys."""
         relation = self.relations[name]
-        size = int(relation.plan.stats().sizeInBytes())
-        keys = sorted((variable, str(e.canonicalized().sql())) for variable, e in self.keys[name].items())
-        return (relation.plan.semanticHash(), size, *sorted(str(c.sql()) for c in relation.own), *keys)
+        size, filtered = int(relation.plan.stats().sizeInBytes()), self.catalyst.filtered(relation.plan, relation.own)
+        keys = sorted(
+            (variable, int(self.catalyst.filtered(relation.plan, [self.catalyst.equal(key, key)]).semanticHash()))
+            for variable, key in self.keys[name].items()
+        )
+        return (int(filtered.semanticHash()), size, *keys)
 
     # ------------------------------------------------------------------ writing back
     def rebuilt(
@@ -337,6 +351,9 @@ def read(catalyst: Catalyst, frame: DataFrame, stream: DataFrame) -> JoinQuery:
         reader.part(node)
         if len(reader.relations) > 1:
             break
+        if node.nodeName() == "WithCTE" and (inlined := catalyst.inlined(node)).nodeName() != "WithCTE":
+            node = inlined
+            continue
         below = children(node)
         if len(below) != 1:
             raise NotReadableError("there are no joins, or an operator other than a join combines the relations")

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 
+import sqlglot
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
+from sqlglot import TokenType
 
 from cqels_opt.plans import Plan, Probe, Scan
 from cqels_opt.plans.join_methods import BROADCAST
@@ -26,6 +28,9 @@ from cqels_opt.spark.paths import to_read, to_write
 from cqels_opt.spark.session import IN_A_BATCH, settings
 
 ROWS_A_FILE = 1_000_000
+
+EVENT = "event time"
+"""The qualifier of the event time in the answers, which no relation has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +117,11 @@ class Joined:
         columns = items(plan.output())
         event_time, columns = columns[: -len(shown)], columns[-len(shown) :]
         named = [catalyst.qualified(column, relation) for column, (relation, _) in zip(columns, shown, strict=True)]
+        event_time = [catalyst.qualified(column, EVENT) for column in event_time]
         flat = catalyst.frame(catalyst.projected(plan, catalyst.sequence([*event_time, *named])))
         if self.projection:
-            time = catalyst.column(event_time[0]) if event_time else None
-            return flat.select(*(time if time is not None and text == TIME else f.expr(text) for text in self.projection))
+            is_column = any(name.lower() == TIME for _, name in shown)
+            return flat.selectExpr(*(of_event(text) if event_time and is_column else text for text in self.projection))
         structs: dict[str, list[Column]] = {}
         for column, (relation, _) in zip(named, shown):
             structs.setdefault(relation, []).append(catalyst.column(column))
@@ -197,6 +203,26 @@ class _Term:
 
 
 _HOW = {"optional": "left", "semi": "leftsemi", "anti": "leftanti"}
+
+
+_OPERANDS = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING}
+_BEFORE_NAMES = {TokenType.DOT, TokenType.ALIAS, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END, *_OPERANDS}
+"""The tokens before the last part of a column's name, or before an alias with or without AS."""
+
+
+def of_event(text: str) -> str:
+    """An expression in which :data:`TIME` without the name of a relation is the event time, although a relation has such a column too.
+
+    ``hour(time) - hour(s.time) AS time`` becomes ``hour(`event time`.`time`) - hour(s.time) AS time``.
+    """
+    tokens, at, parts = sqlglot.tokenize(text, dialect="spark"), 0, list[str]()
+    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None]):
+        follows = before is not None and before.token_type in _BEFORE_NAMES
+        leads = after is not None and after.token_type in (TokenType.DOT, TokenType.L_PAREN, TokenType.STRING)
+        if token.text.lower() == TIME and token.token_type is not TokenType.STRING and not follows and not leads:
+            parts += text[at : token.start], f"{quoted(EVENT)}.{quoted(TIME)}"
+            at = token.end + 1
+    return "".join((*parts, text[at:]))
 
 
 def _all_of(conditions: Iterable[str]) -> str:

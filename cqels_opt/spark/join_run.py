@@ -32,3 +32,6 @@ class JoinRun(DropIn):
     @abstractmethod
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
         """The plans of the last micro-batch, with the estimated and the observed rows of their operators."""
+
+    def wait_for_counts(self) -> None:
+        """Waits until the relations have been counted, where that is done in the background. Tests and benchmarks need it."""

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from cqels_opt.errors import InputError
 from cqels_opt.relational.conditions import Condition
-from cqels_opt.spark.catalyst import in_session, items
+from cqels_opt.spark.catalyst import LogicalPlan, in_session, items, relations_of, temporary_view
 from cqels_opt.spark.join_inputs import quoted
 from cqels_opt.spark.replanned_join import Build
 from cqels_opt.spark.windowed_join import Declared
@@ -87,8 +87,8 @@ def query_of_sql(spark: SparkSession, query: str, stream: str | None) -> Build:
     except ParseException as error:
         raise InputError(f"adaptive_sql: {str(error).strip().splitlines()[0]}") from error
     if stream is None:
-        leaves = [leaf for leaf in items(tree.collectLeaves()) if leaf.nodeName() == "UnresolvedRelation"]
-        unknown = sorted({str(leaf.tableName()) for leaf in leaves if not spark.catalog.tableExists(leaf.tableName())})
+        single = [leaf for leaf in relations_of(tree) if leaf.multipartIdentifier().size() == 1]
+        unknown = sorted({_name(leaf) for leaf in single if not spark.catalog.tableExists(leaf.tableName())})
         if len(unknown) != 1:
             found = f"{', '.join(unknown)} are" if unknown else "none of its names is"
             raise InputError(f"adaptive_sql: {found} unknown to Spark; name the one of the micro-batch by stream=NAME")
@@ -96,24 +96,45 @@ def query_of_sql(spark: SparkSession, query: str, stream: str | None) -> Build:
     name = stream.strip("`")
 
     def build(frame: DataFrame, number: int) -> DataFrame:
-        session = frame.sparkSession
-        frame.createOrReplaceTempView(name)
-        try:
-            return session.sql(query)
-        finally:
-            session.catalog.dropTempView(name)
+        with temporary_view(frame, name):
+            return frame.sparkSession.sql(query)
 
     return build
+
+
+def _name(relation: LogicalPlan) -> str:
+    """The name of a relation of one part, in lower case, because Spark ignores case."""
+    return str(relation.multipartIdentifier().apply(0)).lower()
 
 
 def text_of(condition: str | Column, method: str) -> str:
     """A condition as Spark SQL."""
     if isinstance(condition, Column):
         column: Any = condition
-        return str(column._jc.node().sql())
+        return _sql(column._jc.node())
     if not isinstance(condition, str):
         raise InputError(f"{method}(…) expects a condition as a string or a Column, not {type(condition).__name__}")
     return condition
+
+
+_BINARY = {"and", "or", "=", "==", "<=>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^", "||", "div"}
+
+
+def _sql(node: Any) -> str:
+    """A node of a column's tree as Spark SQL. Its own text has operators before their operands: ``and(=(a, b), <(c, d))``."""
+    kind = node.getClass().getSimpleName()
+    if kind == "Cast":
+        return f"CAST({_sql(node.child())} AS {node.dataType().sql()})"
+    if kind != "UnresolvedFunction":
+        return str(node.sql())
+    name, arguments = str(node.functionName()), [_sql(argument) for argument in items(node.arguments())]
+    if name.lower() in _BINARY and len(arguments) == 2:
+        return f"({arguments[0]} {name.upper()} {arguments[1]})"
+    if name in ("not", "!"):
+        return f"(NOT {arguments[0]})"
+    if name == "in":
+        return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
+    return f"{name}({', '.join(arguments)})"
 
 
 __all__ = ["Column", "DataFrame", "PlainJoin", "SparkSession", "query_of_sql", "text_of"]

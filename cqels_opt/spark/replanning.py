@@ -37,6 +37,9 @@ SPREADS = ((1.05, 64), (1.5, 8))
 GROWTH = 8
 """How much longer the interval gets from sample to sample."""
 
+WHOLE_SCAN = 0.9
+"""The share of the estimated rows of a micro-batch from which an action has read all of them: estimates of large ones are inexact."""
+
 UNREADABLE = 64
 """The number of micro-batches until a query is read again that has no joins to reorder."""
 
@@ -84,7 +87,13 @@ class Replanner:
             query = read(self._catalyst_of(plain.sparkSession), plain, stream)
         except NotReadableError as error:
             return self._leave(plain, str(error), UNREADABLE)
-        return self._planned(query, plain)
+        try:
+            return self._planned(query, plain)
+        except (
+            PySparkException,
+            Py4JError,
+        ) as error:  # such as a key that cannot be computed for rows that another join would drop
+            return self._leave(plain, f"it could not be planned: {_first_line(error)}", UNREADABLE)
 
     def learn(self, plain: DataFrame, stream: DataFrame) -> None:
         """Starts to count the relations of the query in the background, after its first micro-batch."""
@@ -92,13 +101,16 @@ class Replanner:
             self._background.submit(self._count_all, plain, stream)
 
     def observe(self, replanned: Replanned) -> None:
-        """Takes the rows that the operators produced, if an action on the DataFrame has finished."""
+        """Takes the rows that the operators produced, if an action on the DataFrame has finished and read all rows.
+
+        An action such as ``isEmpty()`` or ``take(1)`` reads a part of them.
+        """
         if self.planner is None or not replanned.observations:
             return
-        rows = [count_of(observation) for observation in replanned.observations]
-        if all(n is not None for n in rows):
-            source = self.planner.sources[0]
-            self.planner.observe(ObservedJoin({source: [n for n in rows if n is not None]}))
+        found = (count_of(observation) for observation in replanned.observations)
+        rows = [n for n in found if n is not None]
+        if len(rows) == len(replanned.observations) and rows[0] >= WHOLE_SCAN * (replanned.elements or 0):
+            self.planner.observe(ObservedJoin({self.planner.sources[0]: rows}))
 
     def wait(self) -> None:
         """Waits until no relation is being counted."""
@@ -113,6 +125,8 @@ class Replanner:
         if missing and self._mode != "adaptive":
             self.wait()
         if lost := [name for name in missing if identities[name] in self._failed]:
+            self._counting -= {identities[name] for name in lost}  # and tried again after the pause
+            self._failed.clear()
             return self._leave(plain, f"the rows of {', '.join(lost)} could not be counted", UNREADABLE)
         if waiting := [name for name in missing if identities[name] not in self._counts]:
             return self._leave(plain, f"the rows of {', '.join(waiting)} are being counted", 1)
@@ -179,7 +193,7 @@ class Replanner:
                 self._counts[identity] = static_counts(rows, self._columns(query, name))
         except (PySparkException, Py4JError) as error:
             self._failed.add(identity)
-            _log.warning("%s: the rows of %s could not be counted: %s", self._name, name, str(error).splitlines()[0])
+            _log.warning("%s: the rows of %s could not be counted: %s", self._name, name, _first_line(error))
 
     def _columns(self, query: JoinQuery, name: str) -> dict[str, Any]:
         catalyst = query.catalyst
@@ -218,6 +232,10 @@ class Replanner:
         if self.planner is None or not self.planner.decisions:
             return head if format == "text" else '{"deltas": []}' if format == "json" else "digraph {}"
         return head + self.planner.explain(format, alternatives)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 def _smaller(sides: tuple[float, float], most: float) -> Side | None:

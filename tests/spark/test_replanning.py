@@ -1,0 +1,428 @@
+"""The behaviour of the optimizer of joins over micro-batches, by counts: of Spark jobs, samples, calls and plan changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions as f
+
+import cqels_opt as cq
+from cqels_opt.bench.adaptive_join import Size, make
+from cqels_opt.errors import InputError
+from cqels_opt.spark.join_inputs import row_width, static_counts
+from cqels_opt.spark.join_query import JoinQuery
+from cqels_opt.spark.session import settings
+
+from .join_orders import Collected, bag
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FAMOUS = Size(famous=10, fanout=500, ordinary=2_000, batches=2, views=100, matching=0.1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small(spark: SparkSession) -> Iterator[None]:
+    """Nothing of these tests depends on generated code, which takes longer to compile than to run."""
+    with settings(spark, {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}):
+        yield
+
+
+def frame_of(spark: SparkSession, **columns: list[Any] | np.ndarray) -> DataFrame:
+    """A DataFrame of numbers or texts."""
+    return spark.createDataFrame(pa.table({name: pa.array(column) for name, column in columns.items()}))
+
+
+def dimensions(spark: SparkSession) -> Callable[[DataFrame], DataFrame]:
+    """A job with three tables whose keys are unique: all join orders have equally many rows."""
+    tables = [frame_of(spark, **{f"k{n}": list(range(50)), f"v{n}": list(range(50))}) for n in range(3)]
+
+    def query(views: DataFrame) -> DataFrame:
+        for number, table in enumerate(tables):
+            views = views.join(table, f"k{number}")
+        return views
+
+    return query
+
+
+def keys_of(spark: SparkSession, seed: int, rows: int = 40) -> DataFrame:
+    some = np.random.default_rng(seed)
+    return frame_of(spark, **{f"k{n}": some.integers(0, 50, rows) for n in range(3)}).localCheckpoint()
+
+
+def facts(spark: SparkSession, folder: Path) -> tuple[Callable[[DataFrame], DataFrame], list[DataFrame]]:
+    """The drifting job of the benchmark and its micro-batches: viewers are famous in the first and the third two, items in the others."""
+    make(folder, FAMOUS)
+    follows, offers = (spark.read.parquet(f"file://{folder}/{name}") for name in ("follows", "offers"))
+    files = sorted((folder / "views").iterdir())
+    views = [spark.read.parquet(f"file://{file}").localCheckpoint() for file in files]
+    return lambda v: v.join(follows, "who").join(offers, "item"), views
+
+
+def ours(function: cq.JoinRun) -> int:
+    """The jobs of the last micro-batch before the user's function ran."""
+    assert function.last is not None
+    return function.last.jobs
+
+
+def notices(function: cq.JoinRun) -> tuple[str, ...]:
+    assert function.last is not None
+    return tuple(function.last.notices)
+
+
+# ------------------------------------------------------------------ what it costs
+def test_the_first_batch_is_sparks_own(spark: SparkSession) -> None:
+    """Without any job; the relations are counted after it."""
+    query, sink, frame = dimensions(spark), Collected(), keys_of(spark, 1)
+    function = cq.adaptive(query).batch(sink)
+    assert function.explain() == "There has been no micro-batch yet.\n"
+    function(frame, 0)
+    assert ours(function) == 0
+    assert notices(function) == ("Spark's own plan: the first micro-batch",)
+    assert sink.bags[0] == bag(query(frame))
+
+
+def test_it_gets_out_of_the_way_where_the_order_does_not_matter(spark: SparkSession) -> None:
+    """Between samples there is no job of ours, and samples get rare."""
+    query, sink = dimensions(spark), Collected()
+    function, sampled = cq.adaptive(query).batch(sink), []
+    for number in range(9):
+        function(keys_of(spark, number), number)
+        function.wait_for_counts()
+        assert notices(function)
+        if ours(function):
+            assert ours(function) == 1
+            sampled.append(number)
+    assert sampled == [1, 3, 7]
+    assert "the order does not matter" in notices(function)[0]
+    assert "the order does not matter" in function.explain()
+    assert function.switches == 0
+
+
+def test_one_join_has_no_order_to_choose(spark: SparkSession) -> None:
+    table = frame_of(spark, k0=[1, 2, 3])
+    function = cq.adaptive(lambda views: views.join(table, "k0")).batch(Collected())
+    for number in range(4):
+        function(keys_of(spark, number), number)
+        function.wait_for_counts()
+        assert ours(function) == 0
+    assert notices(function) == (
+        "Spark's own plan: the order does not matter: the most expensive one costs 1.00 times the cheapest",
+    )
+
+
+def test_hot_keys_that_drift_change_the_plan(spark: SparkSession, tmp_path: Path) -> None:
+    query, views = facts(spark, tmp_path)
+    sink, plans = Collected(), list[str]()
+    function = cq.adaptive(query).batch(sink)
+    for number, frame in enumerate(views):
+        function(frame, number)
+        function.wait_for_counts()
+        assert sink.bags[number] == bag(query(frame))
+        plans.append(next(iter(function.plans().values()), ""))
+    first = ["follows" if 0 < plan.find("follows") < plan.find("offers") else "offers" for plan in plans]
+    # In the first batch of a phase the saving can be too small for a switch; in the second one it adds up.
+    assert [first[number] for number in (1, 3, 5, 7)] == ["offers", "follows", "offers", "follows"]
+    assert function.switches == 3
+    observed = [o.observed for delta in function.last.deltas for o in delta.operators] if function.last else []
+    assert None not in observed or notices(function)
+
+
+# ------------------------------------------------------------------ failures
+def test_a_plan_that_fails_runs_again_as_spark_plans_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    query, sink, frame, calls = dimensions(spark), Collected(), keys_of(spark, 1), list[int]()
+
+    def write(rows: DataFrame, number: int) -> None:
+        calls.append(number)
+        if len(calls) == 1:
+            raise PySparkException("UNABLE_TO_ACQUIRE_MEMORY")
+        sink(rows, number)
+
+    function = cq.adaptive(query).batch(write, plan="worst")
+    with caplog.at_level(logging.WARNING, "cqels_opt.join"):
+        function(frame, 0)
+    assert "run again with Spark's own plan: UNABLE_TO_ACQUIRE_MEMORY" in caplog.text
+    assert function.last is not None
+    assert function.last.fallback == "run again with Spark's own plan: UNABLE_TO_ACQUIRE_MEMORY"
+    assert sink.bags[0] == bag(query(frame))
+    assert calls == [0, 0]
+
+
+@pytest.mark.parametrize("error", [AnalysisException("no such column"), ValueError("a defect of the sink"), KeyError()])
+def test_errors_of_the_users_function_are_raised_once(spark: SparkSession, error: Exception) -> None:
+    calls = []
+
+    def write(rows: DataFrame, number: int) -> None:
+        calls.append(number)
+        raise error
+
+    with pytest.raises(type(error)):
+        cq.adaptive(dimensions(spark)).batch(write, plan="worst")(keys_of(spark, 1), 0)
+    assert calls == [0]
+
+
+def test_an_error_of_sparks_own_plan_is_raised_once(spark: SparkSession) -> None:
+    calls = []
+
+    def write(rows: DataFrame, number: int) -> None:
+        calls.append(number)
+        raise PySparkException("the disk is full")
+
+    with pytest.raises(PySparkException, match="the disk is full"):
+        cq.adaptive(dimensions(spark)).batch(write)(keys_of(spark, 1), 0)
+    assert calls == [0]
+
+
+@pytest.mark.parametrize("plan", ["adaptive", "worst"])
+def test_keys_that_cannot_be_computed_for_every_row(spark: SparkSession, plan: str) -> None:
+    """A semi join drops the rows for which the key is an error, so Spark's plan runs; a sample has these rows."""
+    good, table, other = frame_of(spark, s=["1", "2"]), frame_of(spark, k=[1, 2, 2]), frame_of(spark, s=["1", "2", "2"])
+
+    def query(views: DataFrame) -> DataFrame:
+        return views.join(good, "s", "semi").join(table, f.expr("CAST(s AS INT) = k")).join(other, "s")
+
+    sink, frame = Collected(), frame_of(spark, s=["1", "2", "x"]).localCheckpoint()
+    function = cq.adaptive(query).batch(sink, plan=plan)
+    for number in range(3):
+        function(frame, number)
+        function.wait_for_counts()
+        assert sum(sink.bags[number].values()) == 5
+    assert "it could not be planned" in notices(function)[0]
+
+
+def test_a_relation_that_cannot_be_counted(spark: SparkSession) -> None:
+    """Its key is an error for rows that join with nothing. The job continues with Spark's plan, without a job of ours."""
+    table, other = frame_of(spark, s=["1", "2", "x"], w=[1, 1, 2]), frame_of(spark, w=[1, 1])
+
+    def query(views: DataFrame) -> DataFrame:
+        return views.join(table, f.expr("k = CAST(CASE WHEN w = 2 THEN s ELSE '1' END AS INT)")).join(other, "w")
+
+    function = cq.adaptive(query).batch(lambda rows, number: None)
+    for number in range(4):
+        function(frame_of(spark, k=[1, 2]).localCheckpoint(), number)
+        function.wait_for_counts()
+    assert notices(function) == ("Spark's own plan: relation_2: the rows could not be counted",)
+    assert ours(function) == 0
+
+
+def test_an_action_that_reads_all_rows_corrects_the_estimates(spark: SparkSession) -> None:
+    query, frame = dimensions(spark), keys_of(spark, 1)
+    function = cq.adaptive(query).batch(lambda rows, number: rows.count(), plan="worst")
+    function(frame, 0)
+    assert function.last is not None
+    (delta,) = function.last.deltas
+    assert [operator.observed for operator in delta.operators] == [40] * 4
+
+
+# ------------------------------------------------------------------ limits, empty batches, versions
+def test_limits_of_rows_and_seconds(spark: SparkSession) -> None:
+    query, sink = dimensions(spark), Collected()
+    function = cq.adaptive(query).batch(sink, limits=cq.Limits(rows=30), plan="worst")
+    function(keys_of(spark, 1, 30), 0)
+    with pytest.warns(RuntimeWarning, match="31 rows of answers in a micro-batch, more than the limit of 30"):
+        function(keys_of(spark, 1, 31), 1)
+    function(keys_of(spark, 1, 1), 2)
+    assert list(sink.bags) == [0]
+    slow = cq.adaptive(query).batch(lambda rows, n: rows.where("java_method('java.lang.Thread', 'sleep', 60000L) > 0").count(),
+                                    limits=cq.Limits(seconds=0.5))  # fmt: skip
+    with pytest.warns(RuntimeWarning, match=r"longer than the limit of 0\.5 seconds"):
+        slow(keys_of(spark, 1), 0)
+
+
+def test_empty_batches(spark: SparkSession) -> None:
+    query, sink = dimensions(spark), Collected()
+    function, empty = cq.adaptive(query).batch(sink), keys_of(spark, 1).where("false").localCheckpoint()
+    for number in range(3):
+        function(empty, number)
+        function.wait_for_counts()
+    assert notices(function) == ("Spark's own plan: there are no rows in this micro-batch",)
+    function(keys_of(spark, 1), 3)
+    assert {number: sum(rows.values()) for number, rows in sink.bags.items()} == {0: 0, 1: 0, 2: 0, 3: 40}
+    assert function.last is not None
+    assert function.last.elements == 40
+
+
+def test_a_new_version_of_a_relation_is_counted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = [frame_of(spark, k=[1] * n) for n in (2, 30)]
+    other, sink, counted = frame_of(spark, k=[1, 1, 2]), Collected(), list[int]()
+    counting = static_counts
+
+    def counts(rows: DataFrame, columns: Any) -> Any:
+        found = counting(rows, columns)
+        counted.append(found.rows)
+        return found
+
+    monkeypatch.setattr("cqels_opt.spark.replanning.static_counts", counts)
+    join = cq.AdaptiveJoin(spark).relation("v").relation("a", lambda number: versions[number // 3]).relation("b", other)
+    function = join.on("v.k = a.k AND v.k = b.k").select("v.k").batch(sink)
+    for number in range(6):
+        function(frame_of(spark, k=[1, 2]).localCheckpoint(), number)
+        function.wait_for_counts()
+    assert sorted(counted) == [2, 3, 30]
+    assert [sum(rows.values()) for rows in sink.bags.values()] == [4, 4, 4, 60, 60, 60]
+    assert function.statistics()["relations"]["a"]["rows"] == 30
+
+
+# ------------------------------------------------------------------ broadcasts
+def hints_of(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """The sides that rebuilt plans broadcast, as they are made."""
+    sides, rebuilt = list[str | None](), JoinQuery.rebuilt
+
+    def recording(query: JoinQuery, plan: Any, filters: Any, broadcast: Callable[[int], Any]) -> Any:
+        def side(place: int) -> Any:
+            sides.append(broadcast(place))
+            return sides[-1]
+
+        return rebuilt(query, plan, filters, side)
+
+    monkeypatch.setattr(JoinQuery, "rebuilt", recording)
+    return sides
+
+
+def test_no_broadcast_where_spark_does_none(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    sides, query, sink, frame = hints_of(monkeypatch), dimensions(spark), Collected(), keys_of(spark, 1)
+    cq.adaptive(query).batch(sink, plan="first")(frame, 0)
+    assert sides == ["left", "left", "left"] or "right" in sides
+    sides.clear()
+    with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
+        cq.adaptive(query).batch(sink, plan="first")(frame, 1)
+    assert sides == [None] * 3
+    assert sink.bags[0] == sink.bags[1]
+
+
+def test_wide_rows_are_not_broadcast(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """1,000 rows of 1.3 kB are more than a threshold of 1 MB; as many narrow ones are less."""
+    ids = np.arange(1_000)
+    letters = np.random.default_rng(1).integers(97, 123, (1_000, 1_300), np.uint8)
+    texts = [bytes(row).decode() for row in letters]
+    frame_of(spark, k=ids, text=texts).coalesce(1).write.parquet(f"file://{tmp_path}/wide")
+    frame_of(spark, k=ids, n=ids).coalesce(1).write.parquet(f"file://{tmp_path}/narrow")
+    wide, narrow = (spark.read.parquet(f"file://{tmp_path}/{name}") for name in ("wide", "narrow"))
+    views = frame_of(spark, k=np.repeat(ids, 100)).localCheckpoint()
+    sides, sink = hints_of(monkeypatch), list[int]()
+    with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": str(700_000)}):
+        function = cq.adaptive(lambda v: v.join(narrow, "k").join(wide, "k")).batch(
+            lambda rows, n: sink.append(rows.count()), plan="fixed:relation: relation » narrow[?k] » wide[?k]"
+        )
+        function(views, 0)
+    assert sink == [100_000]
+    assert sides == ["right", None]
+    assert row_width(wide._jdf.queryExecution().analyzed(), 1_000) > 500
+
+
+# ------------------------------------------------------------------ doors
+def test_a_streaming_job_over_files(spark: SparkSession, tmp_path: Path) -> None:
+    query, views = facts(spark, tmp_path)
+    sink = Collected()
+    function = cq.adaptive(query).batch(sink)
+    stream = spark.readStream.schema(views[0].schema).option("maxFilesPerTrigger", 2).parquet(f"file://{tmp_path}/views")
+    started = (
+        stream.writeStream.foreachBatch(function).trigger(availableNow=True).option("checkpointLocation", f"file://{tmp_path}/c")
+    )
+    started.start().awaitTermination()
+    total = sum((rows for rows in sink.bags.values()), start=type(sink.bags[0])())
+    assert total == sum((bag(query(frame)) for frame in views), start=type(total)())
+    assert len(sink.bags) == 4
+
+
+def test_calls_within_the_users_own_function(spark: SparkSession, tmp_path: Path) -> None:
+    """Twice in one DataFrame as well."""
+    query, views = facts(spark, tmp_path)
+    joined, found = cq.adaptive(query), list[Any]()
+
+    def write(frame: DataFrame, number: int) -> None:
+        found.append(bag(joined(frame)) == bag(query(frame)))
+        both = joined(frame).union(joined(frame))
+        found.append(both.count() == 2 * query(frame).count())
+
+    stream = spark.readStream.schema(views[0].schema).option("maxFilesPerTrigger", 3).parquet(f"file://{tmp_path}/views")
+    started = (
+        stream.writeStream.foreachBatch(write).trigger(availableNow=True).option("checkpointLocation", f"file://{tmp_path}/c")
+    )
+    started.start().awaitTermination()
+    assert found == [True] * 6
+
+
+SQL = "SELECT v.who, f.follower, o.offer FROM {views} v JOIN follows f ON v.who = f.who JOIN offers o ON v.item = o.item"
+QUERIES = {
+    "plain": (SQL.format(views="views"), None),
+    "in other case": (SQL.format(views="Views"), None),
+    "an odd name": (SQL.format(views="`my ``views`"), None),
+    "a common table expression": (f"WITH some AS (SELECT * FROM views WHERE who > 1) {SQL.format(views='some')}", None),
+    "two of them": (
+        f"WITH a AS (SELECT * FROM views WHERE who > 1), b AS (SELECT * FROM a WHERE item > 1) {SQL.format(views='b')}",
+        None,
+    ),
+    "one of the same name": (f"WITH views AS (SELECT * FROM views WHERE who > 1) {SQL.format(views='views')}", None),
+    "a subquery in FROM": (SQL.format(views="(SELECT * FROM views WHERE who > 1)"), None),
+    "subqueries in WHERE": (
+        f"{SQL.format(views='views')} WHERE v.who IN (SELECT who FROM follows) "
+        "AND NOT EXISTS (SELECT 1 FROM offers x WHERE x.item = v.who)",
+        None,
+    ),
+    "the name of a view": (SQL.format(views="taken"), "taken"),
+    "a stream in a subquery only": ("SELECT * FROM follows f JOIN offers o ON f.who = o.item WHERE f.who IN (SELECT who FROM views)", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[] if one == "one of the same name" else [pytest.mark.long]) for one in QUERIES]
+)
+def test_queries_in_sql(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    _, views = facts(spark, tmp_path)
+    for table in ("follows", "offers"):
+        spark.read.parquet(f"file://{tmp_path}/{table}").createOrReplaceTempView(table)
+    frame_of(spark, other=[1]).createOrReplaceTempView("taken")
+    text, stream = QUERIES[name]
+    sink = Collected()
+    function = cq.adaptive_sql(spark, text, stream=stream).batch(sink, plan="worst")
+    for number in range(2):
+        function(views[number], number)
+    assert bool(notices(function)) == (name == "a stream in a subquery only")
+    assert spark.table("taken").columns == ["other"]
+    assert not spark.catalog.tableExists("views")
+    for number in range(2):
+        for view in ("views", "`my ``views`", "taken"):
+            views[number].createOrReplaceTempView(view)
+        expected = bag(spark.sql(text))
+        for view in ("views", "my `views", "taken"):
+            spark.catalog.dropTempView(view)
+        assert sink.bags[number] == expected
+        assert expected
+
+
+# ------------------------------------------------------------------ mistakes
+def test_mistakes_are_reported_in_one_sentence(spark: SparkSession) -> None:
+    table = frame_of(spark, k=[1])
+    table.createOrReplaceTempView("known")
+    anything: Any = 3
+    with pytest.raises(InputError, match="expects a function of the micro-batch, such as a lambda, not int"):
+        cq.adaptive(anything)
+    with pytest.raises(InputError, match=r"adaptive_sql: \[PARSE_SYNTAX_ERROR"):
+        cq.adaptive_sql(spark, "SELECT * FROM views WHERE (")
+    with pytest.raises(InputError, match="none of its names is unknown to Spark; name the one of the micro-batch by stream=NAME"):
+        cq.adaptive_sql(spark, "SELECT * FROM known")
+    with pytest.raises(InputError, match="one, two are unknown to Spark"):
+        cq.adaptive_sql(spark, "SELECT * FROM one JOIN two USING (k) JOIN known USING (k)")
+    with pytest.raises(InputError, match="choose adaptive, static, first, worst, or fixed:PLANS"):
+        cq.adaptive(lambda v: v).batch(lambda rows, n: None, plan="best")
+    join = cq.AdaptiveJoin(spark).relation("v").relation("known", "known")
+    frame = frame_of(spark, k=[1], other=[2]).localCheckpoint()
+    for wrong in (
+        join.on("v.k = known.kk"),
+        join.on("v.k = known.k").select("v.kk"),
+        join.on("v.k = known.k").where("v.kk > 1"),
+        join.on("v.k = known.k").select("nothing(v.k)"),
+    ):
+        with pytest.raises(InputError, match="The relations: v has k, other; known has k") as raised:
+            wrong.batch(lambda rows, n: None)(frame, 0)
+        assert "\n" not in str(raised.value)
