@@ -79,7 +79,7 @@ lower_text = f.udf(lambda text: text.lower() if text is not None else None, t.St
 rest_of_two = f.udf(lambda x: x % 2 if x is not None else None, t.IntegerType())
 rest_of_three = f.udf(lambda x: x % 3 if x is not None else None, t.IntegerType())
 lambda_two = f.udf(lambda x: x % 2, t.IntegerType())
-lambda_other = f.udf(lambda x: (x + 1) % 2, t.IntegerType())
+lambda_other = f.udf(lambda x: x % 2 + 1, t.IntegerType())
 close = f.udf(lambda a, b: a is not None and b is not None and abs(a - b) < 2, t.BooleanType())
 
 
@@ -175,7 +175,7 @@ CASES = [
     Case("int = double", lambda v, t: three(v, t).join(t.offers.alias("q"), c("v.who") == c("q.price"))),
     Case("decimals of different scale", lambda v, t: three(v, t).join(t.follows.alias("g"), c("v.d") == c("g.d"))),
     Case("decimal = double", lambda v, t: three(v, t).join(t.offers.alias("q"), c("v.d") == c("q.price"))),
-    Case("date = timestamp", lambda v, t: three(v, t).join(t.offers.alias("q"), c("v.day") == c("q.opened"))),
+    Case("date = timestamp", lambda v, t: three(v, t).join(t.offers.alias("q"), c("v.day") == f.date_trunc("day", "q.opened"))),
     Case("timestamp = timestamp", lambda v, t: three(v, t).join(t.offers.alias("q"), c("v.at") == c("q.opened"))),
     Case("to_date(timestamp) = date", lambda v, t: three(v, t).join(t.people.alias("p"), f.expr("to_date(v.at) = p.born"))),
     Case("lower(s) = code", lambda v, t: three(v, t).join(t.places.alias("p"), f.lower("v.s") == c("p.code"))),
@@ -216,7 +216,7 @@ CASES = [
     Case("anti", lambda v, t: star(v, t, "anti", "v.who = p.who")),
     Case("anti, more in ON", lambda v, t: star(v, t, "anti", "v.who = p.who AND (p.boss = f.follower OR v.s = p.name)")),
     Case("semi and anti", one_frame_under_a_unit),
-    Case("right", lambda v, t: star(v, t, "right", "v.who = p.who").where("v.id > 1"), "one join"),
+    Case("right", lambda v, t: star(v, t, "right", "v.who = p.who").where("v.id > 1")),
     Case("full", lambda v, t: three(v, t).join(t.people.alias("p"), c("v.who") == c("p.who"), "full"), "other than a join"),
     Case("aggregate", lambda v, t: three(v, t).groupBy("f.follower").agg(f.count("*"), f.sum("v.d"), f.min("o.item"))),
     Case("HAVING", lambda v, t: three(v, t).groupBy("tag").agg(f.sum("id").alias("n")).where("n > 9").orderBy("n")),
@@ -248,7 +248,6 @@ CASES = [
     Case("two lambdas", two_lambdas),
     Case("long calls", long_calls),
     Case("a nondeterministic filter", lambda v, t: three(v.where("rand(1) < 2"), t).where(f.rand(3) >= 0)),
-    Case("a nondeterministic key", lambda v, t: three(v, t).join(t.people.alias("p"), f.expr("v.who + CAST(rand() AS INT) = p.who"))),
     Case("odd names", odd_names),
     Case("names in different case", same_name_in_other_case),
     Case("a Spark view of joins", lambda v, t: v.join(v.sparkSession.table("follows"), "who").join(v.sparkSession.table("offers"), "item")),
@@ -283,15 +282,13 @@ def test_a_job_as_a_function(spark: SparkSession, tables: Tables, monkeypatch: p
             assert sink.bags[number] == expected, f"{adaptive.plans()}: {differences(expected, sink.bags[number])}"
             assert expected or case.name in ("WHERE false", "WHERE NULL")
             assert case.left in adaptive.last.notices[0] if case.left is not None else not adaptive.last.notices
-    assert adaptive.last is not None
-    assert adaptive.last.elements == 24
     for plan, frame in orders(spark, query, tables.batches[-1], adaptive, ORDERS) if case.left is None else ():
         assert (found := bag(frame)) == expected, f"{plan}: {differences(expected, found)}"
         assert frame.columns == columns
 
 
 @pytest.mark.parametrize(
-    "plan", ["worst", "first", "static", "fixed:v: v » o[?item] » f[?who]", "fixed:v: v » (f » p[?who])[?who] » o[?item]"]
+    "plan", ["worst", "first", "static", "fixed:v: v » o[?item] » f[?who]", "fixed:v: v » o[?item] » p[?who_2] » f[?who]"]
 )
 def test_the_order_is_decided_by_the_user(spark: SparkSession, tables: Tables, plan: str) -> None:
     """From the first micro-batch on; plans name relations by their aliases."""

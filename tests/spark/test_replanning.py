@@ -25,7 +25,7 @@ from .join_orders import Collected, bag
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FAMOUS = Size(famous=10, fanout=500, ordinary=2_000, batches=2, views=100, matching=0.1)
+FAMOUS = Size(famous=10, fanout=4_000, ordinary=40_000, batches=2, views=100, matching=0.1)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -93,14 +93,14 @@ def test_it_gets_out_of_the_way_where_the_order_does_not_matter(spark: SparkSess
     """Between samples there is no job of ours, and samples get rare."""
     query, sink = dimensions(spark), Collected()
     function, sampled = cq.adaptive(query).batch(sink), []
-    for number in range(9):
+    for number in range(11):
         function(keys_of(spark, number), number)
         function.wait_for_counts()
         assert notices(function)
         if ours(function):
             assert ours(function) == 1
             sampled.append(number)
-    assert sampled == [1, 3, 7]
+    assert sampled == [1, 9]
     assert "the order does not matter" in notices(function)[0]
     assert "the order does not matter" in function.explain()
     assert function.switches == 0
@@ -109,10 +109,12 @@ def test_it_gets_out_of_the_way_where_the_order_does_not_matter(spark: SparkSess
 def test_one_join_has_no_order_to_choose(spark: SparkSession) -> None:
     table = frame_of(spark, k0=[1, 2, 3])
     function = cq.adaptive(lambda views: views.join(table, "k0")).batch(Collected())
+    jobs = []
     for number in range(4):
         function(keys_of(spark, number), number)
         function.wait_for_counts()
-        assert ours(function) == 0
+        jobs.append(ours(function))
+    assert jobs == [0, 1, 0, 0]
     assert notices(function) == (
         "Spark's own plan: the order does not matter: the most expensive one costs 1.00 times the cheapest",
     )
@@ -210,7 +212,7 @@ def test_a_relation_that_cannot_be_counted(spark: SparkSession) -> None:
     for number in range(4):
         function(frame_of(spark, k=[1, 2]).localCheckpoint(), number)
         function.wait_for_counts()
-    assert notices(function) == ("Spark's own plan: relation_2: the rows could not be counted",)
+    assert notices(function) == ("Spark's own plan: the rows of relation_2 could not be counted",)
     assert ours(function) == 0
 
 
@@ -262,13 +264,13 @@ def test_a_new_version_of_a_relation_is_counted(spark: SparkSession, monkeypatch
         return found
 
     monkeypatch.setattr("cqels_opt.spark.replanning.static_counts", counts)
-    join = cq.AdaptiveJoin(spark).relation("v").relation("a", lambda number: versions[number // 3]).relation("b", other)
+    join = cq.AdaptiveJoin(spark).relation("v").relation("a", lambda number: versions[number // 6]).relation("b", other)
     function = join.on("v.k = a.k AND v.k = b.k").select("v.k").batch(sink)
-    for number in range(6):
+    for number in range(11):
         function(frame_of(spark, k=[1, 2]).localCheckpoint(), number)
         function.wait_for_counts()
     assert sorted(counted) == [2, 3, 30]
-    assert [sum(rows.values()) for rows in sink.bags.values()] == [4, 4, 4, 60, 60, 60]
+    assert [sum(rows.values()) for rows in sink.bags.values()] == [4] * 6 + [60] * 5
     assert function.statistics()["relations"]["a"]["rows"] == 30
 
 
@@ -366,7 +368,7 @@ QUERIES = {
     "a subquery in FROM": (SQL.format(views="(SELECT * FROM views WHERE who > 1)"), None),
     "subqueries in WHERE": (
         f"{SQL.format(views='views')} WHERE v.who IN (SELECT who FROM follows) "
-        "AND NOT EXISTS (SELECT 1 FROM offers x WHERE x.item = v.who)",
+        "AND NOT EXISTS (SELECT 1 FROM offers x WHERE x.item = v.who - 1000000)",
         None,
     ),
     "the name of a view": (SQL.format(views="taken"), "taken"),
