@@ -79,7 +79,7 @@ lower_text = f.udf(lambda text: text.lower() if text is not None else None, t.St
 rest_of_two = f.udf(lambda x: x % 2 if x is not None else None, t.IntegerType())
 rest_of_three = f.udf(lambda x: x % 3 if x is not None else None, t.IntegerType())
 lambda_two = f.udf(lambda x: x % 2, t.IntegerType())
-lambda_other = f.udf(lambda x: x % 2 + 1, t.IntegerType())
+lambda_other = f.udf(lambda x: x % 2 + 3, t.IntegerType())
 close = f.udf(lambda a, b: a is not None and b is not None and abs(a - b) < 2, t.BooleanType())
 
 
