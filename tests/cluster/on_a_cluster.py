@@ -100,7 +100,7 @@ class Watched(SparkRunner):
         self.now = f"evaluate:{tasks[0].step.batch}"
         return super().evaluate(tasks, parts)
 
-    def _collect(self, frame: DataFrame) -> Iterator[Any]:
+    def _collect(self, frame: DataFrame, what: str) -> Iterator[Any]:
         if self.now in self.fates:
             frame = frame.mapInArrow(doomed(str(self.folder / self.now), self.fates[self.now], os.getpid()), frame.schema)
         runner = self
@@ -111,7 +111,7 @@ class Watched(SparkRunner):
                 runner.collected.append(sum(len(row["report"]) for row in rows))
                 return rows
 
-        yield from super()._collect(Counted())  # type: ignore[arg-type]
+        yield from super()._collect(Counted(), what)  # type: ignore[arg-type]
 
     def _reported(self, tasks: RDD[Any]) -> Iterator[Any]:
         if self.now in self.fates:
