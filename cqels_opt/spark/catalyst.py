@@ -195,5 +195,5 @@ def count_of(observation: Any) -> int | None:
     future = observation.future()
     if not future.isCompleted() or future.value().get().isFailure():
         return None
-    row = future.value().get().get()
-    return int(row.getLong(0)) if row.size() else None
+    found = observation.getAsJava().get("rows")
+    return None if found is None else int(found)
