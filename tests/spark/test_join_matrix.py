@@ -25,7 +25,7 @@ from .join_orders import Collected, Tables, bag, differences, make_tables, order
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ORDERS = 3
+ORDERS = 2
 """Join orders of each row of the matrix: the cheapest, the most expensive, and one in between."""
 
 
