@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ORDERS = 2
-"""Join orders of each row of the matrix: the cheapest, the most expensive, and one in between."""
+"""Join orders of each row of the matrix: the cheapest and the most expensive."""
 
 
 NAMES = ("follows", "offers", "people", "places")
