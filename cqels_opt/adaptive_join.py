@@ -148,7 +148,7 @@ class AdaptiveJoin:
         return display.plans("AdaptiveJoin", self.explain("json", display.ALTERNATIVES))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AdaptiveQuery:
     """A query over the micro-batches of a stream, given as a function or as SQL, whose joins adapt their order to the data.
 
@@ -156,16 +156,16 @@ class AdaptiveQuery:
     """
 
     build: Build
-    _replanners: list[Replanner] = field(default_factory=list, repr=False)
+    _replanner: Replanner | None = field(default=None, repr=False)
 
     def __call__(self, frame: DataFrame) -> DataFrame:
         """The answers of a micro-batch, to be used within ``foreachBatch``. What is counted is kept for later calls."""
         check_classic(frame.sparkSession)
-        if not self._replanners:
-            self._replanners.append(Replanner("adaptive", SparkRunner(frame.sparkSession).parallelism, "query"))
-        (replanner,), plain = self._replanners, self.build(frame, 0)
-        found = replanner.rows(plain, frame)
-        replanner.learn(plain, frame)
+        if self._replanner is None:
+            self._replanner = Replanner("adaptive", SparkRunner(frame.sparkSession).parallelism, "query")
+        plain = self.build(frame, 0)
+        found = self._replanner.rows(plain, frame)
+        self._replanner.learn(plain, frame)
         return found.frame
 
     def batch(

@@ -92,3 +92,8 @@ def first_of(findings: Sequence[str]) -> str:
     """The first finding and the number of further ones, as one sentence."""
     more = len(findings) - 1
     return f"{findings[0]} (and {more} more)" if more else findings[0]
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or the name of its type if the message is empty: Spark's have the plan and the trace below."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

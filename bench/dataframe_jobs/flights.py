@@ -8,7 +8,18 @@ import numpy as np
 import pandas as pd
 
 from cqels_opt.adaptive_join import AdaptiveJoin
-from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Contender, Job, cached, in_sql, names_of, write_stream, write_table
+from cqels_opt.bench.dataframe_jobs.job import (
+    Batch,
+    Case,
+    Contender,
+    Job,
+    cached,
+    enriched,
+    in_sql,
+    names_of,
+    write_stream,
+    write_table,
+)
 from cqels_opt.errors import InputError
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.spark.stream import DataFrame
@@ -88,9 +99,7 @@ def tables(spark: SparkSession, data: Path) -> dict[str, DataFrame]:
 
 def _adaptive(case: Case) -> Batch:
     join = AdaptiveJoin(case.spark).relation("flights")
-    for name, on in CONDITIONS.items():
-        join = join.relation(name, case.tables[name]).on(on)
-    return join.select(*COLUMNS).batch(then=case.sink)
+    return enriched(join, case, CONDITIONS, COLUMNS).batch(then=case.sink)
 
 
 def _plain(case: Case) -> Batch:

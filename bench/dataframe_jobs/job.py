@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from cqels_opt.adaptive_join import AdaptiveJoin
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.spark.stream import DataFrame
 
@@ -136,3 +137,10 @@ def in_sql(case: Case, view: str, query: str) -> Batch:
 def names_of(columns: Iterable[str]) -> tuple[str, ...]:
     """The names of selected columns: ``planes.model AS model`` is ``model``."""
     return tuple(column.rpartition(" AS ")[2] for column in columns)
+
+
+def enriched(join: AdaptiveJoin, case: Case, conditions: Mapping[str, str], columns: Iterable[str]) -> AdaptiveJoin:
+    """A join with static tables, each by its condition, and the columns of the answers."""
+    for name, on in conditions.items():
+        join = join.relation(name, case.tables[name]).on(on)
+    return join.select(*columns)

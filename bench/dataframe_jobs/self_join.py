@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cqels_opt.adaptive_join import AdaptiveJoin
-from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Contender, Job, cached, names_of, write_stream
+from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Contender, Job, cached, enriched, names_of, write_stream
 from cqels_opt.bench.dataframe_jobs.real_flights import departures, write_statics
 from cqels_opt.bench.dataframe_jobs.windows import SETTINGS, Side, WindowJoin
 from cqels_opt.spark.session import SparkSession
@@ -50,9 +50,7 @@ def tables(spark: SparkSession, data: Path) -> dict[str, DataFrame]:
 def _adaptive(case: Case) -> Batch:
     join = AdaptiveJoin(case.spark).relation("a", window="6h", time="t").relation("b", window="6h", time="t")
     join = join.on("a.dest = b.dest").where("a.carrier < b.carrier")
-    for name, on in STATICS.items():
-        join = join.relation(name, case.tables[name]).on(on)
-    return join.select(*COLUMNS).batch(then=case.sink, state=case.state)
+    return enriched(join, case, STATICS, COLUMNS).batch(then=case.sink, state=case.state)
 
 
 JOB = Job(

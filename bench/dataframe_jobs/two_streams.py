@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from cqels_opt.adaptive_join import AdaptiveJoin
-from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Contender, Job, cached, names_of, write_stream
+from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Contender, Job, cached, enriched, names_of, write_stream
 from cqels_opt.bench.dataframe_jobs.real_flights import departures, observations, write_statics
 from cqels_opt.bench.dataframe_jobs.windows import SETTINGS, Side, WindowJoin
 from cqels_opt.spark.session import SparkSession
@@ -58,9 +58,7 @@ def tables(spark: SparkSession, data: Path) -> dict[str, DataFrame]:
 def _adaptive(case: Case) -> Batch:
     join = AdaptiveJoin(case.spark).relation("flights", window="now", time="t").relation("weather", window="1h", time="t")
     join = join.on("flights.origin = weather.origin").where(f"flights.{FLIGHT}").where(f"weather.{WEATHER}")
-    for name, on in STATICS.items():
-        join = join.relation(name, case.tables[name]).on(on)
-    return join.select(*COLUMNS).batch(then=case.sink, state=case.state)
+    return enriched(join, case, STATICS, COLUMNS).batch(then=case.sink, state=case.state)
 
 
 JOB = Job(

@@ -5,7 +5,7 @@ The words of the user are kept for Spark to parse; this module only reads where 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import sqlglot
@@ -35,7 +35,7 @@ class JoinKey(NamedTuple):
     @property
     def is_column(self) -> bool:
         """Whether it is a column and not an expression."""
-        return self.sql == _quoted(self.relation, *self.label)
+        return self.sql == quoted(self.relation, *self.label)
 
 
 class Condition(NamedTuple):
@@ -86,7 +86,7 @@ def _key(side: str, text: str, where: str) -> JoinKey | None:
     (relation,) = relations
     if isinstance(tree, exp.Column):
         _, *path = (part.name.lower() for part in tree.parts)
-        return JoinKey(relation, tuple(path), _quoted(relation, *path))
+        return JoinKey(relation, tuple(path), quoted(relation, *path))
     return JoinKey(relation, (tree.sql(dialect="spark").lower(),), side)
 
 
@@ -143,5 +143,11 @@ def _outermost(text: str) -> Iterator[sqlglot.Token]:
             yield token
 
 
-def _quoted(*path: str) -> str:
+def all_of(conditions: Iterable[Condition]) -> str:
+    """The conjunction of conditions, as Spark SQL."""
+    return " AND ".join(f"({condition.text})" for condition in conditions)
+
+
+def quoted(*path: str) -> str:
+    """A column or its path, quoted for Spark SQL."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in path)

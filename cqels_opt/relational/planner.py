@@ -125,18 +125,20 @@ class JoinPlanner:
         views = self._views()
         choices = self.optimizer.choose(views)
         self.switches += sum(choice.switched for choice in choices.values())
-        self.decisions = {
-            source: JoinDecision(choice, spark_methods(choice, self.model, self._rows_in(views[source])))
-            for source, choice in choices.items()
-        }
         self.observed = ObservedJoin()
-        return self.decisions
+        return self._decide(choices, views, self.model)
 
     def as_written(self) -> dict[str, JoinDecision]:
         """The joins in the order of the query, without broadcasts: what runs if the chosen plans fail."""
         model = replace(self.model, broadcast_rows=-1.0)
         views = self._views()
         choices = Optimizer(self.shape.graph, self.sources, model, "first").choose(views)
+        return self._decide(choices, views, model)
+
+    def _decide(
+        self, choices: Mapping[str, PlanChoice], views: Mapping[str, Statistics], model: SparkCost
+    ) -> dict[str, JoinDecision]:
+        """Takes plans as the decisions of this batch, with the join methods of each."""
         self.decisions = {
             source: JoinDecision(choice, spark_methods(choice, model, self._rows_in(views[source])))
             for source, choice in choices.items()

@@ -15,6 +15,8 @@ from typing import Any, Literal, TypeAlias
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from cqels_opt.relational.conditions import quoted
+
 LogicalPlan: TypeAlias = Any
 """A node of Catalyst's logical plans (``org.apache.spark.sql.catalyst.plans.logical``)."""
 Expression: TypeAlias = Any
@@ -81,7 +83,7 @@ def temporary_view(frame: DataFrame, name: str) -> Iterator[None]:
     session = frame.sparkSession
     catalog = session._jsparkSession.sessionState().catalog()
     before = catalog.getRawTempView(name)
-    frame.createOrReplaceTempView("`" + name.replace("`", "``") + "`")
+    frame.createOrReplaceTempView(quoted(name))
     try:
         yield
     finally:

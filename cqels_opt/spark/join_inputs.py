@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -15,13 +15,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from cqels_opt.errors import InputError
-from cqels_opt.relational.conditions import JoinKey
+from cqels_opt.errors import InputError, first_line
+from cqels_opt.planner.calibration_store import known
+from cqels_opt.plans.cost_models.spark import SparkCost
+from cqels_opt.relational.conditions import JoinKey, quoted
 from cqels_opt.relational.counting import SCHEMA, Counted, Layout, count, gathered
 from cqels_opt.relational.fanouts import KeyCounts, heavy_for, level_for
 from cqels_opt.relational.planner import Counts
 from cqels_opt.relational.spec import JoinInput, JoinSpec
-from cqels_opt.spark.catalyst import LogicalPlan, analyzed
+from cqels_opt.spark.catalyst import LogicalPlan
+from cqels_opt.spark.session import shuffle_partitions
 from cqels_opt.stats import SlotCounts, tally
 
 WHOLE = 4096
@@ -55,7 +58,7 @@ def key_type(frame: DataFrame, key: JoinKey, name: str) -> t.DataType:
         columns = ", ".join(frame.columns)
         if key.is_column:
             raise InputError(f"relation {name} has no column {'.'.join(key.label)}; it has {columns}") from error
-        raise InputError(f"{key.sql}: {str(error).splitlines()[0]}; relation {name} has {columns}") from error
+        raise InputError(f"{key.sql}: {first_line(error)}; relation {name} has {columns}") from error
 
 
 def key_types(spec: JoinSpec, frames: Mapping[str, DataFrame]) -> dict[str, t.DataType]:
@@ -212,19 +215,15 @@ def stream_counts(
     return gathered(rows.select(*chosen).mapInArrow(run, SCHEMA).toArrow(), layout, number)
 
 
-def quoted(name: str) -> str:
-    """A name quoted for Spark SQL."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def broadcast_bytes(session: SparkSession) -> float:
     """The bytes up to which Spark broadcasts a side of a join; negative: none."""
     return float(session._jsparkSession.sessionState().conf().autoBroadcastJoinThreshold())
 
 
-def broadcast_rows(session: SparkSession, frames: Iterable[DataFrame]) -> float:
-    """The rows of the widest of some DataFrames that Spark would broadcast."""
-    return broadcast_bytes(session) / max(1.0, *(row_width(analyzed(frame)) for frame in frames))
+def spark_cost(session: SparkSession, slots: int, width: float) -> SparkCost:
+    """The cost model for a session's settings, if the widest row has ``width`` bytes."""
+    rows = broadcast_bytes(session) / width
+    return SparkCost(known().constants, slots=slots, partitions=shuffle_partitions(session, slots), broadcast_rows=rows)
 
 
 def row_width(plan: LogicalPlan, rows: int = 0) -> float:

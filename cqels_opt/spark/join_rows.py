@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -17,13 +17,15 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 from sqlglot import TokenType
 
+from cqels_opt.errors import first_line
 from cqels_opt.plans import Plan, Probe, Scan
 from cqels_opt.plans.join_methods import BROADCAST
 from cqels_opt.plans.physical import MethodChoice
+from cqels_opt.relational.conditions import all_of, quoted
 from cqels_opt.relational.planner import JoinDecision, ObservedJoin
 from cqels_opt.relational.spec import TIME, JoinInput, JoinSpec
 from cqels_opt.spark.catalyst import Catalyst, analyzed, items
-from cqels_opt.spark.join_inputs import quoted, satisfying
+from cqels_opt.spark.join_inputs import satisfying
 from cqels_opt.spark.paths import to_read, to_write
 from cqels_opt.spark.session import IN_A_BATCH, settings
 
@@ -173,7 +175,7 @@ class _Term:
         spec, place = self.joined.spec, len(self.operators)
         keys = [relation.key for relation in before], [relation.key for relation in added]
         if added[0].kind != "inner":
-            return left.join(right, f.expr(_all_of(c.text for c in spec.joined[added[0].key])), _HOW[added[0].kind])
+            return left.join(right, f.expr(all_of(spec.joined[added[0].key])), _HOW[added[0].kind])
         conditions = [spec.equality(variable, *keys) for variable in on]
         for one in (r for r in before if r.window is not None):
             for other in (r for r in added if r.window is not None):
@@ -184,7 +186,7 @@ class _Term:
         method = self.methods[place]
         if method.by == BROADCAST:
             left, right = (left.hint("broadcast"), right) if method.left_is_smaller else (left, right.hint("broadcast"))
-        return left.join(right, f.expr(_all_of(conditions)) if conditions else None, "inner")
+        return left.join(right, f.expr(" AND ".join(f"({one})" for one in conditions)) if conditions else None, "inner")
 
     def _emit(self, rows: DataFrame) -> DataFrame:
         name = f"{self.place}:{len(self.operators)}"
@@ -225,11 +227,6 @@ def of_event(text: str) -> str:
     return "".join((*parts, text[at:]))
 
 
-def _all_of(conditions: Iterable[str]) -> str:
-    """The conjunction of conditions."""
-    return " AND ".join(f"({condition})" for condition in conditions)
-
-
 def _counted() -> Column:
     """The expression of a row-count metric."""
     return f.count(f.lit(1)).alias("rows")
@@ -259,7 +256,7 @@ class Computed:
             again = otherwise()
             if all(str(again[s].choice.plan) == str(d.choice.plan) and not d.broadcasts for s, d in decisions.items()):
                 raise
-            why = f"run again in the order of the query, without hints: {str(error).splitlines()[0][:200]}"
+            why = f"run again in the order of the query, without hints: {first_line(error)[:200]}"
         return replace(cls._once(joined, again, order), fallback=why)
 
     @classmethod

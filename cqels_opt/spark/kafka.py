@@ -16,7 +16,7 @@ from pyspark import __version__ as spark_version
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from cqels_opt.errors import InputError, RunError, option
+from cqels_opt.errors import InputError, RunError, first_line, option
 from cqels_opt.operators.algebra.triple import TRIPLE
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.answer_messages import AnswerFile, answer_messages
@@ -45,7 +45,7 @@ def topic_stream(spark: SparkSession, topic: KafkaTopic) -> Messages:
 
 
 def _wrong(topic: KafkaTopic, error: PySparkException) -> InputError:
-    message = str(error).splitlines()[0]
+    message = first_line(error)
     if "data source" in message.lower() and "kafka" in message.lower():
         connector = option(f"the setting spark.jars.packages={CONNECTOR}", f"--packages {CONNECTOR}")
         return InputError(f"this Spark session has no Kafka connector: start it with {connector}")

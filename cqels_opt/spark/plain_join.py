@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from cqels_opt.errors import InputError
-from cqels_opt.relational.conditions import Condition
+from cqels_opt.errors import InputError, first_line
+from cqels_opt.relational.conditions import all_of, quoted
 from cqels_opt.spark.catalyst import LogicalPlan, in_session, items, relations_of, temporary_view
-from cqels_opt.spark.join_inputs import quoted
 from cqels_opt.spark.replanned_join import Build
 from cqels_opt.spark.windowed_join import Declared
 
@@ -46,12 +44,12 @@ class PlainJoin:
             joined.add(relation.key)
             on = [c for c in conditions if relation.key in c.relations and c.relations <= joined]
             conditions = [c for c in conditions if c not in on]
-            how = f"INNER JOIN {self._view(relation.name)} ON {_all_of(on)}" if on else f"CROSS JOIN {self._view(relation.name)}"
+            how = f"INNER JOIN {self._view(relation.name)} ON {all_of(on)}" if on else f"CROSS JOIN {self._view(relation.name)}"
             lines.append(how)
         for unit in (r for r in spec.relations if r.kind != "inner"):
-            lines.append(f"{_HOW[unit.kind]} JOIN {self._view(unit.name)} ON {_all_of(spec.joined[unit.key])}")
+            lines.append(f"{_HOW[unit.kind]} JOIN {self._view(unit.name)} ON {all_of(spec.joined[unit.key])}")
         if conditions:
-            lines.append(f"WHERE {_all_of(conditions)}")
+            lines.append(f"WHERE {all_of(conditions)}")
         shown = (quoted(r.name) for r in spec.relations if r.kind in ("inner", "optional"))
         columns = self.declared.projection or [f"struct({name}.*) AS {name}" for name in shown]
         return "\n".join([f"SELECT {', '.join(columns)}", *lines])
@@ -70,14 +68,10 @@ class PlainJoin:
             return session.sql(self.text)
         except AnalysisException as error:
             columns = "; ".join(f"{name} has {', '.join(one.columns)}" for name, one in self._frames.items())
-            raise InputError(f"{str(error).splitlines()[0]} The relations: {columns}") from error
+            raise InputError(f"{first_line(error)} The relations: {columns}") from error
 
     def _view(self, name: str) -> str:
         return f"{self._prefix}_{name} AS {quoted(name)}"
-
-
-def _all_of(conditions: Sequence[Condition]) -> str:
-    return " AND ".join(f"({condition.text})" for condition in conditions)
 
 
 def query_of_sql(spark: SparkSession, query: str, stream: str | None) -> Build:
@@ -85,7 +79,7 @@ def query_of_sql(spark: SparkSession, query: str, stream: str | None) -> Build:
     try:
         tree = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
     except ParseException as error:
-        raise InputError(f"adaptive_sql: {str(error).strip().splitlines()[0]}") from error
+        raise InputError(f"adaptive_sql: {first_line(error)}") from error
     if stream is None:
         single = [leaf for leaf in relations_of(tree) if leaf.multipartIdentifier().size() == 1]
         unknown = sorted({_name(leaf) for leaf in single if not spark.catalog.tableExists(leaf.tableName())})

@@ -12,10 +12,10 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cqels_opt.errors import LimitError
+from cqels_opt.errors import LimitError, first_line
 from cqels_opt.lod.locations import state_folder
 from cqels_opt.plans import Plan
-from cqels_opt.relational.planner import Format
+from cqels_opt.relational.planner import Format, JoinPlanner
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.drop_in import Claim
@@ -62,25 +62,27 @@ class ReplannedJoin(JoinRun):
         claim = Claim(state_folder(state, "state").absolute() if state is not None else None)
         super().__init__(name, claim, limits, listener)
 
+    @property
+    def _planner(self) -> JoinPlanner | None:
+        """The planner, once a micro-batch has been sampled."""
+        return self._replanner.planner if self._replanner is not None else None
+
     # ------------------------------------------------------------------ inspection
     @property
     def switches(self) -> int:
         """See :class:`JoinRun`."""
         with self._lock:
-            planner = self._replanner.planner if self._replanner is not None else None
-            return planner.switches if planner is not None else 0
+            return self._planner.switches if self._planner is not None else 0
 
     def plans(self) -> dict[str, str]:
         """See :class:`JoinRun`; the plans of the last micro-batch whose rows were sampled."""
         with self._lock:
-            planner = self._replanner.planner if self._replanner is not None else None
-            return planner.plans() if planner is not None else {}
+            return self._planner.plans() if self._planner is not None else {}
 
     def statistics(self) -> dict[str, Any]:
         """See :class:`JoinRun`; those of the last micro-batch whose rows were sampled."""
         with self._lock:
-            planner = self._replanner.planner if self._replanner is not None else None
-            return planner.summary() if planner is not None else {}
+            return self._planner.summary() if self._planner is not None else {}
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
         """See :class:`JoinRun`; it begins with the reason why Spark's own plan is used, if it is."""
@@ -130,7 +132,7 @@ class ReplannedJoin(JoinRun):
         except (PySparkException, Py4JError) as error:
             if found.reason is not None or self._cancelled or isinstance(error, AnalysisException):
                 raise
-            why = f"run again with Spark's own plan: {str(error).splitlines()[0][:200]}"
+            why = f"run again with Spark's own plan: {first_line(error)[:200]}"
             _log.warning("%s, batch %d: %s", self.name, number, why)
             self._emit(plain, number)
             return why
@@ -149,8 +151,7 @@ class ReplannedJoin(JoinRun):
             rows.unpersist()
 
     def _record(self, number: int, found: Replanned, clock: PhaseTimer, jobs: int, fallback: str | None) -> None:
-        assert self._replanner is not None
-        planner, elements = self._replanner.planner, found.elements or 0
+        planner, elements = self._planner, found.elements or 0
         self.last = TraceRecord(
             number,
             self.name,

@@ -17,16 +17,14 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from cqels_opt.planner.calibration_store import known
+from cqels_opt.errors import first_line
 from cqels_opt.plans import Plan
-from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, Format, JoinPlanner, JoinShape, ObservedJoin, OrderCosts
 from cqels_opt.spark.catalyst import Catalyst, Side, count_of
 from cqels_opt.spark.job_descriptions import described
-from cqels_opt.spark.join_inputs import broadcast_bytes, row_width, sampled_keys, static_counts
+from cqels_opt.spark.join_inputs import broadcast_bytes, row_width, sampled_keys, spark_cost, static_counts
 from cqels_opt.spark.join_query import JoinQuery, NotReadableError, read
-from cqels_opt.spark.session import shuffle_partitions
 
 TIE = 0.1
 """The order of the query is kept if the cheapest one saves less than this share of it."""
@@ -89,11 +87,8 @@ class Replanner:
             return self._leave(plain, str(error), UNREADABLE)
         try:
             return self._planned(query, plain)
-        except (
-            PySparkException,
-            Py4JError,
-        ) as error:  # such as a key that cannot be computed for rows that another join would drop
-            return self._leave(plain, f"it could not be planned: {_first_line(error)}", UNREADABLE)
+        except (PySparkException, Py4JError) as error:  # such as a key that cannot be computed for rows that another join drops
+            return self._leave(plain, f"it could not be planned: {first_line(error)[:200]}", UNREADABLE)
 
     def learn(self, plain: DataFrame, stream: DataFrame) -> None:
         """Starts to count the relations of the query in the background, after its first micro-batch."""
@@ -193,7 +188,7 @@ class Replanner:
                 self._counts[identity] = static_counts(rows, self._columns(query, name))
         except (PySparkException, Py4JError) as error:
             self._failed.add(identity)
-            _log.warning("%s: the rows of %s could not be counted: %s", self._name, name, _first_line(error))
+            _log.warning("%s: the rows of %s could not be counted: %s", self._name, name, first_line(error)[:200])
 
     def _columns(self, query: JoinQuery, name: str) -> dict[str, Any]:
         catalyst = query.catalyst
@@ -211,7 +206,8 @@ class Replanner:
         shape = JoinShape(query.graph, {query.stream: 1}, {name: tuple(keys) for name, keys in query.keys.items()})
         if self.planner is None or repr(self.planner.shape.graph) != repr(shape.graph):
             widths = {name: row_width(query.relations[name].plan, counts[name].rows) for name in identities}
-            self.planner = JoinPlanner(shape, counts, self._model(query.catalyst.spark, max(widths.values())), self._mode)
+            model = spark_cost(query.catalyst.spark, self._slots, max(widths.values()))
+            self.planner = JoinPlanner(shape, counts, model, self._mode)
             self.planner.widths = widths
         else:
             for name in (name for name, identity in identities.items() if identity != self._identities.get(name)):
@@ -222,20 +218,12 @@ class Replanner:
             self._counts = dict(zip(identities.values(), counts.values()))  # forgets former versions
         return self.planner
 
-    def _model(self, session: SparkSession, width: float) -> SparkCost:
-        partitions, rows = shuffle_partitions(session, self._slots), broadcast_bytes(session) / width
-        return SparkCost(known().constants, slots=self._slots, partitions=partitions, broadcast_rows=rows)
-
     def explain(self, format: Format, alternatives: int) -> str:
         """The plans of the last sampled micro-batch, and why Spark's own plan is used, if it is."""
         head = "" if self.reason is None or format != "text" else f"Spark's own plan: {self.reason}.\n"
         if self.planner is None or not self.planner.decisions:
             return head if format == "text" else '{"deltas": []}' if format == "json" else "digraph {}"
         return head + self.planner.explain(format, alternatives)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 def _smaller(sides: tuple[float, float], most: float) -> Side | None:

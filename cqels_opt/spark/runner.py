@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from cqels_opt.errors import CqelsOptError, RunError
+from cqels_opt.errors import CqelsOptError, RunError, first_line
 from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, evaluate, finish, finish_parts
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.interfaces import Evaluated
@@ -159,7 +159,7 @@ class SparkRunner:
             with described(context, "merge small files of the state"):
                 return list(self._reported(one_stage(self._slots_of(1), [_merging(tasks)])))
         except (PySparkException, Py4JError) as error:
-            raise RunError(str(error).splitlines()[0]) from error
+            raise RunError(first_line(error)) from error
 
     def _run(self, tasks: Sequence[Work], apart: str, together: str) -> Iterable[Any]:
         """Runs tasks as a job that is described as ``apart``, or one in the task of the batch, which is described as ``together``."""

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.compiler.registration import QueryOptions, record_of
-from cqels_opt.errors import CqelsOptError, EngineWarning, InputError, LimitError, RunError
+from cqels_opt.errors import CqelsOptError, EngineWarning, InputError, LimitError, RunError, first_line
 from cqels_opt.planner.explain import Format, explained_now
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.query_catalog import QueryCatalog
@@ -280,7 +280,7 @@ class StreamRun:
             places = (self.driver.folder, process_folder())
             if (of_file := file_error(self._failure or error, places) or file_error(error, places)) is not None:
                 raise of_file from error
-            raise RunError(f"the run failed: {str(error).splitlines()[0]}") from error
+            raise RunError(f"the run failed: {first_line(error)}") from error
 
     @property
     def streaming_query(self) -> StreamingQuery:

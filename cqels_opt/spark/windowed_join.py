@@ -13,9 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.lod.locations import state_folder
-from cqels_opt.planner.calibration_store import known
 from cqels_opt.plans import Plan
-from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, Format, JoinPlanner, frontier_of
 from cqels_opt.relational.retained_rows import ROWS, RetainedRows, identity_of, merged
@@ -27,10 +25,10 @@ from cqels_opt.spark.drop_in import Claim
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.job_descriptions import joined as joins_of
 from cqels_opt.spark.join_inputs import (
-    broadcast_rows,
     key_types,
     row_width,
     satisfying,
+    spark_cost,
     spec_keys,
     static_counts,
     stream_counts,
@@ -40,7 +38,7 @@ from cqels_opt.spark.join_inputs import (
 from cqels_opt.spark.join_rows import Computed, Joined, Windows, read_rows, write_rows
 from cqels_opt.spark.join_run import JoinRun
 from cqels_opt.spark.runner import SparkRunner
-from cqels_opt.spark.session import on_one_machine, shuffle_partitions
+from cqels_opt.spark.session import on_one_machine
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.storage.compaction_policy import MERGED
 from cqels_opt.trace import display
@@ -294,12 +292,8 @@ class WindowedJoin(JoinRun):
                 self._planner.replace(name, self._counts[name])
         if self._planner is None:
             slots = self._runner.parallelism
-            model = SparkCost(
-                known().constants,
-                slots=slots,
-                partitions=shuffle_partitions(session, slots),
-                broadcast_rows=broadcast_rows(session, [*versions.values(), *([frame] if frame is not None else [])]),
-            )
+            frames_read = [*versions.values(), *([frame] if frame is not None else [])]
+            model = spark_cost(session, slots, max(1.0, *(row_width(analyzed(rows)) for rows in frames_read)))
             counts = {name: self._counts[name] for name in named}
             widths = {name: row_width(analyzed(rows), counts[name].rows) for name, rows in versions.items()}
             self._planner = JoinPlanner(spec.shape, counts, model, self._mode)
