@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cqels_opt.cli import main as main_module
-from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.grammar import parse
 from cqels_opt.cli.java import Java
 from cqels_opt.cli.main import main
 from cqels_opt.cli.options import (
@@ -26,7 +26,6 @@ from cqels_opt.cli.options import (
     LoadOptions,
     RunOptions,
 )
-from cqels_opt.cli.options_from_arguments import explain_options, run_options
 from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
 from cqels_opt.errors import DataError, InputError, QueryError, RunError
 from cqels_opt.lod.build import build_store
@@ -64,7 +63,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, module: str, **functions: Callable
 
 
 def parsed(*words: str) -> RunOptions:
-    return run_options(make_parser().parse_args(["run", "q.rq", *words]))
+    command, options = parse(["run", "q.rq", *words])
+    assert command == "run" and isinstance(options, RunOptions)
+    return options
 
 
 # ------------------------------------------------------------------ options
@@ -355,11 +356,9 @@ def test_without_java_there_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 # ------------------------------------------------------------------ help
-@pytest.mark.parametrize("words", [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)])
+@pytest.mark.parametrize("words", [[], ["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)])
 def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as done:
-        main(words)
-    assert done.value.code == 0
+    assert main(words) == 0
     printed = capsys.readouterr()
     assert "cqels-opt" in printed.out
     assert printed.err == ""
@@ -368,7 +367,7 @@ def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_imports_nothing_heavy() -> None:
     program = (
         "import sys, contextlib, io\nfrom cqels_opt.cli.main import main\n"
-        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n    main(['run', '--help'])\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n    main(['run', '--help'])\n"
         "print([name for name in ('pyspark', 'numpy', 'pandas', 'pyarrow', 'rdflib', 'lark', 'networkx') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -399,7 +398,7 @@ def test_several_queries_and_another_dialect(capsys: pytest.CaptureFixture[str],
         text = f"PREFIX : <http://ex.org/> {what} FROM NAMED :S [RANGE 5s] AS ?w WHERE {{ GRAPH ?w {{ ?x :a ?y }} }}"
         (tmp_path / f"{name}.rq").write_text(text, encoding="utf-8")
     words = ["explain", str(tmp_path / "a.rq"), str(tmp_path / "b.rq"), "--to"]
-    options = explain_options(make_parser().parse_args([*words, "cqels"]))
+    _, options = parse([*words, "cqels"])
     assert options.run.queries == (tmp_path / "a.rq", tmp_path / "b.rq") and options.to == "cqels"
     assert main([*words, "cqels"]) == 0
     printed = capsys.readouterr().out

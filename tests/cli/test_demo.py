@@ -14,9 +14,8 @@ from rich.console import Console
 
 from cqels_opt.bench.flights import lift
 from cqels_opt.cli import demo
-from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.grammar import parse
 from cqels_opt.cli.options import Batch
-from cqels_opt.cli.options_from_arguments import run_options
 from cqels_opt.trace.records import read_trace
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def test_the_command_that_is_shown_can_be_typed(tmp_path: Path, monkeypatch: pyt
     for scene in demo.SCENES:
         options = demo.run_options(scene, files, demo.batch_of(1), Path("out"))
         words = shlex.split(demo.command(options))
-        typed = run_options(make_parser().parse_args(words[1:]))
+        typed = parse(words[1:])[1]
         assert typed.query.samefile(scene.query)
         assert (typed.streams, typed.static, typed.graphs, typed.batch) == (
             options.streams,
