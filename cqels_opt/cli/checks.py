@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from cqels_opt.cli.input_files import existing_file, new_file
 from cqels_opt.cli.options import (
     TIME_PREDICATE,
+    CheckOptions,
+    ConvertOptions,
     DemoOptions,
     ExplainOptions,
     LoadOptions,
@@ -20,10 +23,13 @@ from cqels_opt.cli.values import parse_iri
 from cqels_opt.errors import InputError
 from cqels_opt.spark.kafka_topic import ANSWERS, SCHEME, KafkaTopic, parse_topic
 
+STANDARD_INPUT = Path("-")
+
 
 def make_run(
     *,
-    query: Sequence[Path],
+    query: Sequence[Path] = (),
+    text: str | None = None,
     streams: Sequence[tuple[str, Any]] = (),
     payload: Sequence[str] = (),
     plan: tuple[Any, str | None] = ("adaptive", None),
@@ -35,8 +41,15 @@ def make_run(
     to_topic, to_folder = str(out).startswith(SCHEME), str(out).endswith("/")
     if out_payload is not None and not to_topic:
         raise InputError("--out-payload: it is for answers that go to a topic (--out kafka://host:port/topic)")
+    if text is not None and query:
+        raise InputError(f"-e: the query is given twice, as text and as the file {query[0]}: leave one of the two out")
+    if len(query) > 1 and STANDARD_INPUT in query:
+        raise InputError("-: standard input is one query: leave the other files out")
+    if tuple(query) == (STANDARD_INPUT,):
+        text, query = sys.stdin.read(), [Path("stdin")]
     options = RunOptions(
-        query=query[0],
+        query=query[0] if query else Path("query"),
+        text=text,
         more=tuple(query[1:]),
         streams=tuple((iri, place) for iri, place in streams if isinstance(place, Path)),
         topics=_topics(streams, payload, rest.get("time_predicate", TIME_PREDICATE)),
@@ -73,7 +86,11 @@ def _check_together(options: RunOptions) -> None:
         raise InputError("--batch-bytes: a micro-batch takes at least 1 byte")
     if options.drain and live:
         raise InputError("--drain: a live source (--follow, or a folder) has no end after which windows could be drained")
-    inputs = [*options.queries, *options.static, *(path for _, path in (*options.streams, *options.graphs))]
+    inputs = [
+        *(options.queries if options.text is None else ()),
+        *options.static,
+        *(path for _, path in (*options.streams, *options.graphs)),
+    ]
     outputs = [("--trace", options.trace), ("--out", options.out)]
     for number, (option, path) in enumerate(outputs):
         others = [*inputs, *(other for _, other in outputs[:number] if other)]
@@ -104,6 +121,16 @@ def make_explain(
 ) -> ExplainOptions:
     """The options of `explain`."""
     return ExplainOptions(make_run(**run), format, all, to, void)
+
+
+def make_check(**run: Any) -> CheckOptions:
+    """The options of `check`."""
+    return CheckOptions(make_run(**run))
+
+
+def make_convert(*, to: str, **run: Any) -> ConvertOptions:
+    """The options of `convert`."""
+    return ConvertOptions(make_run(**run), to)
 
 
 def make_load(**words: Any) -> LoadOptions | UpdateOptions:

@@ -12,17 +12,20 @@ from typing import Any
 import click
 
 from cqels_opt import plugins
-from cqels_opt.cli.checks import make_demo, make_explain, make_load, make_run, make_trace
+from cqels_opt.cli.checks import make_check, make_convert, make_demo, make_explain, make_load, make_run, make_trace
 from cqels_opt.cli.input_files import existing, existing_file, existing_folder, existing_store, new_file, new_folder, new_store
 from cqels_opt.cli.options import BenchOptions, CalibrateOptions, CheckpointOptions, GatewayOptions, StoreOptions
-from cqels_opt.cli.parameters import PROGRAM, Command, Commands, OneOf, Option, Place, Value, argument, usage_error
+from cqels_opt.cli.parameters import PROGRAM, Command, Commands, OneOf, Option, Place, Value, argument, grouped, usage_error
 from cqels_opt.cli.query_options import (
     DURATION,
     PAYLOAD,
+    dialect_options,
     graph_option,
     master_option,
+    meaning_options,
     on_error_option,
     query_parameters,
+    text_parameters,
     time_predicate_option,
     ui_option,
 )
@@ -69,6 +72,16 @@ def _explain() -> Command:
         Option("--to DIALECT", "Print the query in another dialect instead of its plans.", OneOf(dialects.names)),
     ]  # fmt: skip
     return Command("explain", make_explain, [*query_parameters(), *own], "show the plans with their estimates, without running")
+
+
+def _check() -> Command:
+    params = [*text_parameters(), *grouped("What the answers are", *meaning_options())]
+    return Command("check", make_check, params, "parse a query and describe its windows and semantics, without Java and data")
+
+
+def _convert() -> Command:
+    to = Option("--to DIALECT", "The dialect to print the query in.", OneOf(dialects.names), required=True)
+    return Command("convert", make_convert, [*text_parameters(), to, *dialect_options()], "print a query in another dialect")
 
 
 def _verify() -> Command:
@@ -187,6 +200,8 @@ def _demo() -> Command:
 _COMMANDS = {
     "run": _run,
     "explain": _explain,
+    "check": _check,
+    "convert": _convert,
     "verify": _verify,
     "load": _load,
     "store": _store,

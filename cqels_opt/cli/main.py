@@ -22,7 +22,9 @@ from cqels_opt.cli.java import find_java
 from cqels_opt.cli.options import (
     BenchOptions,
     CalibrateOptions,
+    CheckOptions,
     CheckpointOptions,
+    ConvertOptions,
     DemoOptions,
     ExplainOptions,
     GatewayOptions,
@@ -116,7 +118,7 @@ def _explain(options: ExplainOptions) -> int:
     if options.to is not None:
         from cqels_opt.cli.query_requests import translated
 
-        print(translated(options), end="")
+        print(translated(options.run, options.to), end="")
         return DONE
     if options.void is not None and not options.has_data:
         from cqels_opt.cli.void_planning import explain as explain_described
@@ -127,6 +129,20 @@ def _explain(options: ExplainOptions) -> int:
     from cqels_opt.cli.commands import explain
 
     print(explain(options))
+    return DONE
+
+
+def _check(options: CheckOptions) -> int:
+    from cqels_opt.cli.query_check import described
+
+    print(described(options.run))
+    return DONE
+
+
+def _convert(options: ConvertOptions) -> int:
+    from cqels_opt.cli.query_requests import translated
+
+    print(translated(options.run, options.to), end="")
     return DONE
 
 
@@ -253,6 +269,8 @@ def _demo(options: DemoOptions) -> int:
 _COMMANDS: dict[str, Callable[[Any], int]] = {
     "run": _run,
     "explain": _explain,
+    "check": _check,
+    "convert": _convert,
     "verify": _verify,
     "load": _load,
     "store": _store,

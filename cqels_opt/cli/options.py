@@ -48,7 +48,8 @@ class RunOptions:
     input decides. ``fixed`` is the plans' text of ``--plan fixed:…``; ``plan`` is then ``"fixed"``. ``out`` None is standard
     output; with ``out_folder`` it is a folder with Parquet files per batch; ``out_topic`` replaces it. ``topics`` are streams in
     addition to ``streams``. ``more`` are further queries of the same run; ``instances`` is the file with the constants of a
-    query's instances. ``base`` resolves relative IRIs of the queries.
+    query's instances. ``base`` resolves relative IRIs of the queries. ``text`` is the
+    text of a query that is not in a file; ``query`` is then its name.
     """
 
     query: Path
@@ -98,6 +99,7 @@ class RunOptions:
     max_time: int | None = None
     max_state: int | None = None
     max_memory: int | None = None
+    text: str | None = None
 
     @property
     def queries(self) -> tuple[Path, ...]:
@@ -107,7 +109,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """`explain`: its output format, whether to show all retained alternatives, and the dialect to translate the query to.
+    """`explain`: its output format, whether to show all retained alternatives, and a dialect (``to``), as in `convert`.
 
     ``void`` is a description of the static data, which need not exist yet.
     """
@@ -122,6 +124,21 @@ class ExplainOptions:
     def has_data(self) -> bool:
         """Whether static data are given, whose counts are exact."""
         return bool(self.run.static or self.run.graphs or self.run.store)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """`check`: queries, which are parsed and described without data."""
+
+    run: RunOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertOptions:
+    """`convert`: queries, and the dialect to print them in."""
+
+    run: RunOptions
+    to: str
 
 
 @dataclass(frozen=True, slots=True)

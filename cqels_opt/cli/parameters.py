@@ -190,7 +190,10 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """The options of the command."""
-        return self.make(**given(ctx))
+        found = given(ctx)
+        if any(param.name == "text" for param in self.params) and not found.keys() & {"query", "text"}:
+            raise click.UsageError("QUERY.rq is missing: name a file, - for standard input, or give the text with -e TEXT", ctx)
+        return self.make(**found)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options in their groups."""

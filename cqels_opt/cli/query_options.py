@@ -34,8 +34,7 @@ SIZE_LIMIT: Final = Value(parse_limit_of_bytes)
 def query_parameters() -> list[click.Parameter]:
     """The queries, their inputs, their meaning, and how they run."""
     return [
-        argument("query", "QUERY.rq", "The file with the query; several run as one job.",
-                 Place(existing_file, "the query"), nargs=-1, required=True),
+        *text_parameters(),
         *grouped(
             "Inputs",
             Option("--instances FILE.csv",
@@ -54,27 +53,7 @@ def query_parameters() -> list[click.Parameter]:
         ),
         *grouped(
             "What the answers are",
-            Option("--dialect", "The language of the query (default: auto, which recognizes it).", OneOf("auto", dialects.names)),
-            Option("--base IRI",
-                "Resolve the relative IRIs of the query against this IRI, like BASE in its text.", Value(parse_iri)),
-            Option("--profile",
-                "Report, operator, duplicates and bounds as this dialect defines them (default: the query's own dialect).",
-                OneOf(dialects.names)),
-            Option("--report [NAME=]cc|wc|nc|p:DUR,...",
-                "When windows report: cc at each change of their content, wc at each window close, p:DUR every DUR; nc restricts "
-                "these to windows that are not empty. Default: the profile's. NAME: of one window.",
-                Value(parse_report), multiple=True, callback=by_window),
-            Option("--output-operator",
-                "Emit the rows that are new (istream), that are gone (dstream), or all rows at each report (rstream). Default: "
-                "the query's or the profile's.", OneOf("istream", "dstream", "rstream", lambda: plugins.names("stream_operators"))),
-            Option("--duplicates",
-                "A triple that repeats in a window counts once (set), or each time (bag). Default: the profile's.", OneOf("set", "bag")),
-            Option("--bounds",
-                "The instants of a window: (begin, end] without its begin, or [begin, end) without its end. Default: the "
-                "profile's.", OneOf("open-closed", "closed-open")),
-            Option("--t0 [NAME=]MS",
-                "The origin of the windows, in milliseconds since 1970 (default: 0). NAME: of one window.",
-                Value(parse_t0), multiple=True, callback=by_window),
+            *meaning_options(),
         ),
         *grouped(
             "Order and lateness",
@@ -127,6 +106,53 @@ def query_parameters() -> list[click.Parameter]:
                 "Rows of one result in the memory of a task (default: a quarter of the machine's memory).", SIZE_LIMIT),
         ),
     ]  # fmt: skip
+
+
+def text_parameters() -> list[click.Parameter]:
+    """The queries themselves."""
+    return [
+        argument("query", "QUERY.rq", "The file with the query, or - for standard input; several files run as one job.",
+                 Place(_query, "the query"), nargs=-1, required=False),
+        Option("-e TEXT", "The text of the query, instead of a file.", name="text"),
+    ]  # fmt: skip
+
+
+def dialect_options() -> list[Option]:
+    """How the texts of queries are read."""
+    return [
+        Option("--dialect", "The language of the query (default: auto, which recognizes it).", OneOf("auto", dialects.names)),
+        Option("--base IRI",
+            "Resolve the relative IRIs of the query against this IRI, like BASE in its text.", Value(parse_iri)),
+    ]  # fmt: skip
+
+
+def meaning_options() -> list[Option]:
+    """What a query means where its text leaves it open."""
+    return [
+        *dialect_options(),
+        Option("--profile",
+            "Report, operator, duplicates and bounds as this dialect defines them (default: the query's own dialect).",
+            OneOf(dialects.names)),
+        Option("--report [NAME=]cc|wc|nc|p:DUR,...",
+            "When windows report: cc at each change of their content, wc at each window close, p:DUR every DUR; nc restricts "
+            "these to windows that are not empty. Default: the profile's. NAME: of one window.",
+            Value(parse_report), multiple=True, callback=by_window),
+        Option("--output-operator",
+            "Emit the rows that are new (istream), that are gone (dstream), or all rows at each report (rstream). Default: "
+            "the query's or the profile's.", OneOf("istream", "dstream", "rstream", lambda: plugins.names("stream_operators"))),
+        Option("--duplicates",
+            "A triple that repeats in a window counts once (set), or each time (bag). Default: the profile's.", OneOf("set", "bag")),
+        Option("--bounds",
+            "The instants of a window: (begin, end] without its begin, or [begin, end) without its end. Default: the "
+            "profile's.", OneOf("open-closed", "closed-open")),
+        Option("--t0 [NAME=]MS",
+            "The origin of the windows, in milliseconds since 1970 (default: 0). NAME: of one window.",
+            Value(parse_t0), multiple=True, callback=by_window),
+    ]  # fmt: skip
+
+
+def _query(text: str, what: str) -> Path:
+    return Path(text) if text == "-" else existing_file(text, what)
 
 
 def _out(text: str, what: str) -> Path | str | None:
