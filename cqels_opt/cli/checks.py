@@ -116,11 +116,9 @@ def _topics(streams: Sequence[tuple[str, Any]], payload: Sequence[str], predicat
     return tuple(found)
 
 
-def make_explain(
-    *, format: Any = "text", all: bool = False, to: str | None = None, void: Path | None = None, **run: Any
-) -> ExplainOptions:
+def make_explain(*, format: Any = "text", all: bool = False, void: Path | None = None, **run: Any) -> ExplainOptions:
     """The options of `explain`."""
-    return ExplainOptions(make_run(**run), format, all, to, void)
+    return ExplainOptions(make_run(**run), format, all, void)
 
 
 def make_check(**run: Any) -> CheckOptions:

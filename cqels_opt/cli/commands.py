@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cqels_opt.cli.answer_text import answer_text, check_format
 from cqels_opt.cli.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.cli.query_requests import (
     QueryRequest,
@@ -21,7 +23,8 @@ from cqels_opt.cli.query_requests import (
 from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
 from cqels_opt.cli.session_settings import jvm_settings, jvm_settings_of_run
 from cqels_opt.cli.void_planning import warn_of_disagreement
-from cqels_opt.cli.warnings_console import Notices, warn
+from cqels_opt.cli.warnings_console import Notices, show_batch, silence, warn
+from cqels_opt.cli.workplace import open_session, workplace
 from cqels_opt.engine import Engine
 from cqels_opt.errors import InputError
 from cqels_opt.planner import calibration as operator_constants
@@ -40,7 +43,6 @@ from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
 from cqels_opt.spark.files import live_files
-from cqels_opt.spark.jvm import JvmSettings
 from cqels_opt.spark.kafka import KafkaSink, topic_stream
 from cqels_opt.spark.load import load as load_store
 from cqels_opt.spark.messages import message_stream, reading_of
@@ -49,7 +51,7 @@ from cqels_opt.spark.registered_query import CompiledQuery, population_of
 from cqels_opt.spark.run_factory import check_streams, external_streams, make_driver, rejects_of
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.scratch import scratch_folder
-from cqels_opt.spark.session import AnySession, DeferredSession, SparkSession, in_one_process, session_of
+from cqels_opt.spark.session import AnySession, SparkSession, in_one_process, session_of
 from cqels_opt.spark.sinks import FileSink, StreamSink
 from cqels_opt.spark.stream import MOST_BYTES, StreamRun, chunk_stream, folder_stream
 from cqels_opt.spark.tasks import freeze_modules
@@ -66,13 +68,18 @@ if TYPE_CHECKING:
 # ------------------------------------------------------------------ run
 def run(options: RunOptions, watch: Watcher | None = None) -> Summary:
     """Runs a query over files to their end, or over folders or topics until stopped. ``watch`` gets each batch's records."""
+    if options.quiet:
+        silence()
+    if options.verbose:
+        watch = watching(watch, show_batch)
     title, earlier = ", ".join(path.name for path in options.queries), options.trace if options.checkpoint is not None else None
     with (
-        _workplace(options.checkpoint) as folder,
+        workplace(options.checkpoint) as folder,
         _shown(title, options, earlier) as trace,
-        _session(folder, jvm_settings_of_run(options), True) as session,
+        open_session(folder, jvm_settings_of_run(options), True) as session,
     ):
         requests = _requests(options)  # a mistake in a query is reported without waiting for Spark
+        check_format(options, [request.query for request in requests])
         return in_session(session, options, folder, watching(watch, trace.add if trace else None), requests).summary
 
 
@@ -163,7 +170,8 @@ def _replay(
     )
     runner = _runner(spark, options)
     driver = make_driver(catalog, folder, runner, _sink(spark, options, catalog), frontier, driver_options, options.trace)
-    with batches_progress(len(plan.chunks), driver.state.batch + 1) as advance:
+    hidden = options.quiet or (options.out is None and sys.stdout.isatty())  # answers appear there
+    with batches_progress(len(plan.chunks), driver.state.batch + 1, hidden) as advance:
         handle = StreamRun(driver, runner, watching(advance, watch))
         handle.chunks = [plan.path(number) for number in range(len(plan.chunks))]
         if driver.streams:
@@ -263,7 +271,7 @@ def _sink(spark: SparkSession, options: RunOptions, catalog: QueryCatalog) -> Si
     if options.out_topic is not None:
         return KafkaSink(spark, options.out_topic, catalog.programs())
     if options.out is None or str(options.out) == "-":
-        return StreamSink()
+        return StreamSink(answer_text(options, catalog.started.members[0].query))
     if not options.out_folder:
         return FileSink(options.out)
     return FolderSink(options.out.absolute(), catalog.programs if len(catalog.started.members) > 1 else None)
@@ -294,7 +302,7 @@ def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int,
 def explain(options: ExplainOptions) -> str:
     """The plans of a query, with estimates, before it runs."""
     requests = _requests(options.run)
-    with _workplace(None) as folder, _session(folder, jvm_settings_of_run(options.run)) as session:
+    with workplace(None) as folder, open_session(folder, jvm_settings_of_run(options.run)) as session:
         queries = _registered(session, options.run, folder, requests)
         if options.void is not None:
             warn_of_disagreement(queries[0].engine.store, read_description(options.void), str(options.void))
@@ -335,7 +343,7 @@ def calibrate(options: CalibrateOptions) -> str:
     if not options.show:
         found = operator_constants.measure()
         if options.spark:
-            with _workplace(None) as folder, _session(folder, jvm_settings(options.master, options.debug)) as session:
+            with workplace(None) as folder, open_session(folder, jvm_settings(options.master, options.debug)) as session:
                 found |= spark_constants.measure(session.get())
         calibration_store.keep(found, datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
     return f"{calibration_store.known().text()}\n  kept in {calibration_store.cache_file()}"
@@ -344,7 +352,7 @@ def calibrate(options: CalibrateOptions) -> str:
 def load(options: LoadOptions) -> LoadReport:
     """Loads files into a store."""
     began = time.monotonic()
-    with _workplace(None) as folder, _session(folder, jvm_settings(options.master, options.debug)) as session:
+    with workplace(None) as folder, open_session(folder, jvm_settings(options.master, options.debug)) as session:
         sources = prepare.static_sources(options.paths, options.graphs)
         with bytes_progress() as progress:
             report = load_store(session, sources, options.store, on_error=options.on_error, progress=progress)
@@ -385,27 +393,3 @@ def _registered(session: AnySession, options: RunOptions, folder: Path, requests
         registered = [engine.register(query.text, **registration_options(query, options)) for query in requests]
     warn_of_absent_graphs(requests, engine.store)
     return registered
-
-
-@contextmanager
-def _workplace(checkpoint: Path | None) -> Iterator[Path]:
-    """The checkpoint, or a temporary folder for this run."""
-    if checkpoint is not None:
-        if checkpoint.exists() and not checkpoint.is_dir():
-            raise InputError(f"--checkpoint {checkpoint}: not a folder")
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        yield checkpoint.absolute()
-        return
-    with scratch_folder() as folder:
-        yield folder
-
-
-@contextmanager
-def _session(folder: Path, settings: JvmSettings, at_once: bool = False) -> Iterator[DeferredSession]:
-    session = DeferredSession(folder, settings)
-    if at_once:
-        session.begin()
-    try:
-        yield session
-    finally:
-        session.stop()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import click.shell_completion
 
 from cqels_opt import plugins
 from cqels_opt.cli.checks import make_check, make_convert, make_demo, make_explain, make_load, make_run, make_trace
@@ -45,6 +46,14 @@ def parse(words: Sequence[str]) -> tuple[str, Any]:
     return found if isinstance(found, tuple) else ("", None)
 
 
+def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None) -> None:
+    if shell is not None:
+        found = click.shell_completion.get_completion_class(shell)
+        assert found is not None
+        print(found(ctx.command, {}, PROGRAM, "_CQELS_OPT_COMPLETE").source())
+        ctx.exit()
+
+
 def make_commands() -> click.Group:
     """All commands."""
     group = Commands(
@@ -52,6 +61,16 @@ def make_commands() -> click.Group:
         help="Continuous SPARQL over RDF streams and Linked Open Data, on Spark.",
         result_callback=lambda options: (click.get_current_context().invoked_subcommand, options),
         context_settings={"max_content_width": 120},
+        params=[
+            Option(
+                "--completion",
+                'Print the completion of a shell: put eval "$(cqels-opt --completion bash)" into ~/.bashrc.',
+                OneOf("bash", "zsh", "fish"),
+                is_eager=True,
+                expose_value=False,
+                callback=_print_completion,
+            )
+        ],
         epilog="Exit codes: 0 done, 1 answers differ (verify), 2 the input is wrong, 3 the run failed.",
     )
     return click.version_option(None, package_name=PROGRAM, message="%(prog)s %(version)s")(group)
@@ -69,9 +88,10 @@ def _explain() -> Command:
         Option("--void FILE",
             "A VoID description of the static data: plan without the data, or compare it with the loaded data.",
             Place(existing_file)),
-        Option("--to DIALECT", "Print the query in another dialect instead of its plans.", OneOf(dialects.names)),
     ]  # fmt: skip
-    return Command("explain", make_explain, [*query_parameters(), *own], "show the plans with their estimates, without running")
+    return Command(
+        "explain", make_explain, [*query_parameters(answers=False), *own], "show the plans with their estimates, without running"
+    )
 
 
 def _check() -> Command:
@@ -85,7 +105,9 @@ def _convert() -> Command:
 
 
 def _verify() -> Command:
-    return Command("verify", make_run, query_parameters(), "run, and compare every answer with an independent evaluation")
+    return Command(
+        "verify", make_run, query_parameters(answers=False), "run, and compare every answer with an independent evaluation"
+    )
 
 
 def _load() -> Command:

@@ -110,16 +110,13 @@ def _run(options: RunOptions) -> int:
     with jvm_started(jvm_settings_of_run(options)):
         from cqels_opt.cli.commands import run
 
-        print(run(options), file=sys.stderr)
+        summary = run(options)
+    if not options.quiet:
+        print(summary, file=sys.stderr)
     return DONE
 
 
 def _explain(options: ExplainOptions) -> int:
-    if options.to is not None:
-        from cqels_opt.cli.query_requests import translated
-
-        print(translated(options.run, options.to), end="")
-        return DONE
     if options.void is not None and not options.has_data:
         from cqels_opt.cli.void_planning import explain as explain_described
 

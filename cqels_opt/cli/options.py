@@ -50,6 +50,7 @@ class RunOptions:
     addition to ``streams``. ``more`` are further queries of the same run; ``instances`` is the file with the constants of a
     query's instances. ``base`` resolves relative IRIs of the queries. ``text`` is the
     text of a query that is not in a file; ``query`` is then its name.
+    ``conf`` are settings of Spark; ``format`` and ``limit`` are of answers on standard output.
     """
 
     query: Path
@@ -99,6 +100,11 @@ class RunOptions:
     max_time: int | None = None
     max_state: int | None = None
     max_memory: int | None = None
+    conf: tuple[tuple[str, str], ...] = ()
+    format: Literal["json", "table", "csv", "nt"] = "json"
+    limit: int | None = None
+    quiet: bool = False
+    verbose: bool = False
     text: str | None = None
 
     @property
@@ -109,7 +115,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """`explain`: its output format, whether to show all retained alternatives, and a dialect (``to``), as in `convert`.
+    """`explain`: its output format, and whether to show all retained alternatives.
 
     ``void`` is a description of the static data, which need not exist yet.
     """
@@ -117,7 +123,6 @@ class ExplainOptions:
     run: RunOptions
     format: Literal["text", "json", "dot"] = "text"
     all: bool = False
-    to: str | None = None
     void: Path | None = None
 
     @property

@@ -152,13 +152,15 @@ def suggestion(word: str, words: Sequence[str]) -> str:
 
 
 class Option(click.Option):
-    """An option, declared as the help shows it: ``--batch N|DUR``, or a flag ``--drain``. Its group has a title in the help."""
+    """An option, declared as the help shows it: ``--batch N|DUR``, or a flag ``--drain``, in a group of the help."""
 
-    def __init__(self, words: str, help: str, type: Any = None, *, name: str | None = None, **keywords: Any) -> None:
+    def __init__(
+        self, words: str, help: str, type: Any = None, *, name: str | None = None, short: str | None = None, **keywords: Any
+    ) -> None:
         option, _, metavar = words.partition(" ")
         flag = True if not metavar and type is None else None
         super().__init__(
-            [option, *([name] if name else [])], help=help, type=type, metavar=metavar or None, is_flag=flag, **keywords
+            [option, *filter(None, (name, short))], help=help, type=type, metavar=metavar or None, is_flag=flag, **keywords
         )
         self.group = "Options"
 

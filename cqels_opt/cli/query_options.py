@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from cqels_opt import plugins
+from cqels_opt.cli.config import read_config
 from cqels_opt.cli.input_files import existing, existing_file, existing_store, new_file, new_folder, new_state
 from cqels_opt.cli.options import CONSTANTS, COST_MODELS, FILTERS, JOINS
 from cqels_opt.cli.parameters import IriAndPlace, OneOf, Option, Place, Value, argument, by_window, grouped, named
@@ -20,6 +21,7 @@ from cqels_opt.cli.values import (
     parse_plan,
     parse_positive,
     parse_report,
+    parse_setting,
     parse_t0,
 )
 from cqels_opt.query import dialects
@@ -31,12 +33,14 @@ DURATION: Final = Value(parse_positive_duration)
 SIZE_LIMIT: Final = Value(parse_limit_of_bytes)
 
 
-def query_parameters() -> list[click.Parameter]:
+def query_parameters(answers: bool = True) -> list[click.Parameter]:
     """The queries, their inputs, their meaning, and how they run."""
     return [
         *text_parameters(),
         *grouped(
             "Inputs",
+            Option("--config FILE.toml", "Options from a file: the key of an option is its long name (docs/cli.md).", click.Path(),
+                is_eager=True, expose_value=False, callback=read_config),
             Option("--instances FILE.csv",
                 "Run one query once per row of this file: $NAME$ in its text stands for the value of the column NAME.",
                 click.Path(path_type=Path)),
@@ -96,7 +100,10 @@ def query_parameters() -> list[click.Parameter]:
             Option("--packages COORDINATES",
                 "Packages that Spark loads for Kafka (default: its connector; none: already installed)."),
             master_option(),
+            Option("--conf KEY=VALUE", "A setting of Spark, such as spark.executor.memory=4g; may be repeated.",
+                Value(parse_setting), multiple=True),
         ),
+        *(_output_options() if answers else ()),
         *grouped(
             "Limits per query and micro-batch (a query that exceeds one ends)",
             Option("--max-rows N", "Number of answers (default: no limit).", Value(parse_positive)),
@@ -106,6 +113,17 @@ def query_parameters() -> list[click.Parameter]:
                 "Rows of one result in the memory of a task (default: a quarter of the machine's memory).", SIZE_LIMIT),
         ),
     ]  # fmt: skip
+
+
+def _output_options() -> list[Option]:
+    return grouped(
+        "Output",
+        Option("--format", "Answers on standard output: json (default, one object per line), table or csv with one column per "
+            "variable, nt with the triples of CONSTRUCT and DESCRIBE.", OneOf("json", "table", "csv", "nt")),
+        Option("--limit N", "Print N answers, and stop as after Ctrl-C.", Value(parse_positive)),
+        Option("--quiet", "No warnings, progress and summary.", short="-q"),
+        Option("--verbose", "One line per micro-batch on standard error: elements, answers, milliseconds and plans.", short="-v"),
+    )  # fmt: skip
 
 
 def text_parameters() -> list[click.Parameter]:

@@ -96,6 +96,14 @@ def parse_limit_of_bytes(text: str) -> int:
     return size
 
 
+def parse_setting(text: str) -> tuple[str, str]:
+    """``spark.name=value``."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.startswith("spark."):
+        raise InputError(f"{text!r} is no setting of Spark: write spark.NAME=VALUE")
+    return key, value
+
+
 def parse_days(text: str) -> int:
     """A number of days of 2013."""
     if not text.isdecimal() or not 1 <= int(text) <= 365:

@@ -397,7 +397,7 @@ def test_several_queries_and_another_dialect(capsys: pytest.CaptureFixture[str],
     for name, what in (("a", "CONSTRUCT { ?x :b ?y }"), ("b", "ASK")):
         text = f"PREFIX : <http://ex.org/> {what} FROM NAMED :S [RANGE 5s] AS ?w WHERE {{ GRAPH ?w {{ ?x :a ?y }} }}"
         (tmp_path / f"{name}.rq").write_text(text, encoding="utf-8")
-    words = ["explain", str(tmp_path / "a.rq"), str(tmp_path / "b.rq"), "--to"]
+    words = ["convert", str(tmp_path / "a.rq"), str(tmp_path / "b.rq"), "--to"]
     _, options = parse([*words, "cqels"])
     assert options.run.queries == (tmp_path / "a.rq", tmp_path / "b.rq") and options.to == "cqels"
     assert main([*words, "cqels"]) == 0
