@@ -10,6 +10,7 @@ from dataclasses import asdict
 from rich.console import Console
 
 from cqels_opt.errors import EngineWarning
+from cqels_opt.trace.figures import plural
 from cqels_opt.trace.records import TraceRecord
 
 MOST = 20
@@ -34,7 +35,8 @@ def show_batch(records: Sequence[TraceRecord]) -> None:
         )
         spent = sum(asdict(record.ms).values())
         print(
-            f"batch {record.batch}: {record.elements:,} elements, {spent:,.0f} ms{f', {plans}' if plans else ''}", file=sys.stderr
+            f"batch {record.batch}: {plural(record.elements, 'element')}, {spent:,.0f} ms{f', {plans}' if plans else ''}",
+            file=sys.stderr,
         )
 
 
