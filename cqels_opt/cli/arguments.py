@@ -157,16 +157,18 @@ def make_parser() -> argparse.ArgumentParser:
     )
 
     demo = _command(
-        commands, "demo", "run two continuous queries over the departures and the weather of New York's airports in 2013"
+        commands, "demo", "run a continuous query over real departures and weather, adaptive beside two plans that never change"
     )
     days = demo.add_mutually_exclusive_group()
     days.add_argument(
-        "--days", type=_type(_days), metavar="N", help="days from 7 February 2013, before the blizzard (default: 3)"
+        "--days", type=_type(_days), metavar="N", help="days from 7 February 2013, before the blizzard (default: 28)"
     )
     days.add_argument("--all", action="store_true", help="the whole year")
     demo.add_argument(
-        "--out", default=str(DemoOptions().out), metavar="DIR", help="for answers, traces and pages (default: demo-out)"
+        "--out", default=str(DemoOptions().out), metavar="DIR", help="for data, answers, traces and the page (default: demo-out)"
     )
+    demo.add_argument("--engine", choices=("local", "spark"), default="local", help="local (default): without Java")
+    demo.add_argument("--verbose", action="store_true", help="also the first answers, and all plans and their changes")
     return parser
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from cqels_opt.cli import arguments, options_from_arguments
 from cqels_opt.cli.input_files import existing_folder, existing_store
 from cqels_opt.cli.java import find_java
-from cqels_opt.cli.session_settings import jvm_settings, jvm_settings_of_run
+from cqels_opt.cli.session_settings import jvm_settings_of_run
 from cqels_opt.errors import CqelsOptError, InputError, QueryError, for_the_command_line
 from cqels_opt.spark.jvm import jvm_started
 from cqels_opt.storage.file_errors import file_error
@@ -241,12 +241,12 @@ def _calibrate(words: Namespace) -> int:
 
 
 def _demo(words: Namespace) -> int:
-    options = options_from_arguments.demo_options(words)
-    find_java()
-    with jvm_started(jvm_settings(None, options.debug)):
-        from cqels_opt.cli.demo import demo
+    from cqels_opt.cli.demo import demo
 
-        demo(options)
+    options = options_from_arguments.demo_options(words)
+    if options.engine == "spark":
+        find_java()
+    demo(options)
     return DONE
 
 

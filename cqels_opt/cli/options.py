@@ -212,10 +212,14 @@ class BenchOptions:
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """`demo`: the number of days of 2013 (None: all), and the folder for answers, traces and pages."""
+    """`demo`: the number of days from 7 February 2013 (None: all of 2013), the folder for data, answers, traces and the page, and the
+    engine, ``local`` or ``spark``.
+    """
 
-    days: int | None = 3
+    days: int | None = 28
     out: Path = Path("demo-out")
+    engine: str = "local"
+    verbose: bool = False
     debug: bool = False
 
 

@@ -260,7 +260,7 @@ def bench_options(words: argparse.Namespace) -> BenchOptions:
 def demo_options(words: argparse.Namespace) -> DemoOptions:
     """The options of `demo`."""
     days = None if words.all else words.days or DemoOptions().days
-    return DemoOptions(days, new_folder(words.out, "--out"), words.debug)
+    return DemoOptions(days, new_folder(words.out, "--out"), words.engine, words.verbose, words.debug)
 
 
 def _named(option: str, pairs: Iterable[Sequence[str]]) -> tuple[tuple[str, Path], ...]:
