@@ -58,7 +58,7 @@ WHOLE = {row["query"]: row for row in table("measurements", "Whole batches")}
 PACED = table("measurements", "In real time")
 JOINS = {row["contender"]: row for row in table("measurements", "Joins of DataFrames")}
 SHARE = "the optimizer's share of the time"
-COMPARED = {row[""]: row for row in table("evaluation", "Comparison with the report")}
+COMPARED = {row["claim"]: row for row in table("evaluation", "Summary")}
 RATES = table("measurements", "Throughput")
 INCREMENTAL = table("measurements", "Incremental evaluation")
 TUNNEL = table("measurements", "Times")
@@ -80,7 +80,7 @@ def static(query: str) -> str:
 
 
 def drift(query: str) -> str:
-    return f"{ratio(COMPARED[f'{query} under drift, milliseconds: static over adaptive']['measured']):.2f}×"
+    return f"{ratio(COMPARED[f'{query} under drift, milliseconds: static over adaptive']['figure']):.2f}×"
 
 
 def ratios(column: str) -> list[float]:
@@ -127,11 +127,11 @@ A, B, C, D = (f"Q{query}'" for query in range(1, 5))
 
 
 def instances(query: str) -> str:
-    return f"{ratio(COMPARED[query + ': 5,000 instances over 10']['measured']):.1f}"
+    return f"{ratio(COMPARED[query + ': 5,000 instances over 10']['figure']):.1f}"
 
 
 def printed(query: str) -> str:
-    return re.findall(r"(\d+)×", COMPARED[f"{query}: 5,000 instances over 10"]["report or goal"])[0]
+    return re.findall(r"(\d+)×", COMPARED[f"{query}: 5,000 instances over 10"]["aim"])[0]
 
 
 def faster(rows: Sequence[dict[str, str]], *pairs: tuple[str, str]) -> str:
@@ -177,7 +177,7 @@ STATEMENTS: list[tuple[str, str]] = [
     ),
     (
         "performance",
-        f"The optimizer takes {COMPARED[SHARE]['measured'].replace('%', ' %')} of a batch",
+        f"The optimizer takes {COMPARED[SHARE]['figure'].replace('%', ' %')} of a batch",
     ),
     ("performance", f"A second core gains at most {max(ratio(row['gain']) for row in RATES):.2f}×."),
     *(("performance", line) for line in (*whole_batches(), *latencies())),
@@ -273,3 +273,16 @@ def test_rounded_figures() -> None:
     assert "from 10M triples on | 440,000 triples/s; the store takes 40 % of the source's size" in text("performance")
     assert all(abs(seconds - 20) < 2 for seconds in recovered)
     assert "about 20 s, whatever the window size" in text("performance")
+
+
+def test_the_summary_of_the_evaluation_counts_its_verdicts() -> None:
+    verdicts = [row["verdict"] for row in COMPARED.values()]
+    assert set(verdicts) <= {"reproduced", "not reproduced", "met", "not met"}
+    reproduced, met = verdicts.count("reproduced"), verdicts.count("met")
+    statements, goals = reproduced + verdicts.count("not reproduced"), met + verdicts.count("not met")
+    assert [bool(row["reason"]) for row in COMPARED.values()] == [verdict.startswith("not") for verdict in verdicts]
+    shown = TABLES["evaluation"].read_text(encoding="utf-8")
+    assert (
+        f"{reproduced} of {statements} statements of the report are reproduced; {met} of {goals} goals of the project are met."
+        in shown
+    )
