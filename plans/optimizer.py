@@ -228,6 +228,13 @@ class Optimizer:
         found = PricedPlan.of(memo, source, plan, ())
         return found.cost, found.rows()[0]
 
+    def observed_price_of(self, source: str, plan: Plan) -> tuple[float, list[float]] | None:
+        """:meth:`price_of` with the rows that were observed since; None also if observed rows do not correct estimates."""
+        if self._corrections is None or source not in self._priced:
+            return None
+        self._priced[source].memo.refresh(np.zeros_like(self.leaves.factors, bool))
+        return self.price_of(source, plan)
+
     def greatest_cost(self, source: str) -> float:
         """The cost of the most expensive retained join order under the statistics of the last choice."""
         return plan_extraction.most_expensive(self._memos[source], source).cost

@@ -69,6 +69,14 @@ def make_parser() -> argparse.ArgumentParser:
         help="a VoID description of the static data: plan without the data, or compare it with the loaded data",
     )
     explain.add_argument("--all", action="store_true", help="show every retained alternative, not only the cheapest")
+    explain.add_argument(
+        "--analyze",
+        action="store_true",
+        help="run the query over its streams, without writing answers, and show what each operator of the last micro-batch took",
+    )
+    batches = explain.add_mutually_exclusive_group()
+    batches.add_argument("--at", type=_type(_batch_number), metavar="BATCH", help="with --analyze: this micro-batch (from 0)")
+    batches.add_argument("--every", type=_type(_batch_count), metavar="K", help="with --analyze: every K-th micro-batch")
 
     verify = _command(commands, "verify", "run, and compare every answer with an independent evaluation")
     _query_arguments(verify)
@@ -339,6 +347,18 @@ def _type(parse: Callable[[str], T]) -> Callable[[str], T]:
             raise argparse.ArgumentTypeError(str(error)) from error
 
     return parsed
+
+
+def _batch_number(text: str) -> int:
+    if not text.isdecimal():
+        raise InputError(f"{text!r} is no number of a micro-batch: write 0 or more")
+    return int(text)
+
+
+def _batch_count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise InputError(f"{text!r} is no number of micro-batches: write 1 or more")
+    return int(text)
 
 
 def _positive(text: str) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from cqels_opt.cli.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.cli.query_requests import (
@@ -26,12 +27,12 @@ from cqels_opt.engine import Engine
 from cqels_opt.errors import InputError
 from cqels_opt.planner import calibration as operator_constants
 from cqels_opt.planner import calibration_store
-from cqels_opt.planner.explain import explained
+from cqels_opt.planner.explain import explained, explained_now
 from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.rdf.void import read_description
 from cqels_opt.runtime.answer_folder import FolderSink
-from cqels_opt.runtime.driver import check_ended
+from cqels_opt.runtime.driver import Driver, check_ended
 from cqels_opt.runtime.files_read import FilesRead
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import Limits
@@ -55,12 +56,17 @@ from cqels_opt.spark.stream import MOST_BYTES, StreamRun, chunk_stream, folder_s
 from cqels_opt.spark.tasks import freeze_modules
 from cqels_opt.spark.waiting import wait
 from cqels_opt.spark.warm_up import warm_up
+from cqels_opt.trace.figures import plural
 from cqels_opt.trace.progress import Watcher, batches_progress, bytes_progress, watching
+from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, ReplaySource, cut
 
 if TYPE_CHECKING:
     from cqels_opt.trace.live import LiveTrace
+
+Inspect: TypeAlias = Callable[[Driver, Sequence[TraceRecord]], None]
+"""Gets the driver and each batch's records when the batch is finished."""
 
 
 # ------------------------------------------------------------------ run
@@ -95,8 +101,12 @@ def in_session(
     folder: Path,
     watch: Watcher | None = None,
     requests: Sequence[QueryRequest] | None = None,
+    inspect: Inspect | None = None,
 ) -> FinishedRun:
-    """:func:`run` in an existing session, with its state in ``folder`` (absolute); reads the queries if none are given."""
+    """:func:`run` in an existing session, with its state in ``folder`` (absolute); reads the queries if none are given.
+
+    ``inspect`` gets the driver and the records of each batch.
+    """
     began = time.monotonic()
     catalog = population_of(_registered(session, options, folder, requests or _requests(options)), folder)
     freeze_modules()
@@ -122,7 +132,10 @@ def in_session(
         raise InputError(
             "a run follows folders or replays files, not both at once: give folders for all streams, or files for all"
         )
-    handle, stopped, unread = (_follow if live else _replay)(spark, catalog, options, used, folder, watch)
+    if not live:
+        handle, stopped, unread = _replay(spark, catalog, options, used, folder, watch, inspect)
+    else:
+        handle, stopped, unread = _follow(spark, catalog, options, used, folder, watch)
     return _done(handle, options, stopped, unread, began)
 
 
@@ -138,6 +151,7 @@ def _replay(
     streams: Sequence[tuple[str, Path]],
     folder: Path,
     watch: Watcher | None,
+    inspect: Inspect | None = None,
 ) -> tuple[StreamRun, bool, int]:
     if options.max_ahead is not None:
         raise InputError("--max-ahead is for a live source; a replay has its files whole: correct the times in them")
@@ -164,7 +178,7 @@ def _replay(
     runner = _runner(spark, options)
     driver = make_driver(catalog, folder, runner, _sink(spark, options, catalog), frontier, driver_options, options.trace)
     with batches_progress(len(plan.chunks), driver.state.batch + 1) as advance:
-        handle = StreamRun(driver, runner, watching(advance, watch))
+        handle = StreamRun(driver, runner, watching(advance, watch, partial(inspect, driver) if inspect else None))
         handle.chunks = [plan.path(number) for number in range(len(plan.chunks))]
         if driver.streams:
             stopped = wait(handle.start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True))
@@ -292,7 +306,9 @@ def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int,
 
 # ------------------------------------------------------------------ explain, verify, load
 def explain(options: ExplainOptions) -> str:
-    """The plans of a query, with estimates, before it runs."""
+    """The plans of a query, with estimates, before it runs; or those of batches that have run."""
+    if options.analyze:
+        return _analyzed(options)
     requests = _requests(options.run)
     with _workplace(None) as folder, _session(folder, jvm_settings_of_run(options.run)) as session:
         queries = _registered(session, options.run, folder, requests)
@@ -300,6 +316,34 @@ def explain(options: ExplainOptions) -> str:
             warn_of_disagreement(queries[0].engine.store, read_description(options.void), str(options.void))
         programs = population_of(queries, folder).programs()
         return explained(programs, _mode(options.run), options.format, 1000 if options.all else 3)
+
+
+def _analyzed(options: ExplainOptions) -> str:
+    """EXPLAIN ANALYZE: runs the query over its streams without writing answers, and shows the plans of some batches, or of the last."""
+    given, alternatives = options.run, 1000 if options.all else 3
+    if given.topics or given.follow or any(path.is_dir() for _, path in given.streams):
+        raise InputError(
+            "explain --analyze reads files from beginning to end: a live source (--follow, a folder, a topic) has no end"
+        )
+    found: list[str] = []
+
+    def keep(driver: Driver, records: Sequence[TraceRecord]) -> None:
+        number = driver.state.batch
+        if options.at is None and options.every is None:
+            found.clear()
+        elif number != options.at and (options.every is None or number % options.every):
+            return
+        planners, mode = list(driver.planners.values()), driver.options.plan
+        found.append(explained_now(planners, mode, options.format, alternatives, records))
+
+    requests = _requests(given)
+    with _workplace(None) as folder, _session(folder, jvm_settings_of_run(given), True) as session:
+        summary = in_session(session, replace(given, out=folder / "analyzed.jsonl"), folder, None, requests, keep).summary
+    if not found:
+        raise InputError(f"--at {options.at}: the run has {plural(summary.batches, 'batch')}, numbered from 0")
+    if options.format == "json" and (options.every is not None):
+        return "[" + ",\n".join(found) + "]"
+    return "\n\n".join(found)
 
 
 def verify(options: RunOptions) -> VerifyReport:

@@ -114,7 +114,8 @@ class RunOptions:
 class ExplainOptions:
     """`explain`: its output format, whether to show all retained alternatives, and the dialect to translate the query to.
 
-    ``void`` is a description of the static data, which need not exist yet.
+    ``void`` is a description of the static data, which need not exist yet. ``analyze`` runs the query and shows the last micro-batch, that
+    with the number ``at``, or each ``every``-th.
     """
 
     run: RunOptions
@@ -122,6 +123,9 @@ class ExplainOptions:
     all: bool = False
     to: str | None = None
     void: Path | None = None
+    analyze: bool = False
+    at: int | None = None
+    every: int | None = None
 
     @property
     def has_data(self) -> bool:

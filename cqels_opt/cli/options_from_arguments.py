@@ -162,7 +162,13 @@ def _out(text: str) -> Path | None:
 def explain_options(words: argparse.Namespace) -> ExplainOptions:
     """The options of `explain`."""
     void = existing_file(words.void, "--void") if words.void is not None else None
-    return ExplainOptions(run_options(words), words.format, words.all, words.to, void)
+    for option, given in (("--at", words.at), ("--every", words.every)):
+        if given is not None and not words.analyze:
+            raise InputError(f"{option} names micro-batches of a run: add --analyze")
+    for option, given in (("--to", words.to), ("--void", void)):
+        if given is not None and words.analyze:
+            raise InputError(f"--analyze runs the query, and {option} does not: leave one of them out")
+    return ExplainOptions(run_options(words), words.format, words.all, words.to, void, words.analyze, words.at, words.every)
 
 
 def update_options(words: argparse.Namespace) -> UpdateOptions | None:

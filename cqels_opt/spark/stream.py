@@ -368,10 +368,17 @@ class StreamRun:
                 for program, planner in self.driver.planners.items()
             }
 
-    def explain(self, query: str, format: Format = "text", alternatives: int = 0) -> str:
-        """EXPLAIN of a query after its last micro-batch, with estimated and observed rows."""
+    def explain(self, query: str | None = None, format: Format = "text", alternatives: int = 0, analyze: bool = False) -> str:
+        """EXPLAIN of a query (None: of all) after its last micro-batch, with estimated and observed rows.
+
+        ``analyze`` adds what was measured in that micro-batch (milliseconds, bytes and skew of each operator), and what the runner-up would
+        have cost with its rows.
+        """
         with self._lock:
-            return explained_now([self.driver.planners[query]], self.driver.options.plan, format, alternatives)
+            planners = [planner for name, planner in self.driver.planners.items() if query in (None, name)]
+            if not planners:
+                raise InputError(f"there is no query {query!r}; there are {', '.join(self.driver.planners) or 'none'}")
+            return explained_now(planners, self.driver.options.plan, format, alternatives, self.last if analyze else None)
 
     def plans(self) -> dict[str, dict[str, str]]:
         """The plan of each delta source, by query."""

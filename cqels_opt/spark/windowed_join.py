@@ -20,7 +20,7 @@ from cqels_opt.relational.retained_rows import ROWS, RetainedRows, identity_of, 
 from cqels_opt.relational.spec import JoinSpec
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.phase_timer import PhaseTimer
-from cqels_opt.spark.catalyst import analyzed
+from cqels_opt.spark.catalyst import analyzed as plan_of
 from cqels_opt.spark.drop_in import Claim
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.job_descriptions import joined as joins_of
@@ -36,7 +36,7 @@ from cqels_opt.spark.join_inputs import (
     with_times,
 )
 from cqels_opt.spark.join_rows import Computed, Joined, Windows, read_rows, write_rows
-from cqels_opt.spark.join_run import JoinRun
+from cqels_opt.spark.join_run import JoinRun, analyzed
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import on_one_machine
 from cqels_opt.spark.sinks import BatchFunction
@@ -121,13 +121,17 @@ class WindowedJoin(JoinRun):
         with self._lock:
             return self._ready(0, self._session).summary()
 
-    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
-        """The plans of the last micro-batch, with the estimated and the observed rows of their operators."""
+    def explain(self, format: Format = "text", alternatives: int = 0, analyze: bool = False) -> str:
+        """See :class:`JoinRun`; before a micro-batch, from the statistics of the static relations."""
         with self._lock:
             planner = self._ready(0, self._session)
             if not planner.decisions:
                 planner.choose()
-            return planner.explain(format, alternatives)
+            return (
+                analyzed(planner, format, alternatives, self.last, self._runner)
+                if analyze
+                else planner.explain(format, alternatives)
+            )
 
     def _repr_html_(self) -> str:
         with self._lock:
@@ -293,16 +297,16 @@ class WindowedJoin(JoinRun):
         if self._planner is None:
             slots = self._runner.parallelism
             frames_read = [*versions.values(), *([frame] if frame is not None else [])]
-            model = spark_cost(session, slots, max(1.0, *(row_width(analyzed(rows)) for rows in frames_read)))
+            model = spark_cost(session, slots, max(1.0, *(row_width(plan_of(rows)) for rows in frames_read)))
             counts = {name: self._counts[name] for name in named}
-            widths = {name: row_width(analyzed(rows), counts[name].rows) for name, rows in versions.items()}
+            widths = {name: row_width(plan_of(rows), counts[name].rows) for name, rows in versions.items()}
             self._planner = JoinPlanner(spec.shape, counts, model, self._mode)
             if (problem := self.kept.seed_feedback(self._planner)) is not None:
                 self._planner, self._notes = JoinPlanner(spec.shape, counts, model, self._mode), (problem,)
                 warnings.warn(problem, RuntimeWarning, stacklevel=4)
             self._planner.widths = widths
         if frame is not None:
-            self._planner.widths |= dict.fromkeys((r.name for r in spec.streams), row_width(analyzed(frame)))
+            self._planner.widths |= dict.fromkeys((r.name for r in spec.streams), row_width(plan_of(frame)))
         return self._planner
 
     def _restore_trace(self) -> None:

@@ -37,7 +37,10 @@ class Moved(JsonRecord):
 class OperatorRecord(JsonRecord):
     """A physical operator that ran: the relation that it probed, its variables, and its output rows (None: unknown).
 
-    ``by`` names the join method, if not all joins of the plan were replicated probes.
+    ``by`` names the join method, if not all joins of the plan were replicated probes. ``ms`` are the operator's own milliseconds, without
+    those of its inputs, of all tasks together; ``bytes`` the size of its output in memory (after equal rows were merged); ``tasks`` their
+    number, and ``skew`` the rows of the largest task over the mean, both if there was more than one. They are None where Spark's own joins
+    ran, which are not measured one by one.
     """
 
     op: str
@@ -46,6 +49,10 @@ class OperatorRecord(JsonRecord):
     estimated: float | None
     observed: int | None
     by: str | None = field(default=None, metadata=OMITTED)
+    ms: float | None = field(default=None, metadata=OMITTED)
+    bytes: int | None = field(default=None, metadata=OMITTED)
+    tasks: int | None = field(default=None, metadata=OMITTED)
+    skew: float | None = field(default=None, metadata=OMITTED)
 
     @property
     def q_error(self) -> float | None:
@@ -184,7 +191,8 @@ class TraceRecord(JsonRecord):
     ``recomputed`` the input rows of operators above the joins (None: all of these are row-wise); ``calls`` the calls of extension
     functions; ``static`` the version of the static store that this batch is the first to use, and the previous one (None:
     unchanged); ``notices`` sentences about the input (files that changed after they were read, the first rejected elements) and
-    about errors that do not affect answers; ``answers`` the number of emitted answers (None: unknown).
+    about errors that do not affect answers; ``answers`` the number of emitted answers (None: unknown); ``operators`` what ran above the
+    joins, inputs first, and then the output of the answers (those of the joins are in ``deltas``).
     """
 
     batch: int
@@ -208,6 +216,7 @@ class TraceRecord(JsonRecord):
     static: StoreVersions | None = field(default=None, metadata=OMITTED)
     notices: tuple[str, ...] = field(default=(), metadata=OMITTED)
     answers: int | None = field(default=None, metadata=OMITTED)
+    operators: tuple[OperatorRecord, ...] = field(default=(), metadata=OMITTED)
 
     def line(self) -> str:
         """The record as one line, with its newline."""
