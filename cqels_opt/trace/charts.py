@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
-from cqels_opt.trace.history import PlanUse, QueryHistory, SlowBatch, SourceHistory, Switch
+from cqels_opt.trace.history import QueryHistory, SlowBatch
 from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
 from cqels_opt.trace.series import Points, Series
+from cqels_opt.trace.source_history import PlanUse, SourceHistory, Switch
 from cqels_opt.trace.trees import plan_trees
 
 MOST_PLANS = 24
@@ -68,6 +70,7 @@ class Charts:
             "jobs": record.jobs,
             "recomputed": record.recomputed,
             "ms": record.ms.total,
+            "regret": regret_of(record),
         }
         for name, value in values.items():
             _put(self.batch, name, point, value)
@@ -89,6 +92,12 @@ class Charts:
     def values(self) -> int:
         """The total number of points of its series."""
         return len(self.points) * sum(len(named) for named in self._all())
+
+
+def regret_of(record: TraceRecord) -> float | None:
+    """The regret of a batch: of all its delta sources that have one."""
+    known = [delta.regret for delta in record.deltas if delta.regret is not None]
+    return sum(known) if known else None
 
 
 def named_operators(operators: tuple[OperatorRecord, ...]) -> Iterator[tuple[str, OperatorRecord]]:
@@ -124,6 +133,9 @@ def query_json(history: QueryHistory, charts: Charts, merged: int = 1) -> dict[s
         found["estimated"], found["observed"] = drawn(series.estimated), drawn(series.observed)
     return {
         "query": history.query,
+        "headline": list(history.headline),
+        "savings": savings_json(history),
+        "text": history.text,
         "instances": history.instances,
         "batches": history.batches,
         "elements": history.elements,
@@ -152,6 +164,8 @@ def query_json(history: QueryHistory, charts: Charts, merged: int = 1) -> dict[s
             {"relation": e.relation, "known": e.known, "median": e.median, "p95": e.p95, "greatest": e.greatest}
             for e in sorted(history.estimates, key=lambda e: -e.p95)
         ],
+        "above": [operator.to_json() for operator in history.above],
+        "notes": list(history.notes),
         "slowest": [_slow_json(slow) for slow in history.slowest],
     }
 
@@ -191,11 +205,27 @@ def _switch_json(switch: Switch, place: Mapping[str, int], statistics: dict[str,
         "to": place[switch.after],
         "cost": switch.cost,
         "instead_of": switch.instead_of,
-        "since": {"batches": switch.since.batches, "outcome": outcome, "share": share},
+        "since": {
+            "batches": switch.since.batches,
+            "outcome": outcome,
+            "share": share,
+            "saved": switch.since.saved - switch.since.lost,
+        },
         "reason": [[statistics.setdefault(m.statistic, len(statistics)), m.was, m.now] for m in switch.reason],
-        "before": [[operator.estimated, operator.observed] for operator in switch.ran_before],
-        "after": [[operator.estimated, operator.observed] for operator in switch.ran],
+        "before": [_ran_json(operator) for operator in switch.ran_before],
+        "after": [_ran_json(operator) for operator in switch.ran],
     }
+
+
+def _ran_json(operator: OperatorRecord) -> list[float | None]:
+    """Estimated and observed rows; also milliseconds and skew if they were measured."""
+    rows = [operator.estimated, operator.observed]
+    return rows if operator.ms is None else [*rows, operator.ms, operator.skew]
+
+
+def savings_json(history: QueryHistory) -> dict[str, Any]:
+    """What adapting saved in a query: the numbers of its headline."""
+    return {**asdict(history.savings), "unit": history.unit}
 
 
 def _slow_json(slow: SlowBatch) -> dict[str, Any]:
