@@ -8,6 +8,7 @@ from typing import Any
 
 from cqels_opt.trace.history import QueryHistory, SlowBatch
 from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
+from cqels_opt.trace.savings import Savings
 from cqels_opt.trace.series import Points, Series
 from cqels_opt.trace.source_history import PlanUse, SourceHistory, Switch
 from cqels_opt.trace.trees import plan_trees
@@ -56,6 +57,7 @@ class Charts:
         self.phases: Named = {}
         self.windows: Named = {}
         self.sources: dict[str, SourceCharts] = {}
+        self._first: dict[str, str] = {}  # the first plan of each source
 
     def add(self, record: TraceRecord) -> None:
         """Adds the query's next record."""
@@ -70,7 +72,7 @@ class Charts:
             "jobs": record.jobs,
             "recomputed": record.recomputed,
             "ms": record.ms.total,
-            "regret": regret_of(record),
+            "saved": self._saved(record),
         }
         for name, value in values.items():
             _put(self.batch, name, point, value)
@@ -83,6 +85,11 @@ class Charts:
                 self.sources[delta.source] = SourceCharts()
             self.sources[delta.source].add(point, delta)
 
+    def _saved(self, record: TraceRecord) -> float | None:
+        """What the plans of a batch saved over the first plans; None if nothing can be compared."""
+        found = [Savings.of_delta(d, self._first.setdefault(d.source, d.plan)) for d in record.deltas]
+        return sum(one.saved for one in found) if any(one.compared for one in found) else None
+
     def _all(self) -> Iterator[Named]:
         yield from (self.batch, self.phases, self.windows)
         for source in self.sources.values():
@@ -92,12 +99,6 @@ class Charts:
     def values(self) -> int:
         """The total number of points of its series."""
         return len(self.points) * sum(len(named) for named in self._all())
-
-
-def regret_of(record: TraceRecord) -> float | None:
-    """The regret of a batch: of all its delta sources that have one."""
-    known = [delta.regret for delta in record.deltas if delta.regret is not None]
-    return sum(known) if known else None
 
 
 def named_operators(operators: tuple[OperatorRecord, ...]) -> Iterator[tuple[str, OperatorRecord]]:

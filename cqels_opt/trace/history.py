@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median, quantiles
 
 from cqels_opt.trace.figures import clock, duration, figure, plural
@@ -61,7 +61,8 @@ class QueryHistory:
     """All data of one query that the views show. ``instances`` queries share its plans.
 
     ``text`` is the query, empty if the trace does not have it. ``unit`` is that of the costs, None in traces that do not name it.
-    ``above`` are the operators above the joins in the last batch that ran any.
+    ``above`` are the operators above the joins in the last batch that ran any. ``alone``: the run has no other query, so that all of its
+    time is of this one.
     """
 
     query: str
@@ -88,6 +89,7 @@ class QueryHistory:
     text: str = ""
     unit: str | None = None
     above: tuple[OperatorRecord, ...] = ()
+    alone: bool = True
 
     @property
     def switches(self) -> tuple[Switch, ...]:
@@ -107,7 +109,7 @@ class QueryHistory:
     @property
     def headline(self) -> tuple[str, ...]:
         """See :func:`cqels_opt.trace.savings.headline`."""
-        return headline(self.savings, self.switched, self.unit, self.ms.optimize)
+        return headline(self.savings, self.switched, self.unit, self.ms.optimize, not self.alone)
 
 
 class Histories:
@@ -134,7 +136,7 @@ class Histories:
 
     def of(self, query: str) -> QueryHistory:
         """The history of a query so far. Raises KeyError for a query without records."""
-        return self._queries[query].history()
+        return replace(self._queries[query].history(), alone=len(self._queries) == 1)
 
     def letters(self, query: str) -> dict[str, str]:
         """The letters of the current plans, by delta source."""

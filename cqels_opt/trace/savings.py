@@ -54,41 +54,47 @@ class Savings:
         return self.saved / whole if whole > 0 else 0.0
 
 
-def headline(savings: Savings, switched: int, unit: str | None, planning: float) -> tuple[str, ...]:
-    """What adapting saved in one sentence, and sentences that qualify it. ``planning`` are the milliseconds of the optimizer."""
+def headline(savings: Savings, switched: int, unit: str | None, planning: float, shared: bool = False) -> tuple[str, ...]:
+    """What adapting saved in one sentence, and sentences that qualify it.
+
+    ``planning`` are the milliseconds of the optimizer, of all queries of the run if they are ``shared``.
+    """
     if not savings.choices:
         return ("Nothing is joined: there is no plan to adapt.",)
     if not savings.compared:
         return ("The trace has no costs of plans: what adapting saved is unknown.",)
+    took = f"Planning{' of all queries' if shared else ''} took {duration(planning)}."
     if not switched:
-        return ("No plan changed: every delta source kept its first plan, so adapting saved nothing.", _planning(planning))
-    seconds, share = unit == "s", f"{100 * abs(savings.share):.{0 if abs(savings.share) >= 0.1 else 1}f} %"
+        return ("No plan changed: every delta source kept its first plan, so adapting saved nothing.", took)
+    seconds = unit == "s"
+    return (_verdict(savings, seconds, None if shared else planning), took, *_qualifications(savings, seconds))
+
+
+def _verdict(savings: Savings, seconds: bool, planning: float | None) -> str:
+    share = f"{100 * abs(savings.share):.{0 if abs(savings.share) >= 0.1 else 1}f} %"
     if savings.saved > 0:
-        amount = f"{duration(1000 * savings.saved)} of {duration(1000 * savings.first)} over the first plan ({share})"
-        first = f"Adapting saved an estimated {amount if seconds else f'{share} of the cost of the first plan'}."
-    else:
-        amount = f"{duration(-1000 * savings.saved)} ({share})" if seconds else share
-        first = f"Adapting saved nothing: the plans that ran cost an estimated {amount} more than the first plan."
-        if savings.saved == 0:
-            first = "Adapting saved nothing: the plans that ran cost as much as the first plan."
-    return (first, *_qualifications(savings, seconds, planning))
+        if not seconds:
+            return f"Adapting saved an estimated {share} of the cost of the first plan."
+        amount = (
+            f"an estimated {duration(1000 * savings.saved)} of {duration(1000 * savings.first)} over the first plan ({share})"
+        )
+        if planning is not None and planning > 1000 * savings.saved:
+            return f"Adapting did not pay off: it saved {amount}, and planning took {duration(planning)}."
+        return f"Adapting saved {amount}."
+    if savings.saved == 0:
+        return "Adapting saved nothing: the plans that ran cost as much as the first plan."
+    amount = f"{duration(-1000 * savings.saved)} ({share})" if seconds else share
+    return f"Adapting saved nothing: the plans that ran cost an estimated {amount} more than the first plan."
 
 
-def _qualifications(savings: Savings, seconds: bool, planning: float) -> tuple[str, ...]:
-    more = seconds and planning > max(0.0, 1000 * savings.saved)
-    found = [_planning(planning, ": more than that" if more and savings.saved > 0 else "")]
-    found.append("Both plans are priced by the cost model in the same batches, without running the first plan a second time.")
+def _qualifications(savings: Savings, seconds: bool) -> tuple[str, ...]:
+    found = ["Both plans are priced by the cost model in the same batches, without running the first plan a second time."]
     if savings.compared < savings.choices:
         missing = savings.choices - savings.compared
         found.append(f"{plural(missing, 'choice')} of {savings.choices:,} could not be compared and are left out.")
-    if seconds and savings.expected > 0:
-        expected = duration(1000 * savings.expected)
-        ratio = figure(savings.measured / 1000 / savings.expected)
+    if not seconds:
+        found.append("The trace does not have its costs in seconds.")
+    elif savings.expected > 0:
+        ratio, expected = figure(savings.measured / 1000 / savings.expected), duration(1000 * savings.expected)
         found.append(f"The joins took {duration(savings.measured)} where the model expected {expected} ({ratio} times).")
-    elif not seconds:
-        found.append("The costs are not seconds.")
     return tuple(found)
-
-
-def _planning(planning: float, more: str = "") -> str:
-    return f"Planning took {duration(planning)}{more}."
