@@ -107,6 +107,9 @@ def make_parser() -> argparse.ArgumentParser:
     trace = _command(commands, "trace", "summarize a trace: plans, plan changes with their reasons, slow batches")
     trace.add_argument("trace", metavar="FILE.jsonl")
     trace.add_argument("--html", metavar="OUT.html", help="write a self-contained page instead")
+    trace.add_argument(
+        "--compare", metavar="OTHER.jsonl", help="with --html: another trace of the same queries, on the same page"
+    )
     trace.add_argument("--follow", action="store_true", help="show the trace of a running job until Ctrl-C")
     _ui_argument(trace, "with --follow: serve it as a page as well")
 

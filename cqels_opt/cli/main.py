@@ -192,7 +192,7 @@ def _trace(words: Namespace) -> int:
 
     options = options_from_arguments.trace_options(words)
     if options.html:
-        command.write_page(options.file, options.html)
+        command.write_page(options.file, options.html, options.compare)
         print(f"page: {options.html}", file=sys.stderr)
     elif options.follow:
         command.follow_file(options.file, options.ui)

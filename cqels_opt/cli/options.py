@@ -92,6 +92,7 @@ class RunOptions:
     out_folder: bool = False
     follow: bool = False
     ui: Address | None = None
+    compare: Path | None = None
     master: str | None = None
     debug: bool = False
     more: tuple[Path, ...] = ()
@@ -184,7 +185,7 @@ class CalibrateOptions:
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """`trace`: the file, the page to write, whether to follow the growing file, and the address to serve it at."""
+    """`trace`: the file, the page to write, whether to follow the growing file, the address to serve it at, and a trace to compare with."""
 
     file: Path
     html: Path | None = None

@@ -237,7 +237,12 @@ def trace_options(words: argparse.Namespace) -> TraceOptions:
         raise InputError("--ui: it is for a trace that grows: add --follow, or write a page with --html OUT.html")
     if html and html.resolve() == file.resolve():
         raise InputError(f"--html {html}: the file is given twice, and would be overwritten")
-    return TraceOptions(file, html, words.follow, words.ui)
+    compare = existing_file(words.compare, "--compare") if words.compare is not None else None
+    if compare and html is None:
+        raise InputError("--compare: two traces are compared on a page: add --html OUT.html")
+    if compare and html and html.resolve() == compare.resolve():
+        raise InputError(f"--html {html}: the file is given twice, and would be overwritten")
+    return TraceOptions(file, html, words.follow, words.ui, compare)
 
 
 def bench_options(words: argparse.Namespace) -> BenchOptions:

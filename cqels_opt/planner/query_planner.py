@@ -111,6 +111,11 @@ class QueryPlanner:
         return sum(choice.cost for block in blocks for choice in block.choices.values())
 
     @property
+    def cost_unit(self) -> str:
+        """The unit of the costs of plans, see :attr:`CostModel.unit`."""
+        return next((block.optimizer.model.unit for block in self.blocks.values()), "")
+
+    @property
     def epoch(self) -> int:
         """The epoch of the statistics."""
         return max((block.statistics.epoch for block in self.blocks.values()), default=0)

@@ -50,6 +50,7 @@ class Driver(RunState):
         self.reconfiguration = Reconfiguration(self)
         self.quotas = Quotas(self.options.limits, self.folder, self.catalog)
         self._rows = 0  # of the last delta
+        self._told = set[str]()  # queries whose text is in the trace
         self._instants: dict[Hashable, Ints] = {}  # of the stage, by windows and report policies
         self.restore(None)
         self.quotas.resume(self.state.batch)
@@ -71,6 +72,7 @@ class Driver(RunState):
         self.state = found or Commit(-1)
         self.frontier.restore(self.state.frontier or self._fresh_frontier)
         self.sink.restore(self.state.lengths, self.state.digests)
+        self._told.clear()
         if self.trace is not None:
             self.trace.restore(self.state.lengths.get("trace", 0), self.state.digests.get("trace", ""))
         self.rejects.restore(self.state.lengths)
@@ -223,12 +225,23 @@ class Driver(RunState):
         refreshed = self.catalog.refreshed if self.catalog is not None else None
         static = None if refreshed is None else StoreVersions(refreshed.now, refreshed.was)
         records = [
-            trace_record(p, self.planners[p.id], batch, observed.get(p.id, {}), self.frontier, ms, jobs, lag)
+            replace(
+                trace_record(p, self.planners[p.id], batch, observed.get(p.id, {}), self.frontier, ms, jobs, lag),
+                cost_unit=self.planners[p.id].cost_unit,
+                text=self._untold_text(p.id),
+            )
             for p in self.programs
         ]
         if static is not None:
             records = [replace(record, static=static) for record in records]
         return [replace(record, notices=notices) for record in records] if notices else records
+
+    def _untold_text(self, program: str) -> str | None:
+        """The text of a query that has no trace record since the state was restored."""
+        if self.catalog is None or program in self._told:
+            return None
+        self._told.add(program)
+        return self.catalog.text(program)
 
     def _notices(self, reports: Sequence[IngestReport]) -> tuple[str, ...]:
         """Warnings about the input for the trace: files that have changed, and the first rejected elements."""

@@ -168,6 +168,7 @@ class ReplannedJoin(JoinRun):
             ms=clock.done(),
             jobs=jobs,
             fallback=fallback,
+            cost_unit=planner.model.unit if planner is not None else None,
             notices=(f"Spark's own plan: {found.reason}",) if found.reason is not None else (),
         )
         self._totals = {"batches": self._totals["batches"] + 1, "elements": self._totals["elements"] + elements}

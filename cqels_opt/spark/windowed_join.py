@@ -269,6 +269,7 @@ class WindowedJoin(JoinRun):
             found.fallback or planner.fallback,
             notices=notes,
             answers=found.rows,
+            cost_unit=planner.model.unit,
         )
 
     # ------------------------------------------------------------------ static relations
