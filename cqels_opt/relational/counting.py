@@ -28,10 +28,14 @@ NULL: Final = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The counted columns: ``t`` and ``late``; per relation over the stream ``p0`` (whether a row belongs to it), ``h0_0 …``."""
+    """The counted columns: per stream ``t0`` and ``late0``; per relation over a stream ``p0`` (whether a row belongs to it), ``h0_0 …``.
+
+    ``streams`` has the number of each relation's stream.
+    """
 
     variables: tuple[tuple[str, ...], ...]
     names: tuple[str, ...]
+    streams: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -73,25 +77,29 @@ class _Sample:
 
 
 def count(batches: Iterable[pa.RecordBatch], layout: Layout, most: int = MOST_ROWS) -> pa.RecordBatch:
-    """The counts of a task's rows as a batch of :data:`SCHEMA`. Rows that are late or without a time are counted only as such."""
+    """The counts of a task's rows as a batch of :data:`SCHEMA`. Rows that are late or without a time are counted only as such.
+
+    A row that belongs to relations of several streams is late if it is late for one of them, and without a time if it has none for all.
+    """
     relations = range(len(layout.names))
     samples = [_Sample(len(layout.variables[i]), most) for i in relations]
     times: list[list[Ints]] = [[EMPTY] for _ in relations]
     elements, late, rejected = 0, 0, 0
     for batch in batches:
-        t, is_late = _numbers(batch.column("t")), _flags(batch.column("late"))
-        whole = (t != NULL) & ~is_late
-        any_of = np.zeros(batch.num_rows, bool)
+        any_of, any_late, any_whole = (np.zeros(batch.num_rows, bool) for _ in range(3))
         for i in relations:
+            t, is_late = (_numbers(batch.column(f"t{layout.streams[i]}")), _flags(batch.column(f"late{layout.streams[i]}")))
             belongs = _flags(batch.column(f"p{i}"))
+            here = belongs & (t != NULL) & ~is_late
             any_of |= belongs
-            here = belongs & whole
+            any_late |= belongs & is_late
+            any_whole |= here
             times[i].append(t[here])
             if keys := [_numbers(batch.column(f"h{i}_{j}")) for j, _ in enumerate(layout.variables[i])]:
                 samples[i].add(np.stack(keys)[:, here])
         elements += batch.num_rows
-        late += int((any_of & is_late).sum())
-        rejected += int((any_of & ~whole & ~is_late).sum())
+        late += int(any_late.sum())
+        rejected += int((any_of & ~any_whole & ~any_late).sum())
     rows: list[tuple[int, int, int, Ints, Ints]] = [
         (kind, 0, 0, np.zeros(1, np.int64), np.array([n], np.int64))
         for kind, n in ((ELEMENTS, elements), (LATE, late), (REJECTED, rejected))

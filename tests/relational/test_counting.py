@@ -13,7 +13,7 @@ from cqels_opt.relational.fanouts import KeyCounts, heavy_for, level_for
 from cqels_opt.stats import tally
 from cqels_opt.stats.frequency_sketch import mixed
 
-LAYOUT = Layout((("x",), ("x", "y")), ("a", "b"))
+LAYOUT = Layout((("x",), ("x", "y")), ("a", "b"), (0, 0))
 ROW = st.tuples(
     st.one_of(st.none(), st.integers(0, 5)), st.booleans(), st.booleans(), st.one_of(st.none(), st.booleans()),
     st.one_of(st.none(), st.integers(-3, 3)), st.one_of(st.none(), st.integers(-3, 3)), st.one_of(st.none(), st.integers(-3, 3)),
@@ -24,7 +24,7 @@ def batch(rows: list[tuple[int | None, ...]]) -> pa.RecordBatch:
     columns = list(zip(*rows)) if rows else [()] * 7
     kinds = [pa.int64(), pa.bool_(), pa.bool_(), pa.bool_(), pa.int64(), pa.int64(), pa.int64()]
     arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds)]
-    return pa.RecordBatch.from_arrays(arrays, names=["t", "late", "p0", "p1", "h0_0", "h1_0", "h1_1"])
+    return pa.RecordBatch.from_arrays(arrays, names=["t0", "late0", "p0", "p1", "h0_0", "h1_0", "h1_1"])
 
 
 @given(st.lists(st.lists(ROW, max_size=8), max_size=3), st.lists(st.lists(ROW, max_size=8), max_size=2))
@@ -53,14 +53,27 @@ def test_very_many_rows_are_counted_by_every_nth() -> None:
     rows, most = 10_000, 256
     keys = np.arange(rows) % 10
     t = np.arange(rows)
-    whole = pa.table({"t": t, "late": np.zeros(rows, bool), "p0": np.ones(rows, bool), "h0_0": keys})
-    layout = Layout((("x",),), ("a",))
+    whole = pa.table({"t0": t, "late0": np.zeros(rows, bool), "p0": np.ones(rows, bool), "h0_0": keys})
+    layout = Layout((("x",),), ("a",), (0,))
     found = gathered(pa.Table.from_batches([count(whole.to_batches(max_chunksize=777), layout, most)]), layout, 0)
     assert found.slots["a"].total == rows  # by time, all rows
     step = 64  # the smallest power of 2 that keeps the limit
     kept = np.unique(keys[::step], return_counts=True)
     assert found.slots["a"].values["x"].values.tolist() == kept[0].tolist()
     assert found.slots["a"].values["x"].counts.tolist() == (kept[1] * step).tolist()
+
+
+def test_each_stream_has_its_own_times() -> None:
+    """Rows: of a; of b; of both, late for b; late for b alone; of none of the streams."""
+    t0, t1 = pa.array([1, None, 3, None, None]), pa.array([None, 20, None, None, None], pa.int64())
+    late1 = [False, False, True, True, False]
+    yes, keys = [True] * 5, pa.array([7, 8, 9, 7, 8])
+    columns = {"t0": t0, "late0": [False] * 5, "t1": t1, "late1": late1, "p0": yes, "h0_0": keys, "p1": yes, "h1_0": keys}
+    layout = Layout((("x",), ("x",)), ("a", "b"), (0, 1))
+    found = gathered(pa.Table.from_batches([count(pa.table(columns).to_batches(), layout)]), layout, 0)
+    assert {name: slot.times.tolist() for name, slot in found.slots.items()} == {"a": [1, 3], "b": [20]}
+    assert {name: slot.values["x"].values.tolist() for name, slot in found.slots.items()} == {"a": [7, 9], "b": [8]}
+    assert (found.elements, found.late, found.rejected) == (5, 2, 1)
 
 
 # ------------------------------------------------------------------ static relations
