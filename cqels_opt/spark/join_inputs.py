@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import count
 
 import numpy as np
-import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -20,8 +19,7 @@ from cqels_opt.errors import InputError, first_line
 from cqels_opt.planner.calibration_store import known
 from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.relational.conditions import JoinKey, quoted
-from cqels_opt.relational.counting import SCHEMA, Counted, Layout, gathered
-from cqels_opt.relational.counting import count as count_rows
+from cqels_opt.relational.counting import WHOLE, Counted, Extent, Layout, sampled_counts, weights_of
 from cqels_opt.relational.fanouts import KeyCounts, heavy_for, level_for
 from cqels_opt.relational.planner import Counts
 from cqels_opt.relational.spec import JoinInput, JoinSpec
@@ -29,8 +27,11 @@ from cqels_opt.spark.catalyst import LogicalPlan
 from cqels_opt.spark.session import shuffle_partitions
 from cqels_opt.stats import SlotCounts, tally
 
-WHOLE = 4096
-"""The rows of each partition of a micro-batch of which none is left out of the sample."""
+PLACE = f"monotonically_increasing_id() & {(1 << 33) - 1}"
+"""The number of a row in its partition."""
+_WEIGHT = f"shiftleft(1L, CAST(greatest(0, floor(log2(place / {WHOLE})) + 1) AS INT))"
+IN_SAMPLE = f"place < {WHOLE} OR place % {_WEIGHT} = 0"
+"""The condition on the sample: see :func:`weights_of`."""
 
 HASH_OF_NULL = 42
 """What ``xxhash64`` returns for null: its seed."""
@@ -41,7 +42,8 @@ _BYTES = {"boolean": 1, "byte": 1, "short": 2, "integer": 4, "float": 4, "date":
 AT, LATE = "__at", "__late"
 """Columns added to a stream's rows: the time in milliseconds (null: no time, or late), and whether the row is late."""
 
-Batches = Iterator[pa.RecordBatch]
+COUNTS = "counts"
+"""The name of the exact counts of a micro-batch."""
 
 
 # ------------------------------------------------------------------ columns
@@ -189,8 +191,7 @@ class Sampling:
     def take(self, number: int) -> Sample:
         """The key counts of a micro-batch, from one job."""
         table = self.frame.toArrow()
-        at = table.column("place").to_numpy()
-        weights = np.where(at < WHOLE, 1, 1 << np.floor(np.log2(np.maximum(at, WHOLE) / WHOLE) + 1).astype(np.int64))
+        weights = weights_of(table.column("place").to_numpy())
         total, found = int(weights.sum()), {}
         for i, variable in enumerate(self.variables):
             keys = table.column(f"h{i}").to_numpy()
@@ -211,10 +212,8 @@ def sampling_of(rows: DataFrame, columns: Mapping[str, SparkColumn]) -> Sampling
     once = [field for field in fields if names[field.name.lower()] == 1]
     texts = [field.name for field in once if isinstance(field.dataType, t.StringType | t.BinaryType)]
     extra = " + ".join(["0", *(f"coalesce(octet_length({quoted(name)}), 0)" for name in texts)])
-    place = f.expr(f"monotonically_increasing_id() & {(1 << 33) - 1}").alias("place")
     hashes = [f.xxhash64(column).alias(f"h{i}") for i, column in enumerate(columns.values())]
-    weight = f"shiftleft(1L, CAST(greatest(0, floor(log2(place / {WHOLE})) + 1) AS INT))"
-    chosen = rows.select(place, f.expr(extra).alias("extra"), *hashes).where(f"place < {WHOLE} OR place % {weight} = 0")
+    chosen = rows.select(f.expr(PLACE).alias("place"), f.expr(extra).alias("extra"), *hashes).where(IN_SAMPLE)
     return Sampling(chosen, tuple(columns), float(sum(_BYTES.get(field.dataType.typeName(), 8) for field in fields)))
 
 
@@ -226,7 +225,7 @@ def stream_counts(
     types: Mapping[str, t.DataType],
     number: int,
 ) -> Counted:
-    """The statistics of a micro-batch with these ``columns``, in one job without a shuffle.
+    """The statistics of a micro-batch with these ``columns``, in one job without a shuffle, which runs no Python on executors.
 
     Rows of a relation without a window are counted under the batch number, whatever their times.
     """
@@ -237,21 +236,43 @@ def stream_counts(
         tuple(place[r.time] for r in relations),
     )
     row = f.struct(*(f.col(quoted(name)) for name in columns))
-    timed, chosen = any(relation.window is not None for relation in relations), list[SparkColumn]()
-    for i, (at, late) in enumerate(times.values()):
+    timed = any(relation.window is not None for relation in relations)
+    chosen = [f.expr(PLACE).alias("place")]
+    for i, (at, _) in enumerate(times.values()):
         chosen.append((f.col(at) if timed else f.lit(number).cast("long")).alias(f"t{i}"))
-        chosen.append(f.col(late).alias(f"late{i}"))
+    whole, late, any_of = (list[SparkColumn]() for _ in range(3))
     for i, relation in enumerate(relations):
-        own = reduce(lambda one, other: one & other, map(f.expr, spec.own_filters(relation.key)), f.lit(True))
-        chosen.append(own.alias(f"p{i}"))
+        at, is_late = times[relation.time]
+        own = f.coalesce(_all(map(f.expr, spec.own_filters(relation.key))), f.lit(False))
+        any_of.append(own)
+        late.append(own & f.col(is_late))
+        whole.append(own & ~f.col(is_late) & (f.col(at).isNotNull() if timed else f.lit(True)))
+        chosen.append(whole[-1].alias(f"p{i}"))
         chosen += [_hashed(key).alias(f"h{i}_{j}") for j, key in enumerate(spec_keys(relation, spec, types).values())]
-
-    def run(batches: Batches) -> Batches:
-        yield count_rows(batches, layout)
-
+    chosen += [_any(late).alias("late"), (_any(any_of) & ~_any(whole) & ~_any(late)).alias("rejected")]
     internal = [name for pair in times.values() for name in pair]
-    rows = frame.select(*internal, *(row.alias(relation.name) for relation in relations))
-    return gathered(rows.select(*chosen).mapInArrow(run, SCHEMA).toArrow(), layout, number)
+    rows = frame.select(*internal, *(row.alias(relation.name) for relation in relations)).select(*chosen)
+    exact = [f.count(f.lit(1)).alias("elements"), f.count_if("late").alias("late"), f.count_if("rejected").alias("rejected")]
+    for i, stream in enumerate(layout.streams):
+        at_i = f.when(f.col(f"p{i}"), f.col(f"t{stream}"))
+        exact += [f.count_if(f"p{i}").alias(f"rows{i}"), f.min(at_i).alias(f"first{i}"), f.max(at_i).alias(f"last{i}")]
+    sample = rows.observe(COUNTS, *exact).where(IN_SAMPLE).drop("late", "rejected")
+    slots = sampled_counts(sample.toArrow(), layout, number)
+    seen = sample._jdf.queryExecution().observedMetrics().apply(COUNTS)
+    elements, late_rows, rejected = (int(seen.getLong(i)) for i in range(3))
+    extents = {}
+    for i, name in enumerate(layout.names):
+        count_i = int(seen.getLong(3 + 3 * i))
+        extents[name] = Extent(count_i, int(seen.getLong(4 + 3 * i)), int(seen.getLong(5 + 3 * i))) if count_i else Extent()
+    return Counted(elements, late_rows, rejected, slots, extents)
+
+
+def _all(conditions: Iterable[SparkColumn]) -> SparkColumn:
+    return reduce(lambda one, other: one & other, conditions, f.lit(True))
+
+
+def _any(conditions: Iterable[SparkColumn]) -> SparkColumn:
+    return reduce(lambda one, other: one | other, conditions, f.lit(False))
 
 
 def broadcast_bytes(session: SparkSession) -> float:

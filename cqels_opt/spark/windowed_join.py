@@ -181,18 +181,10 @@ class WindowedJoin(JoinRun):
         with self._runner.described("count the join keys of the stream"):
             counted = stream_counts(new, frame.columns, times, spec, types, number)
         clock.lap("ingest")
-        latest = {
-            time: max(found)
-            for time in times
-            if time is not None
-            and (
-                found := [
-                    int(counted.slots[r.name].times[-1])
-                    for r in spec.streams
-                    if r.time == time and len(counted.slots[r.name].times)
-                ]
-            )
-        }
+        latest: dict[str, int] = {}
+        for relation in (r for r in spec.streams if r.time is not None and counted.extents[r.name].rows):
+            last = counted.extents[relation.name].last
+            latest[str(relation.time)] = max(last, latest.get(str(relation.time), last))
         progress = self.kept.progress.after(self._streams, latest if windowed else {}, round(1000 * clock_time()))
         after = progress.frontier if windowed else number + 1
         self._notes += tuple(
@@ -243,7 +235,7 @@ class WindowedJoin(JoinRun):
         """The rows that later batches can join with; merges many small folders."""
         if not self.spec.stateful or counted.times is None:
             return chunks
-        rows = max(slot.total for slot in counted.slots.values())
+        rows = max(extent.rows for extent in counted.extents.values())
         chunks = [
             *chunks,
             SlotFile(ROWS, self.kept.path(number), rows=rows, least=counted.times[0], greatest=counted.times[1]),
