@@ -25,7 +25,6 @@ from cqels_opt.stats import BlockStatistics, StaticRelation, WindowedRelation, l
 from cqels_opt.stats.frequencies import Fanout, Ints
 from cqels_opt.stats.slot_statistics import Intervals
 from cqels_opt.trace.records import Delta, Moved, OperatorRecord, RunnerUp
-from cqels_opt.windows.intervals import BEFORE_TIME
 
 Format: TypeAlias = Literal["text", "json", "dot"]
 StaticCounts: TypeAlias = Mapping[str, KeyCounts]
@@ -321,8 +320,3 @@ def _intervals(width: int) -> Intervals:
         return times, np.asarray(times, np.int64) + width
 
     return intervals
-
-
-def frontier_of(greatest: int | None, lateness: int) -> int:
-    """The earliest time that rows of the stream can still have: rows that expire before it join with nothing more."""
-    return int(BEFORE_TIME) if greatest is None else greatest - lateness
