@@ -92,7 +92,6 @@ class RunOptions:
     out_folder: bool = False
     follow: bool = False
     ui: Address | None = None
-    compare: Path | None = None
     master: str | None = None
     debug: bool = False
     more: tuple[Path, ...] = ()
@@ -191,6 +190,7 @@ class TraceOptions:
     html: Path | None = None
     follow: bool = False
     ui: Address | None = None
+    compare: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

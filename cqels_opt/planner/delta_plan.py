@@ -105,7 +105,7 @@ class DeltaPlan:
         return (*([Moved(f"rows({self.whole.source}, {by})", was.heavy, now.heavy)] if by else []), *reason)
 
 
-def measured(work: OperatorWork) -> tuple[float, int, int | None, float | None]:
+def measured(work: OperatorWork) -> tuple[float, int | None, int | None, float | None]:
     """The fields ``ms``, ``bytes``, ``tasks`` and ``skew`` of the trace entry of an operator."""
     skew = work.skew
     nbytes = work.nbytes if work.nbytes or not work.rows else None

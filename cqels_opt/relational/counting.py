@@ -84,10 +84,10 @@ def sampled_counts(sample: pa.Table, layout: Layout, slot: int) -> dict[str, Slo
 
 
 def _numbers(column: pa.ChunkedArray[Any]) -> Ints:
-    found: Ints = column.fill_null(int(NULL)).to_numpy()
+    found: Ints = column.fill_null(pa.scalar(int(NULL), column.type)).to_numpy()
     return found
 
 
 def _flags(column: pa.ChunkedArray[Any]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = column.fill_null(False).to_numpy().astype(bool)
+    found: NDArray[np.bool_] = column.fill_null(pa.scalar(False)).to_numpy().astype(bool)
     return found

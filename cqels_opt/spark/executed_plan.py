@@ -97,7 +97,7 @@ def executed(spark: SparkSession, tag: str) -> list[ExecutedPlan]:
     scala: Any = spark.sparkContext._jsc.sc()
     scala.listenerBus().waitUntilEmpty()
     jobs = set(scala.statusTracker().getJobIdsForTag(tag))
-    store = spark._jsparkSession.sharedState().statusStore()  # type: ignore[attr-defined]
+    store = spark._jsparkSession.sharedState().statusStore()
     recent = list(items(store.executionsList()))[-MOST:]
     plans = [_plan(store, execution) for execution in recent if jobs & _jobs(spark.sparkContext, execution)]
     joined = [plan for plan in plans if any("Join" in node.node for node in plan.nodes)]
@@ -158,7 +158,8 @@ def _listed(
             yield from _listed(child, nodes, below, stages, values, depth, stage)
         return
     found = {**_metrics(node, values), **stage}
-    yield ExecutedNode(depth, _label(node), *(_total(found, names) for names in (ROWS, TIMES, SIZES)), _skew(found))
+    rows, ms, size = (_total(found, names) for names in (ROWS, TIMES, SIZES))
+    yield ExecutedNode(depth, _label(node), rows, ms, size, _skew(found))
     for child in below.get(name, ()):
         yield from _listed(child, nodes, below, stages, values, depth + 1)
 
