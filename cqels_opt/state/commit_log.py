@@ -193,6 +193,11 @@ class CommitLog:
                 "is missing; use another folder"
             )
 
+    @property
+    def ahead_of_job(self) -> bool:
+        """Whether batches are committed that the log of the Spark job does not have: they ran without Spark."""
+        return _last(self.folder / SPARK / "offsets") < self.newest
+
     def begin(self, batch: int, known: int, allow_gap: bool | None = None) -> bool:
         """A batch is about to run over the state after the batch ``known``; returns whether the state must be read again.
 
