@@ -166,8 +166,8 @@ def chunks_of(driver: Driver, replay: ReplayPlan) -> Chunks | None:
 
 
 def _paths(iri: str, files: Files) -> list[Path]:
-    given = [files] if isinstance(files, str | Path) else files
-    if not all(isinstance(one, str | Path) for one in given):
+    given: object = [files] if isinstance(files, str | Path) else files
+    if not isinstance(given, Sequence) or not all(isinstance(one, str | Path) for one in given):
         raise InputError(
             f"streams: <{iri.strip('<>')}> is {type(files).__name__}: the local engine reads files and folders; DataFrames, messages and "
             "topics need cq.Engine, which runs on Spark"
