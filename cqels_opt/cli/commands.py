@@ -28,7 +28,7 @@ from cqels_opt.cli.run_parts import (
     summary,
     workplace,
 )
-from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
+from cqels_opt.cli.run_results import LoadReport, Summary
 from cqels_opt.cli.session_settings import jvm_settings, jvm_settings_of_run
 from cqels_opt.cli.void_planning import warn_of_disagreement
 from cqels_opt.cli.warnings_console import Notices, warn
@@ -56,7 +56,6 @@ from cqels_opt.spark.messages import message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.registered_query import CompiledQuery
 from cqels_opt.spark.runner import SparkRunner
-from cqels_opt.spark.scratch import scratch_folder
 from cqels_opt.spark.session import AnySession, DeferredSession, SparkSession, in_one_process, session_of
 from cqels_opt.spark.stream import MOST_BYTES, StreamRun, folder_stream
 from cqels_opt.spark.tasks import freeze_modules
@@ -228,7 +227,7 @@ def _sink(spark: SparkSession, options: RunOptions, catalog: QueryCatalog) -> Si
     return sink_of(options, catalog)
 
 
-# ------------------------------------------------------------------ explain, verify, load
+# ------------------------------------------------------------------ explain, load
 def explain(options: ExplainOptions) -> str:
     """The plans of a query, with estimates, before it runs; or those of batches that have run."""
     if options.analyze:
@@ -268,34 +267,6 @@ def _analyzed(options: ExplainOptions) -> str:
     if options.format == "json" and (options.every is not None):
         return "[" + ",\n".join(found) + "]"
     return "\n\n".join(found)
-
-
-def verify(options: RunOptions) -> VerifyReport:
-    """Runs a query and compares every answer with an independent evaluation, instant by instant."""
-    from cqels_opt import verify as checking  # with rdflib and networkx, which no other command needs
-    from cqels_opt.cli.verification import judged
-
-    if options.topics or options.out_topic is not None:
-        raise InputError("verify reads files from beginning to end: a topic of Kafka has no end; keep its messages in a file")
-    if options.follow or any(path.is_dir() for _, path in options.streams):
-        raise InputError("verify reads files from beginning to end: a live source (--follow, or a folder) has no end")
-    if options.out_folder:
-        raise InputError(f"--out {options.out}: verify reads answers as lines: name a file, or leave --out out")
-    with scratch_folder("verify") as scratch:
-        out = options.out if options.out is not None and str(options.out) != "-" else scratch / "answers.jsonl"
-        run(replace(options, out=out))
-        reading = checking.read_inputs(
-            options.streams,
-            options.static,
-            options.graphs,
-            lateness=options.lateness,
-            time_predicate=options.time_predicate,
-            on_error=options.on_error or "fail",
-        )
-        verdicts, got = judged(options, reading.inputs, out)
-    lines = [line for verdict in verdicts if not verdict.equal for line in verdict.text().splitlines()]
-    differences = sum(len(verdict.differences) for verdict in verdicts)
-    return VerifyReport(len({time for time, _, _ in got}), sum(got.values()), differences, tuple(lines))
 
 
 def calibrate(options: CalibrateOptions) -> str:

@@ -93,6 +93,7 @@ class RunOptions:
     follow: bool = False
     ui: Address | None = None
     compare: Path | None = None
+    engine: Literal["spark", "local"] = "spark"
     master: str | None = None
     debug: bool = False
     more: tuple[Path, ...] = ()

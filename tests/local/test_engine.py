@@ -172,7 +172,7 @@ def test_bad_input(
 def test_other_static_data_under_a_checkpoint(files: Files, tmp_path: Path) -> None:
     engine(files).register(MET).start({STREAM: files.stream}, tmp_path / "o.jsonl", tmp_path / "c").await_termination()
     with files.static.open("a", encoding="utf-8") as file:
-        file.write("<http://ex.org/p1> <http://ex.org/knows> <http://ex.org/p9> .\n")
+        file.write("<http://ex.org/new> <http://ex.org/knows> <http://ex.org/new> .\n")
     with pytest.raises(cq.CqelsOptError, match="its static data differs"):
         engine(files).register(MET).start({STREAM: files.stream}, tmp_path / "o.jsonl", tmp_path / "c")
 
