@@ -1,4 +1,4 @@
-"""The input of a run by micro-batch: the chunks of a replay, or new files in live folders."""
+"""The input of a run by micro-batch: the chunks of a replay, new files in live folders, or new lines of files that grow."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.growing_files import GrowingFiles, LinesBatch
 from cqels_opt.runtime.live_files import FileBatch, batch_of
 from cqels_opt.state.source_log import SourceLog
 
@@ -19,7 +20,10 @@ MOST_BYTES = 64 << 20
 class Input(Protocol):
     """What micro-batches read."""
 
-    def rows(self, number: int) -> Path | FileBatch | None:
+    poll: float
+    """Seconds between two looks at an input that has nothing new."""
+
+    def rows(self, number: int) -> Path | FileBatch | LinesBatch | None:
         """The input of a micro-batch; None: there is none now."""
 
     def committed(self, number: int) -> None:
@@ -33,7 +37,7 @@ class Input(Protocol):
 class Chunks:
     """A replay: batch k is chunk k."""
 
-    ends = True
+    ends, poll = True, 0.0
 
     def __init__(self, chunks: Sequence[Path]) -> None:
         self._chunks = chunks
@@ -57,6 +61,7 @@ class Folders:
         to_the_end: bool = False,
         most: int = MOST_BYTES,
     ) -> None:
+        self.poll = 0.05
         self._log = SourceLog(driver.folder / SOURCES, folders, most)
         self._driver, self._time_predicate, self.ends = driver, time_predicate, to_the_end
 
@@ -68,3 +73,17 @@ class Folders:
     def committed(self, number: int) -> None:
         """Logs the batch, so that Spark continues after it."""
         self._log.committed(number)
+
+
+class Growing:
+    """Files that grow. ``to_the_end``: the input ends with the lines that are there."""
+
+    def __init__(self, driver: Driver, files: GrowingFiles, to_the_end: bool = False) -> None:
+        self._driver, self._files, self.ends, self.poll = driver, files, to_the_end, 0.001
+
+    def rows(self, number: int) -> LinesBatch | None:
+        """The new lines of the files."""
+        return self._files.batch(self._driver.frontier)
+
+    def committed(self, number: int) -> None:
+        """Nothing: the commit record says how far the files were read."""

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import InputError
-from cqels_opt.local.inputs import Chunks, Folders, Input
+from cqels_opt.local.inputs import Chunks, Folders, Growing, Input
 from cqels_opt.local.run import LocalRun
 from cqels_opt.local.sinks import TableFunction, TableSink
 from cqels_opt.lod.locations import local_path
@@ -22,6 +22,7 @@ from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.file_streams import are_live, finite_frontier, numbered_folders, replay_of, used_streams, with_replay
 from cqels_opt.runtime.files_read import FilesRead
+from cqels_opt.runtime.growing_files import GrowingFiles
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.line_sinks import FileSink
@@ -64,8 +65,12 @@ class LocalOptions(TypedDict, total=False):
     """Whether a bad element ends the run, or is counted and kept with its reason. None: it ends a replay only."""
     time_predicate: str
     """The predicate of the time of a named graph in N-Quads and TriG."""
+    follow: bool
+    """The streams are files of lines that grow, or folders: new lines are read within milliseconds (docs/local-engine.md)."""
+    commit_every: int | str
+    """Of live streams: the time between two commit records; a killed run repeats the batches since the last one."""
     to_the_end: bool
-    """Of live folders: the run ends after the files that are there; otherwise it follows the folders."""
+    """Of live streams: the run ends after what is there; otherwise it follows them."""
     continue_changed: bool
     """The queries may differ from those of the checkpoint (docs/checkpoints.md)."""
     limits: Limits
@@ -116,6 +121,8 @@ def start(
     max_ahead: int | str | None = None,
     on_error: Literal["fail", "skip"] | None = None,
     time_predicate: str = GENERATED_AT,
+    follow: bool = False,
+    commit_every: int | str = 0,
     to_the_end: bool = False,
     continue_changed: bool = False,
     limits: Limits = NO_LIMITS,
@@ -126,11 +133,14 @@ def start(
     needed = external_streams(catalog)
     check_streams(needed, dict(given))
     used = used_streams(given, needed)
-    live, late = are_live(used), duration_of(lateness, "lateness")
+    late, growing = duration_of(lateness, "lateness"), follow and all(path.is_file() for _, path in used)
+    live = growing or are_live(used, follow)
     if live:
         _check_kind(live, {"batch": batch, "drain": drain})
     else:
-        _check_kind(live, {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "to_the_end": to_the_end})
+        _check_kind(
+            live, {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "to_the_end": to_the_end, "commit_every": commit_every}
+        )
     options = DriverOptions(
         drain=drain,
         skip_bad=on_error == "skip" or (live and on_error is None),
@@ -140,17 +150,23 @@ def start(
         limits=limits,
         rejects=rejects_of(trace, folder),
         named=coming is not None,
+        commit_every=duration_of(commit_every, "commit_every") / 1000,
     )
     to = sink_of(sink, catalog.programs, with_query=coming is not None)
     handle = Handle(None, None if coming is None else partial(coming, to), BatchReporter(listener))
     if live:
         folders = numbered_folders(used, needed)
         ahead = None if max_ahead is None else duration_of(max_ahead, "max_ahead", positive=True)
-        files = FilesRead(folders, folder)
-        options = replace(options, files=files, waiting=lambda *_: (None, files.waiting))
         frontier = Frontier(needed, late, eager, max_ahead=ahead)
-        driver = make_driver(catalog, folder, LocalRunner(), to, frontier, options, trace)
-        run = handle.of(driver, Folders(driver, folders, time_predicate, to_the_end))
+        if growing:
+            lines = GrowingFiles(folders)
+            driver = make_driver(catalog, folder, LocalRunner(), to, frontier, replace(options, files=lines), trace)
+            run = handle.of(driver, Growing(driver, lines, to_the_end))
+        else:
+            files = FilesRead(folders, folder)
+            options = replace(options, files=files, waiting=lambda *_: (None, files.waiting))
+            driver = make_driver(catalog, folder, LocalRunner(), to, frontier, options, trace)
+            run = handle.of(driver, Folders(driver, folders, time_predicate, to_the_end))
     else:
         replay = replay_of(used, needed, folder, late, on_error or "fail", time_predicate, _size(batch))
         frontier = finite_frontier(replay, late, eager)

@@ -11,9 +11,6 @@ from cqels_opt.runtime.run_handle import Coming, Progress, RunHandle
 from cqels_opt.storage.file_errors import file_error
 from cqels_opt.trace.listener import BatchReporter
 
-POLL = 0.05
-"""Seconds between two looks into live folders that have no new files."""
-
 
 class LocalRun(RunHandle):
     """A running query, or several. It can be awaited, stopped and inspected.
@@ -57,12 +54,20 @@ class LocalRun(RunHandle):
                     self._batch(number, rows)
                     source.committed(number)
                 elif source.ends:
+                    self._write_record()
                     return False
                 else:
-                    self._stopped.wait(POLL)
+                    self._write_record(self.driver.options.commit_every)
+                    self._stopped.wait(source.poll)
+            self._write_record()
             return True
         finally:
             self._finish()
+
+    def _write_record(self, after: float = 0.0) -> None:
+        """Writes the commit record of batches that have none yet, if the last one was written so many seconds ago."""
+        if self.driver.unwritten and self.driver.since_record >= after:
+            self.driver.write_record()
 
     def _batch(self, number: int, rows: object) -> None:
         failed = dict(self.failures)

@@ -101,24 +101,36 @@ def read_files(
             continue
         if not parts:
             continue
-        rows = pa.Table.from_batches(parts)
-        numbers = np.asarray(rows.column("element").to_numpy(), np.int64) + elements.get(stream, 0)
-        elements[stream] = int(numbers.max()) + 1
-        columns: list[Any] = [
-            np.full(rows.num_rows, stream),
-            np.full(rows.num_rows, stream),
-            numbers,
-            *(rows.column(c) for c in ("s", "p", "o", "g", "t")),
-            np.zeros(rows.num_rows, bool),
-            rows.column("line"),
-        ]
-        arrays = [c if isinstance(c, pa.ChunkedArray) else pa.array(c, f.type) for c, f in zip(columns, ROW_SCHEMA)]
-        table = pa.Table.from_arrays(arrays, schema=ROW_SCHEMA)
-        table, found = in_order(table, admission, task, rejected, f"{path.name}: ")
+        table, found = numbered(parts, stream, path.name, elements, admission, task, rejected)
         judged |= found
         admission = admission.after(found)
         tables.append(table)
     return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), judged, read
+
+
+def numbered(
+    parts: Sequence[pa.RecordBatch],
+    stream: int,
+    name: str,
+    elements: dict[int, int],
+    admission: Admission,
+    task: IngestTask,
+    rejected: RejectSpool,
+) -> tuple[pa.Table, dict[int, Admitted]]:
+    """The rows of a file of a stream, whose elements are numbered after those before (``elements``), and the admission result."""
+    rows = pa.Table.from_batches(parts)
+    numbers = np.asarray(rows.column("element").to_numpy(), np.int64) + elements.get(stream, 0)
+    elements[stream] = int(numbers.max()) + 1
+    columns: list[Any] = [
+        np.full(rows.num_rows, stream),
+        np.full(rows.num_rows, stream),
+        numbers,
+        *(rows.column(c) for c in ("s", "p", "o", "g", "t")),
+        np.zeros(rows.num_rows, bool),
+        rows.column("line"),
+    ]
+    arrays = [c if isinstance(c, pa.ChunkedArray) else pa.array(c, f.type) for c, f in zip(columns, ROW_SCHEMA)]
+    return in_order(pa.Table.from_arrays(arrays, schema=ROW_SCHEMA), admission, task, rejected, f"{name}: ")
 
 
 def ingest_files(batch: FileBatch, task: IngestTask, name: str) -> IngestReport:

@@ -20,6 +20,7 @@ from cqels_opt.runtime.evaluate import (
     finish,
     finish_parts,
 )
+from cqels_opt.runtime.growing_files import LinesBatch, ingest_lines
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.joint_answers import JointAnswers
@@ -45,10 +46,12 @@ class LocalRunner:
         """Always 0: there is no Spark."""
         return 0
 
-    def ingest(self, rows: pa.Table | Path | FileBatch, task: IngestTask) -> list[IngestReport]:
+    def ingest(self, rows: pa.Table | Path | FileBatch | LinesBatch, task: IngestTask) -> list[IngestReport]:
         """The rows in as many tasks as ``split``; those of a file of elements, or of files of a live folder, in one."""
         if isinstance(rows, FileBatch):
             return [ingest_files(rows, task, "t")]
+        if isinstance(rows, LinesBatch):
+            return [ingest_lines(rows, task, "t")]
         if isinstance(rows, Path):
             (whole,) = shares(rows, 1)
             return [ingest(read(whole), task, "t")]
