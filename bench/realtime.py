@@ -87,8 +87,17 @@ def measure(rate: float, seconds: float, commit_every: str) -> Mapping[str, Any]
         live.touch()
         sink = Timed(folder / "out.jsonl")
         run = _start(query, live, sink, folder / "state", commit_every)
-        words = [sys.executable, "-m", "cqels_opt.bench.realtime", "--append", str(world.stream), str(live), str(rate), str(WARM_UP + seconds)]
-        subprocess.run(words, check=True)
+        words = [
+            sys.executable,
+            "-m",
+            "cqels_opt.bench.realtime",
+            "--append",
+            str(world.stream),
+            str(live),
+            str(rate),
+            str(WARM_UP + seconds),
+        ]
+        subprocess.run([sys.executable, "-m", "cqels_opt.bench.realtime", *appending], check=True)
         while run.is_active and live.stat().st_size > run.driver.state.lengths.get("bytes of 0", 0):
             time.sleep(0.01)
         run.stop()
