@@ -300,6 +300,10 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-memory", type=_type(_positive_bytes), metavar="SIZE",
         help="rows of one result in the memory of a task (default: a quarter of the machine's memory)",
     )  # fmt: skip
+    how.add_argument(
+        "--engine", choices=("spark", "local"), default="spark",
+        help="Spark, or this process without Java (default: spark); a checkpoint moves from one to the other",
+    )  # fmt: skip
     how.add_argument("--checkpoint", metavar="DIR", help="the folder from which the same command resumes")
     how.add_argument("--continue-changed", action="store_true", help="resume with a changed query over the same windows")
     how.add_argument("--trace", metavar="FILE.jsonl", help="write one record per query and micro-batch")

@@ -21,6 +21,8 @@ from pathlib import Path
 from cqels_opt.cli import arguments, options_from_arguments
 from cqels_opt.cli.input_files import existing_folder, existing_store
 from cqels_opt.cli.java import find_java
+from cqels_opt.cli.options import RunOptions
+from cqels_opt.cli.run_results import Summary
 from cqels_opt.cli.session_settings import jvm_settings_of_run
 from cqels_opt.errors import CqelsOptError, InputError, QueryError, for_the_command_line
 from cqels_opt.spark.jvm import jvm_started
@@ -94,12 +96,24 @@ def _one_line(message: str) -> str:
 # ------------------------------------------------------------------ the commands
 def _run(words: Namespace) -> int:
     options = options_from_arguments.run_options(words)
-    find_java()
-    with jvm_started(jvm_settings_of_run(options)):
-        from cqels_opt.cli.commands import run
-
+    with _engine(options) as run:
         print(run(options), file=sys.stderr)
     return DONE
+
+
+@contextmanager
+def _engine(options: RunOptions) -> Iterator[Callable[[RunOptions], Summary]]:
+    """The function that runs queries on the engine of the options; Spark's JVM starts before what takes long is imported."""
+    if options.engine == "local":
+        from cqels_opt.cli.local_run import run
+
+        yield run
+        return
+    find_java()
+    with jvm_started(jvm_settings_of_run(options)):
+        from cqels_opt.cli.commands import run as run_on_spark
+
+        yield run_on_spark
 
 
 def _explain(words: Namespace) -> int:
@@ -114,6 +128,11 @@ def _explain(words: Namespace) -> int:
 
         print(explain_described(options))
         return DONE
+    if options.run.engine == "local":
+        from cqels_opt.cli.local_run import explain as explain_locally
+
+        print(explain_locally(options))
+        return DONE
     find_java()
     from cqels_opt.cli.commands import explain
 
@@ -123,11 +142,10 @@ def _explain(words: Namespace) -> int:
 
 def _verify(words: Namespace) -> int:
     options = options_from_arguments.run_options(words)
-    find_java()
-    with jvm_started(jvm_settings_of_run(options)):
-        from cqels_opt.cli.commands import verify
+    with _engine(options) as run:
+        from cqels_opt.cli.verification import verify  # with rdflib and networkx, which no other command needs
 
-        report = verify(options)
+        report = verify(options, run)
     print(report)
     return DONE if report.agrees else DIFFERENT
 

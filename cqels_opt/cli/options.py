@@ -92,6 +92,7 @@ class RunOptions:
     out_folder: bool = False
     follow: bool = False
     ui: Address | None = None
+    engine: Literal["spark", "local"] = "spark"
     master: str | None = None
     debug: bool = False
     more: tuple[Path, ...] = ()

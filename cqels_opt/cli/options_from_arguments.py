@@ -81,6 +81,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         out_folder=not words.out.startswith(SCHEME) and _is_folder(words.out),
         follow=words.follow,
         ui=getattr(words, "ui", None),
+        engine=words.engine,
         master=words.master,
         debug=words.debug,
         max_rows=words.max_rows,

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from cqels_opt.cli import main as main_module
+from cqels_opt.cli import verification
 from cqels_opt.cli.arguments import make_parser
 from cqels_opt.cli.java import Java
 from cqels_opt.cli.main import main
@@ -230,7 +231,8 @@ def test_explain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 def test_verify(
     report: VerifyReport, code: int, lines: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stand_in(monkeypatch, "cqels_opt.cli.commands", verify=lambda _: report)
+    stand_in(monkeypatch, "cqels_opt.cli.commands", run=lambda _: None)
+    monkeypatch.setattr(verification, "verify", lambda options, run: report)
     assert main(["verify", "q.rq"]) == code
     assert capsys.readouterr().out.splitlines() == lines
 
