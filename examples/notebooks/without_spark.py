@@ -1,7 +1,7 @@
 """The engine without Spark over a small world, for the notebooks next to this file. Only this file names the runner that they use.
 
-The world is that of the CQELS report: authors move between rooms, and the stream reports who is where. First few people are in one
-room, then many: the best join order changes.
+The world is that of the CQELS report: the stream reports who is in which room. In its first half people without papers stand in one room;
+in its second half the most prolific authors are in all rooms. So the best join order changes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
