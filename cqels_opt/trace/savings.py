@@ -67,7 +67,8 @@ def headline(savings: Savings, switched: int, unit: str | None, planning: float,
     if not switched:
         return ("No plan changed: every delta source kept its first plan, so adapting saved nothing.", took)
     seconds = unit == "s"
-    return (_verdict(savings, seconds, None if shared else planning), took, *_qualifications(savings, seconds))
+    verdict = _verdict(savings, seconds, None if shared else planning)
+    return (verdict, *([] if "planning took" in verdict else [took]), *_qualifications(savings, seconds))
 
 
 def _verdict(savings: Savings, seconds: bool, planning: float | None) -> str:
