@@ -67,11 +67,13 @@ def headline(savings: Savings, switched: int, unit: str | None, planning: float,
     if not switched:
         return ("No plan changed: every delta source kept its first plan, so adapting saved nothing.", took)
     seconds = unit == "s"
-    return (_verdict(savings, seconds, None if shared else planning), took, *_qualifications(savings, seconds))
+    verdict = _verdict(savings, seconds, None if shared else planning)
+    return (verdict, *([] if "planning took" in verdict else [took]), *_qualifications(savings, seconds))
 
 
 def _verdict(savings: Savings, seconds: bool, planning: float | None) -> str:
-    share = f"{100 * abs(savings.share):.{0 if abs(savings.share) >= 0.1 else 1}f} %"
+    percent = 100 * abs(savings.share)
+    share = f"{percent:.{0 if 10 <= percent < 99 or percent >= 100 else 1}f} %" if not 99.95 <= percent < 100 else "more than 99.9 %"
     if savings.saved > 0:
         if not seconds:
             return f"Adapting saved an estimated {share} of the cost of the first plan."

@@ -79,8 +79,8 @@ def test_everything_is_drawn(browser: Browser, q2: str) -> None:
             "Cost of the plans of lsnow",
             "Cost of the plans of ls30",
             "Time of a batch by phase",
-            "Lag newest time of the input minus the frontier",
             "Rows in the windows logarithmic",
+            "Lag newest time of the input minus the frontier",
             "lsnow » ls30 rows",
             "ls30 » ls30 rows",
         ]

@@ -138,6 +138,10 @@ def switched(cost: float, former: float | None) -> Delta:
             run(Delta("w", A, 2.0), switched(5.0, 5.0)),
             "Adapting saved nothing: the plans that ran cost as much as the first plan.",
         ),
+        (
+            run(Delta("w", A, 0.001), switched(0.001, 9.999)),
+            "Adapting saved an estimated 10.0 s of 10.0 s over the first plan (more than 99.9 %).",
+        ),
         (run(Delta("w", A, 2.0)), "No plan changed: every delta source kept its first plan, so adapting saved nothing."),
         (run(Delta("w", "spark")), "The trace has no costs of plans: what adapting saved is unknown."),
         ([replace(RECORD, deltas=())], "Nothing is joined: there is no plan to adapt."),

@@ -17,7 +17,7 @@ function tiles(query) {
   const found = [
     ["batches", WHOLE.format(batches)], ["elements", WHOLE.format(query.elements)], ["late", WHOLE.format(query.late)],
     ["rejected", WHOLE.format(query.rejected)], ["plan switches", WHOLE.format(query.switched)], ["median batch", duration(query.median_ms)],
-    ["slowest batch", slow ? `${duration(total(slow.ms))} (${slow.batch})` : "–"], ["jobs a batch", `≤ ${query.most_jobs}`],
+    ["slowest batch", slow ? `${duration(total(slow.ms))} (${slow.batch})` : "–"], ...(query.most_jobs ? [["jobs a batch", `≤ ${query.most_jobs}`]] : []),
   ];
   if (query.instances > 1) found.unshift(["instances", WHOLE.format(query.instances)]);
   return element("dl", { class: "tiles" }, found.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
