@@ -13,8 +13,8 @@ from cqels_opt.spark.join_inputs import Sampling
 
 
 class KeptQuery:
-    """The plan of a query and that of its sample. An empty relation with the same columns is in the place of the micro-batch, so that no
-    former micro-batch is kept.
+    """The plan of a query and that of its sample. An empty relation with the same columns replaces the micro-batch, so that no former
+    micro-batch is kept.
     """
 
     def __init__(self, catalyst: Catalyst, plain: DataFrame, stream: DataFrame, sampling: Sampling) -> None:

@@ -140,8 +140,8 @@ def test_it_goes_on_after_a_restart_and_does_a_batch_again(
     assert in_milliseconds(sink.rows) == brute_force(rows)
     assert [record.batch for record in read_trace(trace)] == [0, 1, 2]
     assert again.kept.state.totals["elements"] == len(rows)
-    with pytest.raises(CheckpointError, match="the column who of the stream was int and is string: cast it to int"):
-        again(spark.createDataFrame([("1", "a", 99)], STREAM.replace("who int", "who string")), 3)
+    with pytest.raises(CheckpointError, match="the column who of the stream was int and is bigint: cast it to int"):
+        again(spark.createDataFrame([(1, "a", 99)], STREAM.replace("who int", "who bigint")), 3)
 
 
 def test_streams_with_times_of_their_own_and_a_column_that_comes_later(
