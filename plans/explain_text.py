@@ -77,20 +77,17 @@ def _runner_up(delta: Description, took: float | None, model: CostModel) -> Iter
     if again is None:
         return
     factor = again["cost"] / again["chosen"] if again["chosen"] > 0 else 1.0
-    about = f", about {milliseconds(took * factor)} ms" if took else ""
-    yield f"    with the rows of this batch it costs {cost(again['cost'], model.unit)}, {_compared(factor)} this plan{about}"
-    mine = [n for step in delta["operators"] if (n := step["observed"]) is not None]
-    most = max(again["operators"], key=lambda step: float(step["rows"]))
-    yield (
-        f"    because its operators give {digits(sum(step['rows'] for step in again['operators']))} rows"
-        f" ({digits(most['rows'])} of them {most['op']} {most['relation']}), and those of this plan {digits(sum(mine))}"
-    )
-
-
-def _compared(factor: float) -> str:
     if abs(factor - 1) < 0.005:
-        return "as much as"
-    return f"{ratio(factor)} times" if factor > 1 else f"{ratio(factor)} times (less than)"
+        yield "    with the rows of this batch it has the same cost"
+        return
+    about = f", about {milliseconds(took * factor)} ms" if took else ""
+    yield f"    with the rows of this batch it has {ratio(factor)} times the cost, {cost(again['cost'], model.unit)}{about}:"
+    steps = again["operators"]
+    most = max(steps, key=lambda step: float(step["rows"]))
+    yield (
+        f"    its operators give {digits(sum(step['rows'] for step in steps))} rows, {digits(most['rows'])} of them by"
+        f" {most['op']} {most['relation']}; those of this plan give {digits(again['rows'])}"
+    )
 
 
 def _known(count: float | None) -> str:

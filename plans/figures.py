@@ -24,7 +24,7 @@ def digits(number: float) -> str:
         return f"{number:,.0f}"
     if abs(number) < 0.01:
         return "<0.01" if number > 0 else ">-0.01"
-    return f"{number:.1f}" if abs(number) >= 10 else f"{number:.2f}".rstrip("0").rstrip(".")
+    return f"{number:.1f}".removesuffix(".0") if abs(number) >= 10 else f"{number:.2f}".rstrip("0").rstrip(".")
 
 
 def rows(count: float | None) -> str:

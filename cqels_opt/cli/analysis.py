@@ -28,7 +28,7 @@ def analyzed(options: ExplainOptions, run: Run) -> str:
     Raises:
         InputError: a stream has no end, or the run has no such batch.
     """
-    given, alternatives = options.run, 1000 if options.all else 3
+    given, alternatives = options.run, 1000 if options.all else 0
     if given.topics or given.follow or any(path.is_dir() for _, path in given.streams):
         raise InputError(
             "explain --analyze reads files from beginning to end: a live source (--follow, a folder, a topic) has no end"

@@ -130,7 +130,7 @@ def test_observed_rows_stand_beside_the_estimates() -> None:
 def test_before_any_rows_nothing_of_the_stream_is_known() -> None:
     planner = JoinPlanner(STAR.shape, STATICS, MODEL)
     planner.choose()
-    assert "assumed: cardinality(views)" in planner.explain()
+    assert "assumed, not observed: rows of views" in planner.explain()
 
 
 # ------------------------------------------------------------------ windows
