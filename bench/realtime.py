@@ -73,7 +73,7 @@ class Timed(FileSink):
         lengths = super().put(batch, chunks, folder)
         now = time.time()
         self.batches.append(now)
-        self.latencies += [1000 * now - report.times[:, 0] for _, report in chunks if len(report.times)]
+        self.latencies += [(1000 * now - report.times[:, 0]).astype(np.float64) for _, report in chunks if len(report.times)]
         return lengths
 
 
