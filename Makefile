@@ -26,7 +26,7 @@ BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
 help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
-	@echo "make demo     continuous queries over real departures and weather  (DEMO='--all': the whole year)"
+	@echo "make demo     a query over real departures: adaptive beside two plans that never change  (DEMO=--engine=spark: on Spark)"
 	@echo "make test     a sample of the tests, every room among them          (TESTS=tests/plans: a part)"
 	@echo "make test-all every test that needs no service beside Spark"
 	@echo "make test-wheel      tests of the wheel in an empty environment, with the newest PySpark   (PYSPARK=4.1.0: that one; EXAMPLES=: without examples)"

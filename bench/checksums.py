@@ -17,7 +17,7 @@ from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import load, prepare
 from cqels_opt.bench.soak import BATCH, QUERY, STREAM, write
 from cqels_opt.rdf.static import StaticSource
-from cqels_opt.spark.sinks import FileSink
+from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.storage import checksum, sealed_files
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.replay import BatchSize

@@ -36,13 +36,13 @@ from cqels_opt.errors import RunError
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.ingest import ROW_SCHEMA
+from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark import prepare
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import make_session
-from cqels_opt.spark.sinks import FileSink
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
 
 SEED = 1

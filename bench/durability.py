@@ -23,8 +23,8 @@ from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.soak import BATCH as SMALL
 from cqels_opt.bench.soak import QUERY, STREAM, World, run, write
 from cqels_opt.rdf.static import StaticSource
+from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.spark.session import SparkSession, make_session
-from cqels_opt.spark.sinks import FileSink
 from cqels_opt.storage import disk
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.trace.writer import TraceFile

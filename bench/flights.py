@@ -36,7 +36,7 @@ BASE = "http://example.org/flights/"
 DEPARTURES, WEATHER, AIRPORTS = BASE + "departures", BASE + "weather", BASE + "airports"
 VOCABULARY = BASE + "ns#"
 QUERIES = Path(__file__).parent / "flights_queries"
-"""The folder of the queries: ``same_model.rq`` and ``weather.rq``."""
+"""The folder of the queries: ``fog.rq``, ``same_model.rq`` and ``weather.rq``."""
 
 BLIZZARD = date(2013, 2, 7)
 """The day before the blizzard of 8 and 9 February: within three days the airports close and reopen."""

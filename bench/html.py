@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.bench import charts
-from cqels_opt.bench.claims import Claim, claims
+from cqels_opt.bench.claims import HEADS, Claim, claims, summary
 from cqels_opt.bench.concurrent_tables import beside
 from cqels_opt.bench.tables import by_line, cell, drift_rows, names, number, share, text_of
 
@@ -97,8 +97,7 @@ def table(heads: Iterable[str], rows: Iterable[Sequence[str]], words: int = 1) -
 
 
 def _claims(found: Sequence[Claim]) -> str:
-    rows = [[c.text, c.published, c.ours, "yes" if c.holds else "no", "" if c.holds else c.reason] for c in found]
-    return "<h2>Comparison with the report</h2>" + table(["", "report or goal", "measured", "met", "reason"], rows, 5)
+    return f"<h2>Summary</h2><p>{escape(summary(found))}</p>{table(HEADS, [claim.row for claim in found], len(HEADS))}"
 
 
 def _concurrent(rows: Sequence[Mapping[str, Any]]) -> str:

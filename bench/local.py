@@ -31,7 +31,7 @@ from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.ingest import ROW_SCHEMA
-from cqels_opt.runtime.interfaces import Sink, TraceLog
+from cqels_opt.runtime.interfaces import Runner, Sink, TraceLog
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.worker_cache import cached
@@ -109,13 +109,21 @@ class Prepared:
         return records, sink.lines
 
     def driver(
-        self, state: Path, sink: Sink, trace: TraceLog | None = None, mode: PlannerOptions = ADAPTIVE, drain: bool = False
+        self,
+        state: Path,
+        sink: Sink,
+        trace: TraceLog | None = None,
+        mode: PlannerOptions = ADAPTIVE,
+        drain: bool = False,
+        runner: Runner | None = None,
     ) -> Driver:
-        """A driver with a folder for its state; with ``drain`` its windows empty at the end."""
+        """A driver with a folder for its state, without Spark unless a runner is given; with ``drain`` its windows empty at the end."""
         jobs = BackgroundJobs(state / "subresults", at_once)  # synchronous, so that row counts are deterministic
         options, pages = DriverOptions(drain=drain, plan=mode), self.pages()
         frontier, programs = frontier_of(self.program.streams, self.replay), [self.program]
-        return Driver(state, programs, LocalRunner(), sink, frontier, options, pages=pages, trace=trace, background_jobs=jobs)
+        return Driver(
+            state, programs, runner or LocalRunner(), sink, frontier, options, pages=pages, trace=trace, background_jobs=jobs
+        )
 
     def chunks(self) -> Iterable[pa.Table]:
         """The rows of each micro-batch."""

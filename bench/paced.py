@@ -34,13 +34,13 @@ from cqels_opt.engine import Engine
 from cqels_opt.errors import RunError
 from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.rdf.graphs import GENERATED_AT
+from cqels_opt.runtime.line_sinks import FileSink
+from cqels_opt.runtime.live_files import live_files
+from cqels_opt.runtime.registered_query import population_of
+from cqels_opt.runtime.run_factory import make_driver
 from cqels_opt.runtime.run_state import DriverOptions
-from cqels_opt.spark.files import live_files
-from cqels_opt.spark.registered_query import population_of
-from cqels_opt.spark.run_factory import make_driver
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SparkSession, make_session
-from cqels_opt.spark.sinks import FileSink
 from cqels_opt.spark.stream import CHUNK_SCHEMA, DataFrame, StreamRun, folder_stream
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 

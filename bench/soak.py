@@ -24,8 +24,8 @@ from cqels_opt.bench.on_spark import run_on_spark
 from cqels_opt.bench.screen import console, numbers
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.spark.session import SparkSession, make_session
-from cqels_opt.spark.sinks import FileSink
 from cqels_opt.state import window_state, worker_cache
 from cqels_opt.trace.progress import Watcher
 from cqels_opt.trace.records import TraceRecord

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cqels_opt.errors import CqelsOptError, InputError, LimitError, QueryError, RunError
 
 if TYPE_CHECKING:
+    from cqels_opt import local
     from cqels_opt.adaptive_join import AdaptiveJoin, AdaptiveQuery, JoinRun, adaptive, adaptive_sql
     from cqels_opt.engine import Engine, KafkaTopic, Messages
     from cqels_opt.query.extensions import register_function
@@ -41,6 +42,7 @@ __all__ = [
     "RunError",
     "adaptive",
     "adaptive_sql",
+    "local",
     "metrics",
     "register_distribution",
     "register_function",
@@ -70,6 +72,8 @@ logging.getLogger("cqels_opt").addHandler(logging.NullHandler())  # the applicat
 
 
 def __getattr__(name: str) -> Any:
+    if name == "local":  # a room as it is
+        return import_module("cqels_opt.local")
     if name in _LATER:
         return getattr(import_module(f"cqels_opt.{_LATER[name]}"), name)
     raise AttributeError(f"module 'cqels_opt' has no attribute {name!r}")

@@ -63,6 +63,8 @@ class AdaptiveJoin:
         window: str | None = None,
         time: str | None = None,
         how: str = "inner",
+        lateness: str | None = None,
+        idle_timeout: str | None = None,
     ) -> AdaptiveJoin:
         """Adds a relation, which conditions reference by ``name``.
 
@@ -71,10 +73,18 @@ class AdaptiveJoin:
         over the stream: its rows of the last ``window`` (``30s``, ``1 hour``; ``now``: of the same instant) by the column ``time`` (a
         timestamp, or a long of milliseconds; ``t`` by default); without a window, the micro-batch alone. ``how`` is inner, left, semi or
         anti, as in Spark: the relation is the right side of such a join, and :meth:`on` has its condition.
+
+        Relations with one column of times are one stream; several streams arrive as one DataFrame, a union in which the times of the others
+        are null. ``lateness`` is that of the stream, if it is not that of :meth:`batch`. Windows advance with the stream that is furthest
+        behind; ``idle_timeout`` is the duration without rows after which they do not wait for this stream.
         """
         if frame is not None and (window is not None or time is not None):
             raise InputError(
                 f"relation({name!r}): window and time are for a relation over the stream, which has no DataFrame here"
+            )
+        if window is None and (lateness is not None or idle_timeout is not None):
+            raise InputError(
+                f"relation({name!r}): lateness and idle_timeout are for a window over a stream; give window=… as well"
             )
         if isinstance(frame, DataFrame) and frame.isStreaming:
             raise InputError(
@@ -83,7 +93,8 @@ class AdaptiveJoin:
         if how.lower() not in HOWS:
             raise InputError(f"relation({name!r}): how={how!r}: choose inner, left, semi or anti")
         at = DEFAULT_TIME if window is not None and time is None else time
-        spec = self.spec.relation(JoinInput(name, frame is not None, window_of(window), at, HOWS[how.lower()]))
+        late, idle = (parse_duration(text) if text is not None else None for text in (lateness, idle_timeout))
+        spec = self.spec.relation(JoinInput(name, frame is not None, window_of(window), at, HOWS[how.lower()], late, idle))
         given = self.spark.table(frame) if isinstance(frame, str) else frame
         return replace(self, spec=spec, frames=self.frames if given is None else {**self.frames, name: given})
 

@@ -5,6 +5,7 @@ A link that leaves the folder goes to a page made of that file, so that the site
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -90,7 +91,19 @@ def _shown(path: Path) -> str:
     if path.is_dir():
         shown = sorted(p for p in path.iterdir() if p.is_file() and p.suffix in LANGUAGES)
         return f"# {name}\n\n" + "\n".join(f"## {p.name}\n\n{_code(p)}" for p in shown)
+    if path.suffix == ".ipynb":
+        return _notebook(path)
     return f"# {name}\n\n{_code(path)}"
+
+
+def _notebook(path: Path) -> str:
+    """The cells of a notebook as a page: text as text, code as code."""
+    up = "../" * (len(path.relative_to(ROOT).parts) - 1)
+    parts = [f"This page is the notebook `{path.relative_to(ROOT).as_posix()}`."]
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        parts.append(f"````python\n{text}\n````" if cell["cell_type"] == "code" else text.replace(f"]({up}docs/", f"](../{up}"))
+    return "\n\n".join([parts[1], parts[0], *parts[2:]]) + "\n"
 
 
 def _code(path: Path) -> str:

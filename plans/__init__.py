@@ -10,7 +10,8 @@ from cqels_opt.plans.cost import Constants, CostModel, JoinOperator
 from cqels_opt.plans.cost_models.paper import PaperCost
 from cqels_opt.plans.cost_models.seconds import SecondsCost
 from cqels_opt.plans.delta import DeltaRule
-from cqels_opt.plans.explain import deltas, dot, q_error, text
+from cqels_opt.plans.explain import deltas, dot
+from cqels_opt.plans.explain_text import q_error, text
 from cqels_opt.plans.optimizer import MODES, Optimizer
 from cqels_opt.plans.plan import (
     Cut,

@@ -1,30 +1,23 @@
-"""EXPLAIN: the chosen plans as text, as JSON and as a drawing, from one description (DESIGN §5, INTERFACE "The trace").
+"""EXPLAIN: a description of the chosen plans, which is its JSON, and their drawing (DESIGN §5, INTERFACE "The trace").
 
-:func:`deltas` is that description; the trace puts it into its records as it is, :func:`text` and :func:`dot` draw it. It has no
-measured times, so that tests can compare it.
+:func:`deltas` is the description; :mod:`cqels_opt.plans.explain_text` makes text of it. It has no measured times, so that tests can
+compare it; EXPLAIN ANALYZE adds these.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
-from cqels_opt.plans.cost import CostModel
+from cqels_opt.plans.explain_text import Description
+from cqels_opt.plans.figures import rows
 from cqels_opt.plans.plan import Plan, Scan, right_side
 from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.validity_ranges import ValidityRange
 
-Description: TypeAlias = "dict[str, Any]"
 Observed: TypeAlias = Mapping[str, Sequence[float | None]]
 """For each delta source the rows that its operators produced, in the order of ``PlanChoice.operators``."""
-
-
-def q_error(estimated: float, observed: float) -> float:
-    """The factor between estimate and observation, in either direction; counts below 1 are taken as 1."""
-    high, low = max(estimated, observed, 1.0), max(min(estimated, observed), 1.0)
-    return high / low
 
 
 def deltas(
@@ -77,92 +70,6 @@ def _delta(choice: PlanChoice, observed: Sequence[float | None] | None) -> Descr
 
 def _ranked(plan: Ranked) -> Description:
     return {"plan": str(plan.plan), "cost": plan.cost}
-
-
-# ------------------------------------------------------------------ text
-NUMBERS = ("estimated", "observed", "q-error", "left", "right")
-"""The columns of numbers. Left and right are the bytes of the sides of a join, if they are known."""
-
-
-def text(described: Sequence[Description], model: CostModel, epoch: int | None = None) -> str:
-    """The description as text: one table per plan, with ``-`` for rows that were not observed."""
-    head = f"cost model {model.name}" + ("" if epoch is None else f"; statistics of epoch {epoch}")
-    return "\n\n".join([head, *("\n".join(_delta_lines(delta, model)) for delta in described)]) + "\n"
-
-
-def _delta_lines(delta: Description, model: CostModel) -> Iterator[str]:
-    part = f" where {delta['part']}" if "part" in delta else ""
-    yield f"delta {delta['source']}{part}: {delta['plan']}"
-    searched = "; planned greedily, too many pairs to search" if delta["fallback"] else ""
-    yield f"  cost {cost(delta['cost'], model)}; {delta['retained']} alternatives retained{searched}"
-    yield from (f"  {line}" for line in _table(delta["operators"]))
-    if delta["runner_up"]:
-        yield f"  runner-up, {cost(delta['runner_up']['cost'], model)}: {delta['runner_up']['plan']}"
-    if delta["switched"]:
-        yield f"  switched from: {delta['previous']}"
-        for reason in delta["reason"]:
-            yield f"    because {reason['statistic']} was {rows(reason['was'])} and is {rows(reason['is'])}"
-    if delta["assumed"]:
-        yield f"  assumed: {', '.join(delta['assumed'])}"
-    for valid in delta.get("validity_ranges", ()):
-        ends = [f"{side} {rows(valid[side])}" for side in ("below", "above") if valid[side] is not None]
-        yield f"  validity range: {valid['statistic']} is {rows(valid['is'])}; another plan {' or '.join(ends)}"
-    if "alternatives" in delta:
-        yield "  retained plans, cheapest first:"
-        yield from (f"    {cost(other['cost'], model):>10}  {other['plan']}" for other in delta["alternatives"])
-
-
-def _table(operators: Sequence[Description]) -> Iterator[str]:
-    header = ["operator", "relation", "on", "estimated", "observed", "q-error", "left", "right", "filters"]
-    cells = [header]
-    for step in operators:
-        estimated, observed = step["estimated"], step["observed"]
-        error = "-" if observed is None else f"{q_error(estimated, observed):.2f}"
-        on = " ".join("?" + variable for variable in step["on"])
-        cells.append(
-            [
-                f"{step['by']} {step['build']}" if step.get("build") else step.get("by") or step["op"],
-                _shortened(step["relation"]),
-                on,
-                rows(estimated),
-                rows(observed),
-                error,
-                *(nbytes(size) for size in step.get("bytes", (None, None))),
-                " ".join(step["filters"]),
-            ]
-        )
-    shown = [i for i in range(len(header)) if i < 6 or any(line[i] for line in cells[1:])]
-    header, cells = [header[i] for i in shown], [[line[i] for i in shown] for line in cells]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
-    for line in cells:
-        aligned = (f"{cell:>{w}}" if name in NUMBERS else f"{cell:<{w}}" for cell, w, name in zip(line, widths, header))
-        yield "  ".join(aligned).rstrip()
-
-
-def rows(count: float | None) -> str:
-    """A row count as text: ``-`` for unknown, thousands grouped, small estimates with three digits."""
-    if count is None:
-        return "-"
-    return f"{count:,.0f}" if 100 <= count < 1e12 or count == int(count) < 100 else f"{count:.3g}"
-
-
-def nbytes(size: float | None) -> str:
-    """Bytes as text with three digits, such as ``1.21 MB``; nothing for unknown."""
-    if size is None:
-        return ""
-    exponent = min(4, max(0, int(math.log10(max(size, 1.0))) // 3))
-    return f"{size / 1000**exponent:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[exponent]}"
-
-
-def _shortened(relation: str) -> str:
-    """A long bushy part is cut: the plan above the table has it in full."""
-    return relation if len(relation) <= 32 else relation[:31] + "…"
-
-
-def cost(value: float, model: CostModel) -> str:
-    """A cost as text, with three digits and its unit."""
-    digits = f"{value:,.0f}" if 1000 <= value < 1e12 else f"{value:.3g}"
-    return f"{digits} {model.unit}".rstrip()
 
 
 # ------------------------------------------------------------------ drawing

@@ -88,6 +88,7 @@ class Optimizer:
         self._choices: dict[str, PlanChoice] = {}  # of the last batch
         self._priced: dict[str, PricedPlan] = {}  # the current plans
         self._former: dict[str, tuple[Plan, ...]] = {}
+        self._first: dict[str, Plan] = {}
         self._seen: dict[str, NDArray[np.float64]] = {}
         self._estimated: dict[str, dict[RelationSet, tuple[float, float]]] = {}
         self._feedback = feedback
@@ -228,6 +229,13 @@ class Optimizer:
         found = PricedPlan.of(memo, source, plan, ())
         return found.cost, found.rows()[0]
 
+    def observed_price_of(self, source: str, plan: Plan) -> tuple[float, list[float]] | None:
+        """:meth:`price_of` with the rows that were observed since; None also if observed rows do not correct estimates."""
+        if self._corrections is None or source not in self._priced:
+            return None
+        self._priced[source].memo.refresh(np.zeros_like(self.leaves.factors, bool))
+        return self.price_of(source, plan)
+
     def greatest_cost(self, source: str) -> float:
         """The cost of the most expensive retained join order under the statistics of the last choice."""
         return plan_extraction.most_expensive(self._memos[source], source).cost
@@ -283,6 +291,8 @@ class Optimizer:
                 found[5:] if len(found) == 8 else ([], None, 0.0)
             )  # an older checkpoint
             self._former[source] = tuple(map(parse_plan, former))
+            if former:
+                self._first[source] = self._former[source][-1]
             if since is not None:
                 self._pace.since[source] = since
             self._estimated[source] = {relations: (rows, factor) for relations, rows, factor in estimated}
@@ -297,13 +307,15 @@ class Optimizer:
     def _choice(self, source: str) -> PlanChoice:
         memo, before, last = self._memos[source], self._current.get(source), self._choices.get(source)
         plan = self._plan(source)
+        self._first.setdefault(source, plan if before is None else before)
         previous = None if before == plan else before
         reason: tuple[Reason, ...] = ()
         if previous is not None:
             reason = reasons(memo, source, previous, plan, self._seen[source])
             reason += corrected(memo, source, self._estimated.get(source, {}))
             others = (other for other in self._former.get(source, ()) if other not in (previous, plan))
-            self._former[source] = (previous, *others)[:FORMER]
+            former, first = (previous, *others)[:FORMER], self._first[source]
+            self._former[source] = former if first == plan or first in former else (*former, first)
         priced = self._priced.get(source)
         if priced is None or priced.memo is not memo or priced.plan != plan:
             self._current[source], last = plan, None

@@ -103,11 +103,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         # The driver sends its Python's path to the executors from this variable; the setting alone is not read in every version.
         patch.setenv("PYSPARK_PYTHON", sys.executable)
-        with pytest.MonkeyPatch.context() as heap:
-            # Spark 4.3 takes 33 MB for a broadcast relation on an integer key, however small, until the garbage collector has found
-            # its DataFrame: the joins of DataFrames in these tests filled a heap of 1 GB.
-            heap.setenv("SPARK_DRIVER_MEMORY", "3g")
-            session = make_session("local[2]", tmp_path_factory.mktemp("session"))
+        session = make_session("local[2]", tmp_path_factory.mktemp("session"))
         for key, value in IN_A_BATCH.items():
             session.conf.set(key, value)
         session.sparkContext.setLogLevel("ERROR")

@@ -20,7 +20,6 @@ from pages import DOCS, PAGES, ROOT, Term, name, terms, unlinked
 
 import cqels_opt
 from cqels_opt.plugins import PREFIX, Group
-from cqels_opt.query.parser import parse
 
 WITH_EXAMPLES = [page for page in PAGES if ">>> " in page.read_text(encoding="utf-8")]
 MODULES = sorted(
@@ -119,20 +118,6 @@ def _assigned_or_defined(file: Path) -> Iterator[ast.Name]:
         for target in [*getattr(node, "targets", ()), getattr(node, "target", None)]:
             if isinstance(target, ast.Name):
                 yield target
-
-
-# ------------------------------------------------------------------ docs/migrating.md
-def test_the_queries_of_the_page_on_migrating_are_read() -> None:
-    sections = re.split(r"^## ", (DOCS / "migrating.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    found = []
-    for section in sections:
-        dialect = {"C-SPARQL": "csparql", "CQELS": "cqels"}.get(section.partition("\n")[0])
-        for text in re.findall(r"^```sparql\n(.*?)^```", section, re.DOTALL | re.MULTILINE):
-            query = parse(text)
-            assert query.dialect == dialect
-            assert query.windows
-            found.append(dialect)
-    assert (found.count("csparql"), found.count("cqels")) == (2, 2)
 
 
 # ------------------------------------------------------------------ docs/troubleshooting.md

@@ -23,7 +23,7 @@ STOREYS: list[set[str]] = [
     {"compiler"},
     {"planner"},
     {"relational", "runtime"},
-    {"spark"},
+    {"spark", "local"},
     {"engine", "adaptive_join"},
     {"cli"},
     {"bench"},

@@ -12,9 +12,9 @@ import cqels_opt as cq
 from cqels_opt.compiler.registration import QueryOptions, member_of, record_of
 from cqels_opt.errors import InputError, for_the_command_line
 from cqels_opt.query.durations import LONGEST, duration_of
+from cqels_opt.runtime.run_factory import check_streams
+from cqels_opt.runtime.start_options import StartOptions, keywords_of
 from cqels_opt.spark import query_jobs
-from cqels_opt.spark.run_factory import check_streams
-from cqels_opt.spark.start_options import StartOptions, keywords_of
 from cqels_opt.spark.stream import StreamRun
 
 

@@ -116,9 +116,25 @@ def _topics(streams: Sequence[tuple[str, Any]], payload: Sequence[str], predicat
     return tuple(found)
 
 
-def make_explain(*, format: Any = "text", all: bool = False, void: Path | None = None, **run: Any) -> ExplainOptions:
+def make_explain(
+    *,
+    format: Any = "text",
+    all: bool = False,
+    void: Path | None = None,
+    analyze: bool = False,
+    at: int | None = None,
+    every: int | None = None,
+    **run: Any,
+) -> ExplainOptions:
     """The options of `explain`."""
-    return ExplainOptions(make_run(**run), format, all, void)
+    for option, given in (("--at", at), ("--every", every)):
+        if given is not None and not analyze:
+            raise InputError(f"{option} names micro-batches of a run: add --analyze")
+    if at is not None and every is not None:
+        raise InputError("--at and --every: leave one of the two out")
+    if void is not None and analyze:
+        raise InputError("--analyze runs the query, and --void does not: leave one of them out")
+    return ExplainOptions(make_run(**run), format, all, void, analyze, at, every)
 
 
 def make_check(**run: Any) -> CheckOptions:
@@ -160,6 +176,11 @@ def make_trace(*, file: str, html: Path | None = None, follow: bool = False, **r
     if rest.get("ui") and not follow:
         raise InputError("--ui: it is for a trace that grows: add --follow, or write a page with --html OUT.html")
     if html and html.resolve() == path.resolve():
+        raise InputError(f"--html {html}: the file is given twice, and would be overwritten")
+    compare = rest.get("compare")
+    if compare and html is None:
+        raise InputError("--compare: two traces are compared on a page: add --html OUT.html")
+    if compare and html and html.resolve() == compare.resolve():
         raise InputError(f"--html {html}: the file is given twice, and would be overwritten")
     return TraceOptions(path, html, follow, **rest)
 

@@ -30,7 +30,7 @@ from cqels_opt.cli.query_options import (
     time_predicate_option,
     ui_option,
 )
-from cqels_opt.cli.values import parse_days
+from cqels_opt.cli.values import parse_batch_count, parse_batch_number, parse_days
 from cqels_opt.query import dialects
 
 
@@ -84,6 +84,9 @@ def _run() -> Command:
 def _explain() -> Command:
     own = [
         Option("--format", "Format of the plans (default: text).", OneOf("text", "json", "dot")),
+        Option("--analyze", "Run the query over its streams, without writing answers, and show what each operator of the last batch took."),
+        Option("--at BATCH", "With --analyze: this micro-batch (from 0).", Value(parse_batch_number)),
+        Option("--every K", "With --analyze: every K-th micro-batch.", Value(parse_batch_count)),
         Option("--all", "Show every retained alternative, not only the cheapest."),
         Option("--void FILE",
             "A VoID description of the static data: plan without the data, or compare it with the loaded data.",
@@ -146,6 +149,9 @@ def _trace() -> Command:
     params = [
         argument("file", "FILE.jsonl", "The file that --trace wrote.", None),
         Option("--html OUT.html", "Write a self-contained page instead.", Place(new_file)),
+        Option(
+            "--compare OTHER.jsonl", "With --html: another trace of the same queries, on the same page.", Place(existing_file)
+        ),
         Option("--follow", "Show the trace of a running job until Ctrl-C."),
         ui_option("With --follow: serve it as a page as well."),
     ]
@@ -210,12 +216,17 @@ def _contender(text: str, what: str) -> Path | str:
 
 def _demo() -> Command:
     params = [
-        Option("--days N", "Days from 7 February 2013, before the blizzard (default: 3).", Value(parse_days)),
+        Option("--days N", "Days from 7 February 2013, before the blizzard (default: 28).", Value(parse_days)),
         Option("--all", "The whole year.", name="whole_year"),
-        Option("--out DIR", "For answers, traces and pages (default: demo-out).", Place(new_folder)),
+        Option("--engine", "local (default): without Java.", OneOf("local", "spark")),
+        Option("--verbose", "Also the first answers, and all plans and their changes."),
+        Option("--out DIR", "For data, answers, traces and the page (default: demo-out).", Place(new_folder)),
     ]
     return Command(
-        "demo", make_demo, params, "run two continuous queries over the departures and the weather of New York's airports in 2013"
+        "demo",
+        make_demo,
+        params,
+        "run a continuous query over real departures and weather, adaptive beside two plans that never change",
     )
 
 

@@ -34,7 +34,8 @@ from cqels_opt.cli.options import (
     TraceOptions,
     UpdateOptions,
 )
-from cqels_opt.cli.session_settings import jvm_settings, jvm_settings_of_run
+from cqels_opt.cli.run_results import Summary
+from cqels_opt.cli.session_settings import jvm_settings_of_run
 from cqels_opt.errors import CqelsOptError, InputError, QueryError, for_the_command_line
 from cqels_opt.spark.jvm import jvm_started
 from cqels_opt.storage.file_errors import file_error
@@ -106,14 +107,26 @@ def _one_line(message: str) -> str:
 
 # ------------------------------------------------------------------ the commands
 def _run(options: RunOptions) -> int:
-    find_java()
-    with jvm_started(jvm_settings_of_run(options)):
-        from cqels_opt.cli.commands import run
-
+    with _engine(options) as run:
         summary = run(options)
     if not options.quiet:
         print(summary, file=sys.stderr)
     return DONE
+
+
+@contextmanager
+def _engine(options: RunOptions) -> Iterator[Callable[[RunOptions], Summary]]:
+    """The function that runs queries on the engine of the options; Spark's JVM starts before what takes long is imported."""
+    if options.engine == "local":
+        from cqels_opt.cli.local_run import run
+
+        yield run
+        return
+    find_java()
+    with jvm_started(jvm_settings_of_run(options)):
+        from cqels_opt.cli.commands import run as run_on_spark
+
+        yield run_on_spark
 
 
 def _explain(options: ExplainOptions) -> int:
@@ -121,6 +134,11 @@ def _explain(options: ExplainOptions) -> int:
         from cqels_opt.cli.void_planning import explain as explain_described
 
         print(explain_described(options))
+        return DONE
+    if options.run.engine == "local":
+        from cqels_opt.cli.local_run import explain as explain_locally
+
+        print(explain_locally(options))
         return DONE
     find_java()
     from cqels_opt.cli.commands import explain
@@ -144,11 +162,10 @@ def _convert(options: ConvertOptions) -> int:
 
 
 def _verify(options: RunOptions) -> int:
-    find_java()
-    with jvm_started(jvm_settings_of_run(options)):
-        from cqels_opt.cli.commands import verify
+    with _engine(options) as run:
+        from cqels_opt.cli.verification import verify  # with rdflib and networkx, which no other command needs
 
-        report = verify(options)
+        report = verify(options, run)
     print(report)
     return DONE if report.agrees else DIFFERENT
 
@@ -209,7 +226,7 @@ def _trace(options: TraceOptions) -> int:
     from cqels_opt.trace import command
 
     if options.html:
-        command.write_page(options.file, options.html)
+        command.write_page(options.file, options.html, options.compare)
         print(f"page: {options.html}", file=sys.stderr)
     elif options.follow:
         command.follow_file(options.file, options.ui)
@@ -255,11 +272,11 @@ def _calibrate(options: CalibrateOptions) -> int:
 
 
 def _demo(options: DemoOptions) -> int:
-    find_java()
-    with jvm_started(jvm_settings(None, options.debug)):
-        from cqels_opt.cli.demo import demo
+    from cqels_opt.cli.demo import demo
 
-        demo(options)
+    if options.engine == "spark":
+        find_java()
+    demo(options)
     return DONE
 
 

@@ -89,6 +89,7 @@ class RunOptions:
     out_folder: bool = False
     follow: bool = False
     ui: Address | None = None
+    engine: Literal["spark", "local"] = "spark"
     master: str | None = None
     debug: bool = False
     more: tuple[Path, ...] = ()
@@ -117,13 +118,17 @@ class RunOptions:
 class ExplainOptions:
     """`explain`: its output format, and whether to show all retained alternatives.
 
-    ``void`` is a description of the static data, which need not exist yet.
+    ``void`` is a description of the static data, which need not exist yet. ``analyze`` runs the query and shows the last micro-batch, that
+    with the number ``at``, or each ``every``-th.
     """
 
     run: RunOptions
     format: Literal["text", "json", "dot"] = "text"
     all: bool = False
     void: Path | None = None
+    analyze: bool = False
+    at: int | None = None
+    every: int | None = None
 
     @property
     def has_data(self) -> bool:
@@ -217,13 +222,14 @@ class CalibrateOptions:
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """`trace`: the file, the page to write, whether to follow the growing file, and the address to serve it at."""
+    """`trace`: the file, the page to write, whether to follow the growing file, the address to serve it at, and a trace to compare with."""
 
     file: Path
     html: Path | None = None
     follow: bool = False
     ui: Address | None = None
     debug: bool = False
+    compare: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +256,12 @@ class BenchOptions:
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """`demo`: the number of days of 2013 (None: all), and the folder for answers, traces and pages."""
+    """`demo`: the number of days from 7 February 2013 (None: all of 2013), the folder for data, answers, traces and the page, and the
+    engine, ``local`` or ``spark``.
+    """
 
-    days: int | None = 3
+    days: int | None = 28
     out: Path = Path("demo-out")
+    engine: str = "local"
+    verbose: bool = False
     debug: bool = False

@@ -109,3 +109,17 @@ def parse_days(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 365:
         raise InputError(f"{text!r} is no number of days from 1 to 365")
     return int(text)
+
+
+def parse_batch_number(text: str) -> int:
+    """The number of a micro-batch."""
+    if not text.isdecimal():
+        raise InputError(f"{text!r} is no number of a micro-batch: write 0 or more")
+    return int(text)
+
+
+def parse_batch_count(text: str) -> int:
+    """A number of micro-batches."""
+    if not text.isdecimal() or int(text) == 0:
+        raise InputError(f"{text!r} is no number of micro-batches: write 1 or more")
+    return int(text)

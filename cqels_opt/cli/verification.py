@@ -1,4 +1,4 @@
-"""The queries of ``cqels-opt verify``, as input for the independent evaluation.
+"""``cqels-opt verify``: runs queries, and compares their answers with the independent evaluation.
 
 A module of its own, because rdflib and networkx take half a second to import.
 """
@@ -6,16 +6,45 @@ A module of its own, because rdflib and networkx take half a second to import.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from cqels_opt import verify as checking
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.query_requests import QueryRequest, query_requests
+from cqels_opt.cli.run_results import VerifyReport
 from cqels_opt.compiler.dialect_profile import policy_words, query_semantics, with_bounds
+from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Query
+from cqels_opt.spark.scratch import scratch_folder
 from cqels_opt.verify import Element, Inputs
 from cqels_opt.verify import Options as Checked
+
+
+def verify(options: RunOptions, run: Callable[[RunOptions], object]) -> VerifyReport:
+    """Runs a query and compares every answer with an independent evaluation, instant by instant. ``run`` runs it on an engine."""
+    if options.topics or options.out_topic is not None:
+        raise InputError("verify reads files from beginning to end: a topic of Kafka has no end; keep its messages in a file")
+    if options.follow or any(path.is_dir() for _, path in options.streams):
+        raise InputError("verify reads files from beginning to end: a live source (--follow, or a folder) has no end")
+    if options.out_folder:
+        raise InputError(f"--out {options.out}: verify reads answers as lines: name a file, or leave --out out")
+    with scratch_folder("verify") as scratch:
+        out = options.out if options.out is not None and str(options.out) != "-" else scratch / "answers.jsonl"
+        run(replace(options, out=out))
+        reading = checking.read_inputs(
+            options.streams,
+            options.static,
+            options.graphs,
+            lateness=options.lateness,
+            time_predicate=options.time_predicate,
+            on_error=options.on_error or "fail",
+        )
+        verdicts, got = judged(options, reading.inputs, out)
+    lines = [line for verdict in verdicts if not verdict.equal for line in verdict.text().splitlines()]
+    differences = sum(len(verdict.differences) for verdict in verdicts)
+    return VerifyReport(len({time for time, _, _ in got}), sum(got.values()), differences, tuple(lines))
 
 
 def judged(options: RunOptions, inputs: Inputs, out: Path) -> tuple[list[checking.Verdict], checking.Answers]:

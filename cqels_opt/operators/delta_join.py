@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.observed import Evaluated, Observed
+from cqels_opt.operators.operator_work import OperatorWork, WorkMeter
 from cqels_opt.operators.rows import RANK, Rows, gathered
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.plans import Cut, DeltaRule, Join, Plan, Scan, Split
@@ -32,6 +33,7 @@ class DeltaJoin(BlockRelations):
         super().__init__(block, store, step, terms, step.rules.get(block.name, DeltaRule()))
         self.part, self.parts = part, parts
         self.observed = Observed()
+        self.meter = WorkMeter()
 
     def rows(self) -> Iterator[Rows]:
         """The rows that the step adds, of this task's share of each delta."""
@@ -50,7 +52,7 @@ class DeltaJoin(BlockRelations):
         for term in terms:
             for rows in term.rows():
                 yield self._output(rows)
-        self.observed.operators[source] = [count for term in terms for count in term.counts]
+        self._observe(source, terms)
 
     def rows_of_part(self, source: str, part: Plan, of: Plan, given: tuple[Plan, Iterator[Rows]] | None) -> Iterator[Rows]:
         """The rows of a part of a source's plan. ``given`` is a plan below the part with its rows, which others have computed."""
@@ -59,7 +61,11 @@ class DeltaJoin(BlockRelations):
             term.operator_of(given[0]).given = given[1]
         for chunk in term.chunks(term.operator_of(part)):
             yield chunk.rows
-        self.observed.operators[source] = term.counts
+        self._observe(source, [term])
+
+    def _observe(self, source: str, terms: Sequence[_Term]) -> None:
+        self.observed.operators[source] = [operator.count for term in terms for operator in term.operators]
+        self.observed.work[source] = [operator.work for term in terms for operator in term.operators]
 
     def standing(self, plan: Plan, since: int) -> Iterator[Rows]:
         """The rows of everything that is valid at the beginning of the step, along a plan; of instances those from number ``since`` on."""
@@ -107,6 +113,7 @@ class _Operator:
         self.given: Iterator[Rows] | None = None
         self.count = 0
         self.made = 0.0  # the same, not rounded
+        self.work = OperatorWork()
 
 
 class _Term:
@@ -144,15 +151,12 @@ class _Term:
         """The last operator of a part of the plan; no two parts are equal, as a plan has each relation once."""
         return next(operator for operator in self.operators if operator.plan == plan)
 
-    @property
-    def counts(self) -> list[int]:
-        """The rows that each operator has given."""
-        return [operator.count for operator in self.operators]
-
     def rows(self) -> Iterator[Rows]:
         """The rows of the whole plan."""
         for chunk in self.chunks(self._root):
+            self.join.meter.switch(None)
             yield chunk.rows
+        self.join.meter.switch(None)
 
     def chunks(self, operator: _Operator) -> Iterator[_Chunk]:
         """The rows of an operator and of those below it."""
@@ -164,17 +168,24 @@ class _Term:
             yield from self._joined(operator, operator.input)
 
     def _scanned(self, operator: _Operator) -> Iterator[_Chunk]:
+        self._begin(operator)
         (name,) = relations(operator.plan)
         rows = self._scan(name)
         rows = self.join.meeting(rows, self.source) if operator.in_build else rows
         rows = self.join.filtered(rows, frozenset(), self.join.variables[name], self.placed)
         operator.count += len(rows)
         operator.made += len(rows)
+        operator.work.give(rows)
         if len(rows):
             yield _Chunk(rows)
 
+    def _begin(self, operator: _Operator) -> None:
+        operator.work.tasks = 1
+        self.join.meter.switch(operator.work)
+
     def _joined(self, operator: _Operator, below: _Operator) -> Iterator[_Chunk]:
-        join, plan = self.join, operator.plan
+        self._begin(operator)
+        join, plan, meter = self.join, operator.plan, self.join.meter
         before, after = join.bound(below.plan), join.bound(plan)
         built = frozenset() if operator.build is None else join.bound(operator.build.plan)
         name = "" if operator.build is not None else relations(plan)[-1]
@@ -183,6 +194,7 @@ class _Term:
         right: _Right | None = None
         for left in self.chunks(below):
             right = right or self._right(operator)  # not before there is a row to join
+            meter.switch(operator.work)
             for rows in join.joined(left.rows, name, on, right.sides, operator.method):
                 rows = join.meeting(rows, self.source) if operator.in_build else rows
                 rows = join.filtered(rows, before, after, self.placed, built)
@@ -191,13 +203,17 @@ class _Term:
                 operator.made += made
                 if len(rows):
                     rows = rows if after <= read else coalesced(rows, read)
+                    operator.work.give(rows)
                     yield _Chunk(rows, made / len(rows))
+                    meter.switch(operator.work)
 
     def _right(self, operator: _Operator) -> _Right:
         """The right side of a join: the indexes of a relation, or a bushy part that is indexed in memory."""
+        self.join.meter.switch(operator.work)
         if operator.build is None:
             return _Right(self.join.indexes(relations(operator.plan)[-1], self.source), 1.0)
         rows = gathered(chunk.rows for chunk in self.chunks(operator.build))
+        self.join.meter.switch(operator.work)
         return _Right([Indexed.of_rows(rows)], operator.build.made / len(rows)) if len(rows) else _Right([], 1.0)
 
     def _read_after(self, plan: Plan) -> frozenset[str]:

@@ -48,8 +48,9 @@ def accumulate(
         found += accumulate(inner, scope, held, below)
     if isinstance(tree, GroupNode) and tree in held and tree not in scope.groups:
         (below,) = tree.shares(share, scope.schema)
-        chunks = in_chunks(tree.input, scope, below)
-        new = gathered(folded(members(tree, below.within(rows), scope.terms), tree.keys) for rows in chunks)
-        scope.groups[tree] = done = Accumulated(tree, scope, new, held[tree])
+        with scope.work.running(tree):
+            chunks = in_chunks(tree.input, scope, below)
+            new = gathered(folded(members(tree, below.within(rows), scope.terms), tree.keys) for rows in chunks)
+            scope.groups[tree] = done = Accumulated(tree, scope, new, held[tree])
         found.append(done)
     return found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cqels_opt.operators.operator_work import OperatorWork, added
+
 
 @dataclass(slots=True)
 class Evaluated:
@@ -24,11 +26,14 @@ class Evaluated:
 
 @dataclass(slots=True)
 class Observed:
-    """For each delta source the rows after each operator of its plan; for each filter the rows before and after it, and their cost."""
+    """For each delta source the rows after each operator of its plan, and the work of these operators where it was measured; for each
+    filter the rows before and after it, and their cost.
+    """
 
     operators: dict[str, list[int]] = field(default_factory=dict)
     filters: dict[str, tuple[int, int]] = field(default_factory=dict)
     evaluated: dict[str, Evaluated] = field(default_factory=dict)
+    work: dict[str, list[OperatorWork]] = field(default_factory=dict)
 
     def add(self, other: Observed) -> None:
         """Adds the observations of another task."""
@@ -40,3 +45,5 @@ class Observed:
             self.filters[name] = (b + before, a + after)
         for name, evaluated in other.evaluated.items():
             self.evaluated.setdefault(name, Evaluated()).add(evaluated)
+        for source, works in other.work.items():
+            self.work[source] = added(self.work.get(source, []), works)

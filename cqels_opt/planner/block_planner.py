@@ -320,4 +320,5 @@ class BlockPlanner:
         """The plans, for the trace."""
         if self.planned_by_spark:
             return [Delta(source, "spark") for source in self.sources]
-        return [d.delta(observed.operators.get(source) if observed else None) for source, d in self.delta_plans.items()]
+        seen = observed or Observed()
+        return [d.delta(seen.operators.get(source), seen.work.get(source, ())) for source, d in self.delta_plans.items()]

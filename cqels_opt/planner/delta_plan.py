@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from cqels_opt.operators.operator_work import OperatorWork
 from cqels_opt.planner.skew_splitting import SplitChoice
 from cqels_opt.plans import Cut, Plan, PlanChoice, PlanOperator, Ranked, Split
 from cqels_opt.plans import operators as plan_operators
@@ -59,8 +60,8 @@ class DeltaPlan:
             return str(self.plan) != self.last.plan
         return self.whole.switched
 
-    def delta(self, counts: Sequence[int] | None) -> Delta:
-        """The entry in the trace; ``counts`` are the rows that its operators gave."""
+    def delta(self, counts: Sequence[int] | None, work: Sequence[OperatorWork] = ()) -> Delta:
+        """The entry in the trace; ``counts`` are the rows that its operators gave, ``work`` what they cost where that was measured."""
         cost, other = self.whole.cost, self.whole.runner_up
         parts: list[tuple[Sequence[PlanOperator], Sequence[float | None]]] = [(self.whole.operators, self.whole.estimated)]
         if isinstance(self.split, SplitChoice):
@@ -79,6 +80,7 @@ class DeltaPlan:
                 rows,
                 counts[i] if counts and i < len(counts) else None,
                 str(by) if self.by and (by := self.by[i]) else None,
+                *(measured(work[i]) if i < len(work) else ()),
             )
             for i, (step, rows) in enumerate(steps)
         )
@@ -101,3 +103,10 @@ class DeltaPlan:
         was, now = self.last or ExecutedPlan(""), self.ran
         by = now.cut or was.cut
         return (*([Moved(f"rows({self.whole.source}, {by})", was.heavy, now.heavy)] if by else []), *reason)
+
+
+def measured(work: OperatorWork) -> tuple[float, int | None, int | None, float | None]:
+    """The fields ``ms``, ``bytes``, ``tasks`` and ``skew`` of the trace entry of an operator."""
+    skew = work.skew
+    nbytes = work.nbytes if work.nbytes or not work.rows else None
+    return work.ms, nbytes, work.tasks if work.tasks > 1 else None, None if skew is None else round(skew, 3)

@@ -1,20 +1,26 @@
-"""EXPLAIN of programs: before a run from known and assumed statistics, or of a run as of its last batch, with observed rows."""
+"""EXPLAIN of programs: before a run from known and assumed statistics, or of a run as of its last batch, with observed rows.
+
+With the trace records of that batch it is EXPLAIN ANALYZE."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.planner import filter_report, maintenance_report, row_expressions, sharing_report, view_report
+from cqels_opt.planner import batch_report, filter_report, maintenance_report, row_expressions, sharing_report, view_report
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.planner.skew_splitting import SplitChoice
 from cqels_opt.plans import explain as explaining
-from cqels_opt.plans.explain import Description
+from cqels_opt.plans import explain_text as explaining_text
+from cqels_opt.plans.explain_text import Description
+from cqels_opt.plans.measured import with_measures, with_runner_up
 from cqels_opt.state import worker_cache
+from cqels_opt.trace.records import TraceRecord
 
 Format: TypeAlias = Literal["text", "json", "dot"]
 
@@ -27,54 +33,139 @@ def explained(programs: Sequence[CompiledProgram], mode: PlannerOptions, format:
     return explained_now(planners, mode, format, alternatives)
 
 
-def explained_now(planners: Sequence[QueryPlanner], mode: PlannerOptions, format: Format, alternatives: int) -> str:
-    """EXPLAIN of the plans that were chosen last, with the observed rows of their operators."""
-    seconds = mode.cost_model == "default"  # no other cost model has constants
+def explained_now(
+    planners: Sequence[QueryPlanner],
+    mode: PlannerOptions,
+    format: Format,
+    alternatives: int,
+    records: Sequence[TraceRecord] | None = None,
+) -> str:
+    """EXPLAIN of the plans that were chosen last, with the observed rows of their operators.
+
+    With the trace ``records`` of that batch it is EXPLAIN ANALYZE: what each operator took, what the runner-up would have cost, and why.
+    """
     blocks = [(planner, block) for planner in planners for block in planner.blocks.values()]
     if format == "dot":  # draws the chosen plans alone
         return "\n\n".join(explaining.dot(block.choices) for _, block in blocks)
-    designs = [view_report.described(block, alternatives) for _, block in blocks]
-    store = worker_cache.store(planners[0].program.store)
-    deltas = [list(_deltas(block, alternatives)) for _, block in blocks]
-    if format == "json":
+    found = _Explained(
+        planners,
+        mode,
+        blocks,
+        [view_report.described(block, alternatives) for _, block in blocks],
+        [list(_deltas(block, alternatives)) for _, block in blocks],
+        None if records is None else {record.query: record for record in records},
+    )
+    found.measure()
+    return json.dumps(found.as_json(), indent=2, ensure_ascii=False) if format == "json" else found.text()
+
+
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """The parts of an EXPLAIN: for each block its sub-results and its plans; for each query its trace record, if it is analyzed."""
+
+    planners: Sequence[QueryPlanner]
+    mode: PlannerOptions
+    blocks: Sequence[tuple[QueryPlanner, BlockPlanner]]
+    designs: Sequence[Description | None]
+    deltas: Sequence[Sequence[Description]]
+    records: Mapping[str, TraceRecord] | None
+
+    def measure(self) -> None:
+        """Adds what was measured."""
+        for planner in self.planners:
+            if (record := self._record(planner)) is None:
+                continue
+            measured = {delta.source: iter([step.to_json() for step in delta.operators]) for delta in record.deltas}
+            for (owner, block), described in zip(self.blocks, self.deltas):
+                if owner is not planner:
+                    continue
+                with_measures(described, measured)
+                for delta in described:
+                    plan = block.delta_plans[delta["source"]]
+                    if plan.split is None:
+                        with_runner_up(delta, plan.whole, block.optimizer.observed_price_of)
+
+    def _record(self, planner: QueryPlanner) -> TraceRecord | None:
+        return None if self.records is None else self.records.get(planner.program.id)
+
+    @property
+    def programs(self) -> list[CompiledProgram]:
+        """The programs."""
+        return [planner.program for planner in self.planners]
+
+    @property
+    def has_constants(self) -> bool:
+        """Whether the cost model has constants."""
+        return self.mode.cost_model == "default"
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON."""
+        store = worker_cache.store(self.programs[0].store)
         found: dict[str, Any] = {
-            "query": planners[0].program.id,
-            "constants": mode.calibration.as_json() if seconds else None,
+            "query": self.programs[0].id,
+            "constants": self.mode.calibration.as_json() if self.has_constants else None,
             "static": {"triples": store.triples, "counted": store.counted},
-            "deltas": [delta for described in deltas for delta in described],
-            "sub_results": [design for design in designs if design is not None],
+            "deltas": [delta for described in self.deltas for delta in described],
+            "sub_results": [design for design in self.designs if design is not None],
         }
-        if share := sharing_report.shared([planner.program for planner in planners]):
+        if share := sharing_report.shared(self.programs):
             found["shared"] = share
-        above = {planner.program.id: ways for planner in planners if (ways := maintenance_report.maintained(planner.program))}
-        if above:
+        if above := {program.id: ways for program in self.programs if (ways := maintenance_report.maintained(program))}:
             found["above"] = above
-        if filters := [filtering for _, block in blocks for filtering in filter_report.described(block)]:
+        if filters := [filtering for _, block in self.blocks for filtering in filter_report.described(block)]:
             found["filters"] = filters
-        if slow := {planner.program.id: texts for planner in planners if (texts := row_expressions.row_by_row(planner.program))}:
+        if slow := {program.id: texts for program in self.programs if (texts := row_expressions.row_by_row(program))}:
             found["row_by_row"] = slow
-        return json.dumps(found, indent=2, ensure_ascii=False)
-    parts = [mode.calibration.text()] if seconds else []
-    if not store.counted:
-        parts.append(
+        if self.records:
+            found["batches"] = [batch_report.described(record) for record in self.records.values()]
+        return found
+
+    def text(self) -> str:
+        """As text: queries with their plans, and in the end what the costs are made of."""
+        parts = [text for text in (self._static(), sharing_report.text(self.programs)) if text]
+        heads = {explaining_text.head(block.optimizer.model, planner.epoch) for planner, block in self.blocks}
+        parts += heads if len(heads) == 1 else []
+        for planner in self.planners:
+            parts += self._query(planner, with_head=len(heads) > 1)
+        if self.has_constants:
+            parts.append(self.mode.calibration.text())
+        return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+    def _static(self) -> str:
+        store = worker_cache.store(self.programs[0].store)
+        if store.counted:
+            return ""
+        return (
             f"static data: {store.triples:,} triples, not loaded; rows and distinct values are what their VoID description says\n"
             "  (a constant has its even share of them), and sub-results are chosen after the load"
         )
-    if share_text := sharing_report.text([planner.program for planner in planners]):
-        parts.append(share_text)
-    said = ""
-    for (planner, block), described, design in zip(blocks, deltas, designs):
-        if len(planners) > 1 and planner.program.id != said:
-            parts.append(f"query {planner.program.id}")
-        said = planner.program.id
-        parts.append(explaining.text(described, block.optimizer.model, planner.epoch))
-        if filters_text := filter_report.text(block):
-            parts.append(filters_text)
-        if design is not None:
-            parts.append(view_report.text(design, block))
-    parts += [line for planner in planners if (line := row_expressions.text(planner.program))]
-    parts += [line for planner in planners if (line := maintenance_report.text(planner.program))]
-    return "\n\n".join(parts)
+
+    def _query(self, planner: QueryPlanner, with_head: bool) -> Iterator[str]:
+        program, record = planner.program, self._record(planner)
+        if record is not None:
+            yield batch_report.head(record)
+        elif self.records is not None:
+            yield f"query {program.id}: no micro-batch has run yet, so nothing is measured"
+        elif len(self.planners) > 1:
+            yield f"query {program.id}"
+        for (owner, block), described, design in zip(self.blocks, self.deltas, self.designs):
+            if owner is planner:
+                yield from [explaining_text.head(block.optimizer.model, planner.epoch)] if with_head else ()
+                plans = explaining_text.plan_texts(described, block.optimizer.model)
+                yield from (_with_conditions(plan, block) for plan in plans)
+                yield from [text] if (text := filter_report.text(block)) else ()
+                yield from [view_report.text(design, block)] if design is not None else ()
+        yield from [text] if (text := row_expressions.text(program)) else ()
+        yield from [text] if record is not None and (text := batch_report.above(record)) else ()
+        yield from [text] if (text := maintenance_report.text(program)) else ()
+
+
+def _with_conditions(text: str, block: BlockPlanner) -> str:
+    """The text with the conditions of filters in place of their names, except of those that are operators of plans."""
+    placed = {r.name for r in block.optimizer.graph.relations if r.kind == "filter"}
+    for f in sorted(block.block.filters, key=lambda f: -len(f.name)):  # no name is replaced within a longer one
+        text = text if f.name in placed else text.replace(f.name, row_expressions.written(f.condition))
+    return text
 
 
 def _deltas(block: BlockPlanner, alternatives: int) -> Iterator[Description]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.row_expressions import written
+from cqels_opt.plans.figures import digits
 
 
 def described(block: BlockPlanner) -> list[dict[str, Any]]:
@@ -34,9 +35,9 @@ def text(block: BlockPlanner) -> str:
     lines = []
     for found in described(block):
         how = "measured" if found["measured"] else "declared"
-        kept = "not observed" if found["selectivity"] is None else f"{100 * found['selectivity']:.3g} %"
+        kept = "not observed" if found["selectivity"] is None else f"{digits(100 * found['selectivity'])} % of rows"
         lines.append(
             f"filter {found['filter']}: {found['condition']}\n"
-            f"  {found['placed']}; costs {found['weight']:,.3g} comparisons for distinct arguments ({how}); keeps: {kept}"
+            f"  {found['placed']}; costs {digits(found['weight'])} comparisons for distinct arguments ({how}); keeps: {kept}"
         )
     return "\n".join(lines)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
+from cqels_opt.operators.algebra.block import BlockNode
+from cqels_opt.operators.algebra.operator import inputs_first, name_of
+from cqels_opt.operators.algebra.scope import schema_of
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.planner.background_jobs import BackgroundJobs
@@ -73,6 +77,17 @@ class QueryPlanner:
         """The program with the sub-results in use."""
         return replace(self.compiled, blocks=tuple(block.block for block in self.blocks.values()))
 
+    @cached_property
+    def above(self) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+        """What runs besides the joins: the rows of the joins are stored, then the operators above them run, and answers are written.
+
+        The name of each, the block that it reads, and the variables by which it is kept up to date. An operator may be read twice.
+        """
+        schema = schema_of(self.compiled.blocks)
+        operators = {id(operator): operator for operator in inputs_first(self.compiled.tree)}.values()
+        named = ((name_of(o), o.block if isinstance(o, BlockNode) else "", o.touched_by(schema)) for o in operators)
+        return (("store", "", ()), *named, ("answers", "", ()))
+
     @property
     def view_changes(self) -> tuple[SubResults, ...]:
         """The changes of sub-results since the batch before, for the trace."""
@@ -94,6 +109,11 @@ class QueryPlanner:
         """The estimated cost of the chosen plans if the model's unit is seconds; else 0."""
         blocks = [b for b in self.blocks.values() if b.optimizer.model.unit == "s" and not b.planned_by_spark]
         return sum(choice.cost for block in blocks for choice in block.choices.values())
+
+    @property
+    def cost_unit(self) -> str:
+        """The unit of the costs of plans, see :attr:`CostModel.unit`."""
+        return next((block.optimizer.model.unit for block in self.blocks.values()), "")
 
     @property
     def epoch(self) -> int:

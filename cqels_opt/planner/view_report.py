@@ -10,8 +10,9 @@ from cqels_opt.planner import view_candidates
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.statistics_adapters import CandidateStatistics
 from cqels_opt.plans import SecondsCost
-from cqels_opt.plans.explain import Description, rows
-from cqels_opt.plans.explain import cost as price
+from cqels_opt.plans.explain_text import Description
+from cqels_opt.plans.figures import cost as price
+from cqels_opt.plans.figures import rows, seconds
 from cqels_opt.plans.relation_set import members
 from cqels_opt.plans.view_selection import Design, neighbours
 
@@ -74,18 +75,18 @@ def text(description: Description, planner: BlockPlanner) -> str:
 
 def _lines(found: Description, planner: BlockPlanner) -> Iterator[str]:
     model = planner.optimizer.model
-    yield f"sub-results of block {found['block']}, in at most {size(found['budget'])}; its plans cost {price(found['cost'], model)}"
+    yield f"sub-results of block {found['block']}, in at most {size(found['budget'])}; its plans cost {price(found['cost'], model.unit)}"
     for one in found["sub_results"]:
         variables = " ".join("?" + v for v in one["variables"])
-        taken = "" if one["seconds"] is None else f", {one['seconds']:.2g} s to make"
+        taken = "" if one["seconds"] is None else f", {seconds(one['seconds'])} to make"
         yield f"  {one['relation']}({variables}) of {', '.join(one['of'])}: {rows(one['rows'])} rows, {size(one['bytes'])}{taken}"
     if not found["sub_results"]:
         yield "  none"
     if found["alternatives"]:
         yield "  others, cheapest first:"
     for other in found["alternatives"]:
-        cost = "-" if other["cost"] is None else price(other["cost"], model)
-        taken = f", {other['seconds']:.2g} s to make" if other["seconds"] else ""
+        cost = "-" if other["cost"] is None else price(other["cost"], model.unit)
+        taken = f", {seconds(other['seconds'])} to make" if other["seconds"] else ""
         yield f"    {cost:>10}  {', '.join(other['relations'])}: {size(other['bytes'])}{taken}"
 
 

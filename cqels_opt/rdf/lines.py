@@ -151,6 +151,11 @@ def blocks(
                 return
 
 
+def block_of(text: bytes, line: int) -> Block:
+    """Some whole lines as a block; the first one has the number ``line``."""
+    return _block(text, _record_ends(text, quoted=False), line)
+
+
 def _record_ends(text: bytes, *, quoted: bool) -> NDArray[np.int64]:
     array = np.frombuffer(text, np.uint8)
     ends = np.flatnonzero(array == 10)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from cqels_opt.errors import DataError
 from cqels_opt.rdf.graphs import GENERATED_AT, read_graphs
-from cqels_opt.rdf.lines import check_file, format_of
-from cqels_opt.rdf.tabular import Reject, Rows, read_csv, read_ndjson, read_parquet
+from cqels_opt.rdf.lines import block_of, check_file, format_of
+from cqels_opt.rdf.tabular import Reject, Rows, ndjson_rows, read_csv, read_ndjson, read_parquet
 from cqels_opt.rdf.times import EXPECTED, GREATEST, mask_of, parse_times
 
 _FIELDS: list[pa.Field[Any]] = [
@@ -75,6 +75,25 @@ def read_stream(
                 yield batch.cast(ROW_SCHEMA)
     else:
         raise DataError(f"{path}: unknown kind of stream file; known are {', '.join(FORMATS)}, as text also .gz and .zst")
+
+
+def read_lines(text: bytes, line: int, rejected: Callable[[Reject], None]) -> tuple[list[pa.RecordBatch], int]:
+    """The elements of some lines of NDJSON that continue a file at ``line``, and the bytes of the lines that were read.
+
+    Lines at the end are left where another line may still belong to their graphs, that is, has their time.
+    """
+    block, rejects = block_of(text, line), list[Reject]()
+    batch = _checked(ndjson_rows(block), rejects.extend)
+    if batch.column("g").null_count < len(batch):
+        times = batch.column("t").to_numpy()
+        run = int(np.append(0, np.flatnonzero(times[1:] != times[:-1]) + 1)[-1])
+        if batch.column("g")[run:].null_count < len(batch) - run:
+            first = int(batch.column("line")[run].as_py())
+            batch, rejects = batch[:run], [reject for reject in rejects if reject.line < first]
+            text = text[: int(block.begins[np.searchsorted(block.lines, first)])]
+    for reject in sorted(rejects, key=lambda reject: reject.line):
+        rejected(reject)
+    return ([_number(batch, 0)[0]] if len(batch) else []), len(text)
 
 
 def _checked(rows: Rows, refuse: Callable[[Iterable[Reject]], None], element: NDArray[np.int64] | None = None) -> pa.RecordBatch:

@@ -52,11 +52,15 @@ class Rows:
 
 def read_ndjson(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
     """The rows of a file with one JSON object per line; other keys are ignored."""
-    for block in blocks(path, consumed):
-        table = None
-        for time_type in (pa.int64(), pa.string()):
-            table = table or _parse_json(block, time_type)
-        yield _rows(block, table, _json_record)
+    return map(ndjson_rows, blocks(path, consumed))
+
+
+def ndjson_rows(block: Block) -> Rows:
+    """The rows of a block of lines, each a JSON object."""
+    table = None
+    for time_type in (pa.int64(), pa.string()):
+        table = table or _parse_json(block, time_type)
+    return _rows(block, table, _json_record)
 
 
 def read_csv(path: Path, consumed: Consumed = None) -> Iterator[Rows]:

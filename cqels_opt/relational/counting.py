@@ -1,12 +1,11 @@
-"""The statistics of a micro-batch: rows by time and by join key, counted on the executors and sent to the driver as counts.
+"""The statistics of a micro-batch: rows by time and by join key, from a sample of its rows.
 
-Keys are 64-bit hashes, so that columns of all types are counted in the same way. A task with very many rows counts the keys of
-every n-th row with weight n; counts by time are always exact.
+Keys are 64-bit hashes, so that columns of all types are counted in the same way, and no rows reach the driver. What answers depend on, the
+numbers of rows and their first and last times, is exact; the driver estimates the rest with the weights of sampled rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,126 +14,80 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.stats import SlotCounts, tally
-from cqels_opt.stats.frequencies import EMPTY, Ints
+from cqels_opt.stats.frequencies import Ints
 
-MOST_ROWS = 1 << 20
-"""Maximum rows of a relation per task whose keys are counted exactly; above it, between half of it and all of it are sampled."""
+WHOLE: Final = 4096
+"""The rows of each partition of a micro-batch of which none is left out of the sample."""
 
-SCHEMA: Final = "kind int, relation int, variable int, value long, count long"
-ELEMENTS, LATE, REJECTED, TIME, KEY = range(5)
 NULL: Final = np.iinfo(np.int64).min
 """Represents a missing key: such rows join with nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The counted columns: ``t`` and ``late``; per relation over the stream ``p0`` (whether a row belongs to it), ``h0_0 …``."""
+    """The columns of a sample: ``place`` in the partition; per stream the time ``t0``; per relation over a stream ``p0`` (whether a row
+    belongs to it, with a time and not late) and the hashes of keys ``h0_0 …``. ``streams`` has the number of each relation's stream.
+    """
 
     variables: tuple[tuple[str, ...], ...]
     names: tuple[str, ...]
+    streams: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The exact number of rows of a relation in a micro-batch, and their first and last time (if there are any rows)."""
+
+    rows: int = 0
+    first: int = 0
+    last: int = 0
 
 
 @dataclass(slots=True)
 class Counted:
-    """The counts of a micro-batch: all rows, late rows, rows without a time, and the counts of each relation."""
+    """The counts of a micro-batch: all rows, late rows, rows without a time; the estimated counts and the extent of each relation."""
 
     elements: int = 0
     late: int = 0
     rejected: int = 0
     slots: dict[str, SlotCounts] = field(default_factory=dict)
+    extents: dict[str, Extent] = field(default_factory=dict)
 
     @property
     def times(self) -> tuple[int, int] | None:
-        """The least and greatest time of its rows."""
-        found = [int(t) for slot in self.slots.values() if len(slot.times) for t in (slot.times[0], slot.times[-1])]
-        return (min(found), max(found)) if found else None
+        """The first and the last time of its rows."""
+        found = [extent for extent in self.extents.values() if extent.rows]
+        return (min(extent.first for extent in found), max(extent.last for extent in found)) if found else None
 
 
-class _Sample:
-    """A systematic sample: the keys of every ``step``-th row."""
+def weights_of(places: Ints) -> Ints:
+    """How many rows each sampled row represents, by its place in its partition: 1 within the first :data:`WHOLE`, then 2, 4, 8 …
 
-    def __init__(self, width: int, most: int) -> None:
-        self.most, self.step, self._seen = most, 1, 0
-        self._parts: list[Ints] = [np.empty((width, 0), np.int64)]
-
-    def add(self, keys: Ints) -> None:
-        """Adds rows; each column of the matrix is a row."""
-        self._parts.append(keys[:, -self._seen % self.step :: self.step])
-        self._seen += keys.shape[1]
-        while sum(part.shape[1] for part in self._parts) > self.most:
-            self._parts = [np.concatenate(self._parts, axis=1)[:, ::2]]
-            self.step *= 2
-
-    def counts(self) -> Iterator[tuple[Ints, Ints]]:
-        """For each key column, its values and the estimated number of rows of each."""
-        for column in np.concatenate(self._parts, axis=1):
-            found = tally(column[column != NULL])
-            yield found.values, found.counts * self.step
+    The sample has those rows whose place is a multiple of their weight.
+    """
+    later = np.maximum(places, WHOLE)
+    return np.where(places < WHOLE, 1, 1 << np.floor(np.log2(later / WHOLE) + 1).astype(np.int64))
 
 
-def count(batches: Iterable[pa.RecordBatch], layout: Layout, most: int = MOST_ROWS) -> pa.RecordBatch:
-    """The counts of a task's rows as a batch of :data:`SCHEMA`. Rows that are late or without a time are counted only as such."""
-    relations = range(len(layout.names))
-    samples = [_Sample(len(layout.variables[i]), most) for i in relations]
-    times: list[list[Ints]] = [[EMPTY] for _ in relations]
-    elements, late, rejected = 0, 0, 0
-    for batch in batches:
-        t, is_late = _numbers(batch.column("t")), _flags(batch.column("late"))
-        whole = (t != NULL) & ~is_late
-        any_of = np.zeros(batch.num_rows, bool)
-        for i in relations:
-            belongs = _flags(batch.column(f"p{i}"))
-            any_of |= belongs
-            here = belongs & whole
-            times[i].append(t[here])
-            if keys := [_numbers(batch.column(f"h{i}_{j}")) for j, _ in enumerate(layout.variables[i])]:
-                samples[i].add(np.stack(keys)[:, here])
-        elements += batch.num_rows
-        late += int((any_of & is_late).sum())
-        rejected += int((any_of & ~whole & ~is_late).sum())
-    rows: list[tuple[int, int, int, Ints, Ints]] = [
-        (kind, 0, 0, np.zeros(1, np.int64), np.array([n], np.int64))
-        for kind, n in ((ELEMENTS, elements), (LATE, late), (REJECTED, rejected))
-    ]
-    for i in relations:
-        rows.append((TIME, i, 0, *tally(np.concatenate(times[i]))))
-        rows += [(KEY, i, j, *found) for j, found in enumerate(samples[i].counts())]
-    return _batch(rows)
-
-
-def gathered(table: pa.Table, layout: Layout, slot: int) -> Counted:
-    """The sum of the counts of all tasks, as one slot per relation."""
-    kind, relation, variable, value, number = (
-        table.column(name).to_numpy() for name in ("kind", "relation", "variable", "value", "count")
-    )
-    elements, late, rejected = (int(number[kind == one].sum()) for one in (ELEMENTS, LATE, REJECTED))
-    found = Counted(elements, late, rejected)
+def sampled_counts(sample: pa.Table, layout: Layout, slot: int) -> dict[str, SlotCounts]:
+    """The estimated counts of each relation, as one slot."""
+    weights, found = weights_of(_numbers(sample.column("place"))), dict[str, SlotCounts]()
     for i, name in enumerate(layout.names):
-        selected = relation == i
-        at = selected & (kind == TIME)
-        keys = {
-            v: tally(value[chosen], number[chosen])
-            for j, v in enumerate(layout.variables[i])
-            for chosen in [selected & (kind == KEY) & (variable == j)]
-        }
-        found.slots[name] = SlotCounts(slot, *tally(value[at], number[at]), keys)
+        here = _flags(sample.column(f"p{i}"))
+        of, keys = weights[here], {}
+        for j, variable in enumerate(layout.variables[i]):
+            values = _numbers(sample.column(f"h{i}_{j}"))[here]
+            known = values != NULL
+            keys[variable] = tally(values[known], of[known])
+        found[name] = SlotCounts(slot, *tally(_numbers(sample.column(f"t{layout.streams[i]}"))[here], of), keys)
     return found
 
 
-def _numbers(column: pa.Array[Any]) -> Ints:
-    found: Ints = column.fill_null(int(NULL)).to_numpy(zero_copy_only=False)
+def _numbers(column: pa.ChunkedArray[Any]) -> Ints:
+    found: Ints = column.fill_null(pa.scalar(int(NULL), column.type)).to_numpy()
     return found
 
 
-def _flags(column: pa.Array[Any]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = column.fill_null(False).to_numpy(zero_copy_only=False).astype(bool)
+def _flags(column: pa.ChunkedArray[Any]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = column.fill_null(pa.scalar(False)).to_numpy().astype(bool)
     return found
-
-
-def _batch(rows: Sequence[tuple[int, int, int, Ints, Ints]]) -> pa.RecordBatch:
-    sizes = [len(values) for *_, values, _ in rows]
-    columns: list[NDArray[Any]] = [np.repeat(np.array([row[place] for row in rows], np.int32), sizes) for place in range(3)]
-    columns += [np.concatenate([values for *_, values, _ in rows]), np.concatenate([counts for *_, counts in rows])]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column) for column in columns], names=[field.split()[0] for field in SCHEMA.split(", ")]
-    )

@@ -13,8 +13,10 @@ import numpy as np
 from cqels_opt.planner.statistics_adapters import BeforeElements
 from cqels_opt.plans import DeltaRule, Optimizer, Plan, PlanChoice, QueryGraph, Statistics
 from cqels_opt.plans import explain as explaining
+from cqels_opt.plans import explain_text as explaining_text
 from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.plans.join_methods import BROADCAST
+from cqels_opt.plans.measured import with_runner_up
 from cqels_opt.plans.physical import MethodChoice, size, spark_methods
 from cqels_opt.plans.plan import Probe, Scan, relations, written_order
 from cqels_opt.relational.counting import Counted
@@ -23,7 +25,6 @@ from cqels_opt.stats import BlockStatistics, StaticRelation, WindowedRelation, l
 from cqels_opt.stats.frequencies import Fanout, Ints
 from cqels_opt.stats.slot_statistics import Intervals
 from cqels_opt.trace.records import Delta, Moved, OperatorRecord, RunnerUp
-from cqels_opt.windows.intervals import BEFORE_TIME
 
 Format: TypeAlias = Literal["text", "json", "dot"]
 StaticCounts: TypeAlias = Mapping[str, KeyCounts]
@@ -210,8 +211,11 @@ class JoinPlanner:
         reason = tuple(Moved(r.statistic, r.was, r.now) for r in choice.reason)
         return Delta(source, str(choice.plan), choice.cost, runner_up, choice.switched, reason, operators)
 
-    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
-        """The plans of the last choice, with the estimated and the observed rows of their operators."""
+    def explain(self, format: Format = "text", alternatives: int = 0, analyze: bool = False) -> str:
+        """The plans of the last choice, with the estimated and the observed rows of their operators.
+
+        ``analyze`` adds what the runner-up would have cost with the observed rows.
+        """
         choices = {source: decision.choice for source, decision in self.decisions.items()}
         if format == "dot":
             return explaining.dot(choices)
@@ -220,14 +224,16 @@ class JoinPlanner:
         described = explaining.deltas(choices, self.observed.operators, retained, validity_ranges)
         for delta in described:
             source = delta["source"]
+            if analyze:
+                with_runner_up(delta, choices[source], self.optimizer.observed_price_of)
             sides = self.side_bytes(source) if self.shape.keys.keys() <= self.widths.keys() else [None] * len(delta["operators"])
             for operator, method, nbytes in zip(delta["operators"], self.decisions[source].methods, sides, strict=True):
                 if method.by is not None:
-                    operator |= {"by": str(method.by)} | ({"bytes": list(nbytes)} if nbytes else {})
+                    operator |= {"by": str(method.by)} | ({"side_bytes": list(nbytes)} if nbytes else {})
                     operator |= {"build": "left" if method.left_is_smaller else "right"} if method.by == BROADCAST else {}
         if format == "json":
             return json.dumps({"deltas": described}, indent=2, ensure_ascii=False)
-        return explaining.text(described, self.model, self.statistics.epoch)
+        return explaining_text.text(described, self.model, self.statistics.epoch)
 
     # ------------------------------------------------------------------ a restart
     def state(self) -> tuple[dict[str, Any], bytes]:
@@ -314,8 +320,3 @@ def _intervals(width: int) -> Intervals:
         return times, np.asarray(times, np.int64) + width
 
     return intervals
-
-
-def frontier_of(greatest: int | None, lateness: int) -> int:
-    """The earliest time that rows of the stream can still have: rows that expire before it join with nothing more."""
-    return int(BEFORE_TIME) if greatest is None else greatest - lateness

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.relational.planner import JoinPlanner
+from cqels_opt.relational.progress import Progress, added_columns
 from cqels_opt.relational.spec import JoinSpec
 from cqels_opt.state.commit_log import Commit, CommitLog, Identity
 from cqels_opt.storage import disk, sealed_files
@@ -34,13 +35,14 @@ SHARE = 8
 def identity_of(spec: JoinSpec, lateness: int) -> Identity:
     """The identity of a join's state: the parts of the query that must not change."""
     relations = [[r.name, r.static, r.window, r.time] for r in spec.relations]
+    late = [[stream.column, stream.lateness] for stream in spec.event_times(lateness)]
     equal = [list(map(str, c.keys)) for c in spec.conditions if c.keys]
     filters = [c.text for c in spec.conditions if not c.keys]
     units = {name: [c.text for c in conditions] for name, conditions in spec.joined.items()}
     return Identity(
         query=[relations, equal, filters, *([units] if units else [])],
         windows=relations,
-        others={"lateness": lateness},
+        others={"lateness": late},
     )
 
 
@@ -69,17 +71,25 @@ class RetainedRows:
         return True
 
     @property
-    def greatest(self) -> int | None:
-        """The greatest time of the stream so far; None before the first row."""
-        found: int | None = self.state.frontier.get("greatest")
-        return found
+    def progress(self) -> Progress:
+        """The progress of the streams so far."""
+        return Progress.of_json(self.state.frontier.get("progress") or {})
 
-    def check_columns(self, schema: str) -> None:
-        """Raises CheckpointError unless the stream has the columns of the retained rows."""
-        before = self.state.frontier.get("schema")
-        if before is not None and before != schema and self.state.files:
+    def check_columns(self, columns: Sequence[Sequence[str]], internal: Sequence[str]) -> None:
+        """Raises CheckpointError unless the stream has the columns of the retained rows, which are pairs of a name and a type; it may have
+        more. ``internal`` are the names of columns that are not the stream's own.
+        """
+        before = self.state.frontier.get("columns")
+        if before is None or not self.state.files:
+            return
+        try:
+            added = added_columns(before, columns)
+        except ValueError as error:
+            raise CheckpointError(f"{self.folder}: {error}") from error
+        if self.state.frontier.get("internal") != list(internal):
             raise CheckpointError(
-                f"{self.folder}: the columns of the stream, {schema}, differ from those of its kept rows, {before}; use another folder"
+                f"{self.folder}: the kept rows have internal columns of the name of a new one ({', '.join(added)}): rename it, "
+                "or use another folder"
             )
 
     def path(self, number: int, shape: str = "") -> str:
@@ -104,8 +114,9 @@ class RetainedRows:
         self,
         number: int,
         chunks: Sequence[SlotFile],
-        greatest: int | None,
-        schema: str,
+        progress: Progress,
+        columns: Sequence[Sequence[str]],
+        internal: Sequence[str],
         planner: JoinPlanner,
         totals: dict[str, int],
         lengths: dict[str, int],
@@ -120,7 +131,7 @@ class RetainedRows:
         state = Commit(
             number,
             list(chunks),
-            {"greatest": greatest, "schema": schema},
+            {"progress": progress.json(), "columns": [list(column) for column in columns], "internal": list(internal)},
             lengths={**self.state.lengths, **lengths},  # a file that this run does not write keeps its length
             totals={name: self.state.totals.get(name, 0) + totals.get(name, 0) for name in {*totals, *self.state.totals}},
             optimizer=archive_path,

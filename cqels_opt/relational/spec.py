@@ -17,6 +17,7 @@ from cqels_opt.plans.query_graph import JoinKind
 from cqels_opt.query.durations import milliseconds
 from cqels_opt.relational.conditions import Condition, JoinKey, parsed
 from cqels_opt.relational.planner import JoinShape
+from cqels_opt.relational.progress import EventTime
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _NOT_IN_NAMES = re.compile(r"\W+", re.ASCII)
@@ -44,13 +45,18 @@ HOWS: Mapping[str, JoinKind] = {
 
 @dataclass(frozen=True, slots=True)
 class JoinInput:
-    """A relation. One over the stream has a ``window`` in milliseconds (None: the micro-batch alone) and a column of ``time``."""
+    """A relation. One over the stream has a ``window`` in milliseconds (None: the micro-batch alone) and a column of ``time``.
+
+    ``lateness`` and ``idle`` are those of the stream with this time, in milliseconds; None: not given here.
+    """
 
     name: str
     static: bool
     window: int | None = None
     time: str | None = None
     kind: JoinKind = "inner"
+    lateness: int | None = None
+    idle: int | None = None
 
     @property
     def key(self) -> str:
@@ -134,17 +140,31 @@ class JoinSpec:
         if windows and len(windows) < len(self.streams):
             bare = next(r.name for r in self.streams if r.window is None)
             raise InputError(f"relation({bare!r}) needs a window, as {windows[0].name} has one: 'now' for the row's own instant")
-        if other := next((r for r in self.streams if r.time != self.streams[0].time), None):
-            raise InputError(
-                f"relation({other.name!r}): its time is {other.time}, that of {self.streams[0].name} is {self.streams[0].time}; "
-                "all windows over a stream read one column of times"
-            )
+        self.event_times(0)
         return self
 
-    @property
-    def time(self) -> str | None:
-        """The stream's column of event times."""
-        return self.streams[0].time
+    def event_times(self, lateness: int) -> tuple[EventTime, ...]:
+        """The streams by their columns of times, in order of declaration; ``lateness`` is that of streams that have none of their own.
+
+        Raises InputError if two relations with one time differ in its lateness or its idle time-out.
+        """
+        found: dict[str | None, EventTime] = {}
+        for time in dict.fromkeys(r.time for r in self.streams):
+            given = {
+                name: dict.fromkeys(getattr(r, name) for r in self.streams if r.time == time and getattr(r, name) is not None)
+                for name in ("lateness", "idle")
+            }
+            for name, values in given.items():
+                if len(values) > 1:
+                    what, of = (
+                        {"lateness": "lateness", "idle": "idle_timeout"}[name],
+                        " and ".join(r.name for r in self.streams if r.time == time),
+                    )
+                    raise InputError(
+                        f"the relations {of} read the time {time} and differ in {what}: give it once, or use another column of times"
+                    )
+            found[time] = EventTime(time, next(iter(given["lateness"]), lateness), next(iter(given["idle"]), None))
+        return tuple(found.values())
 
     @property
     def widest(self) -> int:
@@ -172,7 +192,7 @@ class JoinSpec:
     @property
     def windowed(self) -> bool:
         """Whether rows of the stream have times, by which they expire or are late."""
-        return self.streams[0].window is not None or self.time is not None
+        return self.streams[0].window is not None or self.streams[0].time is not None
 
     @property
     def stateful(self) -> bool:

@@ -6,6 +6,7 @@ commits. A batch that runs again overwrites what it wrote. The driver handles co
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -50,6 +51,8 @@ class Driver(RunState):
         self.reconfiguration = Reconfiguration(self)
         self.quotas = Quotas(self.options.limits, self.folder, self.catalog)
         self._rows = 0  # of the last delta
+        self._told = set[str]()  # queries whose text is in the trace
+        self._written = 0.0  # when the last commit record was written
         self._instants: dict[Hashable, Ints] = {}  # of the stage, by windows and report policies
         self.restore(None)
         self.quotas.resume(self.state.batch)
@@ -71,6 +74,7 @@ class Driver(RunState):
         self.state = found or Commit(-1)
         self.frontier.restore(self.state.frontier or self._fresh_frontier)
         self.sink.restore(self.state.lengths, self.state.digests)
+        self._told.clear()
         if self.trace is not None:
             self.trace.restore(self.state.lengths.get("trace", 0), self.state.digests.get("trace", ""))
         self.rejects.restore(self.state.lengths)
@@ -223,12 +227,23 @@ class Driver(RunState):
         refreshed = self.catalog.refreshed if self.catalog is not None else None
         static = None if refreshed is None else StoreVersions(refreshed.now, refreshed.was)
         records = [
-            trace_record(p, self.planners[p.id], batch, observed.get(p.id, {}), self.frontier, ms, jobs, lag)
+            replace(
+                trace_record(p, self.planners[p.id], batch, observed.get(p.id, {}), self.frontier, ms, jobs, lag),
+                cost_unit=self.planners[p.id].cost_unit,
+                text=self._untold_text(p.id),
+            )
             for p in self.programs
         ]
         if static is not None:
             records = [replace(record, static=static) for record in records]
         return [replace(record, notices=notices) for record in records] if notices else records
+
+    def _untold_text(self, program: str) -> str | None:
+        """The text of a query that has no trace record since the state was restored."""
+        if self.catalog is None or program in self._told:
+            return None
+        self._told.add(program)
+        return self.catalog.text(program)
 
     def _notices(self, reports: Sequence[IngestReport]) -> tuple[str, ...]:
         """Warnings about the input for the trace: files that have changed, and the first rejected elements."""
@@ -349,7 +364,7 @@ class Driver(RunState):
             batch.lengths,
             totals,
             self.frontier.ended,
-            optimizer_file(number),
+            self.state.optimizer,
             self.state.firsts,
             self.state.since,
             [name for name in self.state.renewed if name in batch.steps and len(batch.steps[name].instants) < 2],
@@ -357,30 +372,52 @@ class Driver(RunState):
             self.query,
             {**self.state.digests, **self.sink.digests, **({"trace": self.trace.digest} if self.trace is not None else {})},
         )
-        statistics = {self.state.optimizer, *self.state.statistics}
-        state.statistics = write_optimizer_state(self.folder, number, statistics, self.planners, self.ingest_state.counted)
+        state.statistics = self.state.statistics
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}
         gone |= {path for f in batch.finished for path in (f.path, f.fed) if path}
-        gone |= statistics - {"", *state.statistics}
         gone |= {r.path for r in batch.rejected if r.spooled}
-        self.deletion.wait()
-        self.log.write(state)
-        self.state = state
         self.schedule_deletion(number, gone)
-        self._delete_scheduled(number)
+        self.state = state
+        if self.since_record >= self.options.commit_every:
+            self.write_record()
+        else:
+            self.log.note(number)
         if self.catalog is not None:
             self.catalog.committed(number)
+
+    def write_record(self) -> None:
+        """Writes the commit record of the last batch, durably. With it all batches are committed whose records were not written."""
+        state, number = self.state, self.state.batch
+        statistics = {state.optimizer, *state.statistics}
+        used = write_optimizer_state(self.folder, number, statistics, self.planners, self.ingest_state.counted)
+        state.optimizer, state.statistics = optimizer_file(number), used
+        self.deletion.wait()
+        self.log.write(state)
+        self._written = time.monotonic()
+        self.schedule_deletion(number, statistics - {"", state.optimizer, *used})
+        self._delete_scheduled(min(number - 2, self.log.oldest))
+
+    @property
+    def since_record(self) -> float:
+        """Seconds since the last commit record was written."""
+        return time.monotonic() - self._written
+
+    @property
+    def unwritten(self) -> bool:
+        """Whether there are batches without a commit record on the disk."""
+        return self.state.batch > self.log.written
 
     def _reported(self, batch: MicroBatch) -> dict[str, int]:
         """The instant that each query reported last."""
         steps = {p.id: batch.steps[p.id] for p in self.programs}
         return {**self.state.reported, **{name: int(s.instants[-1]) for name, s in steps.items() if len(s.instants) > 1}}
 
-    def _delete_scheduled(self, number: int) -> None:
+    def _delete_scheduled(self, upto: int) -> None:
+        """Deletes files that no longer count since a batch up to this one, which no kept record names."""
         reading = self.compaction.reading
-        ready = [paths for doomed, paths in self.scheduled_deletions if doomed <= number - 2]
+        ready = [paths for doomed, paths in self.scheduled_deletions if doomed <= upto]
         self.deletion.begin(set().union(*ready) - reading)
-        kept = [(number, paths & reading) for paths in ready if paths & reading]  # until no merge reads them
+        kept = [(upto, paths & reading) for paths in ready if paths & reading]  # until no merge reads them
         self.scheduled_deletions = [*kept, *self.scheduled_deletions[len(ready) :]]
 
 

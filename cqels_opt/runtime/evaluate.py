@@ -10,18 +10,15 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, wraps
+from functools import cached_property, partial
 from itertools import chain
-from time import perf_counter
-from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from cqels_opt.errors import LimitError
-from cqels_opt.operators import memory
 from cqels_opt.operators.accumulators import added_up, amount_names
 from cqels_opt.operators.algebra.group import GroupNode
-from cqels_opt.operators.algebra.operator import changing
+from cqels_opt.operators.algebra.operator import changing, work_of
 from cqels_opt.operators.algebra.operator import evaluate as evaluate_tree
 from cqels_opt.operators.algebra.scope import Scope
 from cqels_opt.operators.answer_files import write_arrow, write_parquet
@@ -34,6 +31,7 @@ from cqels_opt.operators.instances import names_of
 from cqels_opt.operators.joint_lines import QueryAnswers
 from cqels_opt.operators.key_pushdown import Pushdown
 from cqels_opt.operators.observed import Observed
+from cqels_opt.operators.operator_work import OperatorWork, TreeWork
 from cqels_opt.operators.rows import Ints, Rows, chunks, concat, empty
 from cqels_opt.operators.semijoin_filter import EVERY, share
 from cqels_opt.operators.stream_operators import answers, stream_operator
@@ -43,6 +41,7 @@ from cqels_opt.operators.udf_cache import CallStatistics
 from cqels_opt.query.algebra import Call
 from cqels_opt.query.templates import INSTANCE
 from cqels_opt.runtime.backfill import Backfill, rows_taken_over, without_results
+from cqels_opt.runtime.bounded_work import bounded
 from cqels_opt.runtime.joint_answers import JointAnswers
 from cqels_opt.runtime.query_network import write_elements
 from cqels_opt.runtime.static_refresh import answers_before, at_first, only
@@ -142,34 +141,7 @@ class FinishReport:
     seconds: float = 0.0
     failed: str = ""  # why the task was stopped; empty if it was not
     others: list[FinishReport] = field(default_factory=list)  # of further files of answers
-
-
-Reporting = TypeVar("Reporting", EvaluateReport, FinishReport)
-P = ParamSpec("P")
-
-
-Work: TypeAlias = Callable[Concatenate[EvaluateTask, P], Reporting]
-
-
-def bounded(failed: type[Reporting]) -> Callable[[Work[P, Reporting]], Work[P, Reporting]]:
-    """Limits work to the memory of its task. The report has the seconds that it took and, if it needed too much, why it was stopped."""
-
-    def decorated(work: Work[P, Reporting]) -> Work[P, Reporting]:
-        @wraps(work)
-        def measured(task: EvaluateTask, /, *args: P.args, **keywords: P.kwargs) -> Reporting:
-            began = perf_counter()
-            try:
-                with memory.at_most(task.memory):
-                    report = work(task, *args, **keywords)
-            except (LimitError, MemoryError) as error:
-                report = failed()
-                report.failed = str(error) if isinstance(error, LimitError) else f"a task has not enough memory: {error}"
-            report.seconds = perf_counter() - began
-            return report
-
-        return measured
-
-    return decorated
+    work: list[OperatorWork] = field(default_factory=list)  # of the operators above the joins, inputs first, and of the rest
 
 
 def label(program: CompiledProgram, block: str) -> str:
@@ -261,22 +233,25 @@ def finish(
     if task.quiet or (taking_over and program.row_wise):
         return report
     terms = task.terms()
-    to, total = f"answers/{step.batch:08d}-{program.id}-{name}", 0
+    to, total, work = f"answers/{step.batch:08d}-{program.id}-{name}", 0, work_of(program.tree)
     waiting: list[tuple[QueryAnswers, FinishReport]] = []
-    for number, found in enumerate(_answers(task, name, rows_of, terms, part, parts, report)):
-        total += found.total
-        if len(found) and not taking_over:
-            into = report if not number else FinishReport()
-            report.others += [into] if number else []
-            into.answers = found.total
-            if _too_many(task, total):
-                break
-            if joint is not None and joint.takes(found):
-                waiting.append((QueryAnswers(found, terms, _query_of(task, found)), into))
-                continue
-            _put(task, found, terms, f"{to}c{number}" if number else to, into)
+    with work.measured():
+        for number, found in enumerate(_answers(task, name, rows_of, terms, part, parts, report, work)):
+            total += found.total
+            if len(found) and not taking_over:
+                into = report if not number else FinishReport()
+                report.others += [into] if number else []
+                into.answers = found.total
+                if _too_many(task, total):
+                    break
+                if joint is not None and joint.takes(found):
+                    waiting.append((QueryAnswers(found, terms, _query_of(task, found)), into))
+                    continue
+                _put(task, found, terms, f"{to}c{number}" if number else to, into)
     if joint is not None:
         joint.hold(waiting)
+    work.rest.rows = total
+    report.work = [*work.operators.values(), work.rest]
     report.read, report.calls = sum(rows.read for rows in rows_of.values()), terms.calls.accounts
     return report
 
@@ -315,10 +290,11 @@ def _answers(
     part: int,
     parts: int,
     report: FinishReport,
+    work: TreeWork,
 ) -> Iterator[Answers]:
     program, step, instants = task.program, task.step, task.step.instants
     low = 1 if instants[0] == NOWHEN else 0
-    scope = Scope(rows_of, program.store, terms, instants, low, task.pushdown.schema)
+    scope = Scope(rows_of, program.store, terms, instants, low, task.pushdown.schema, work=work)
     before = answers_before(program)
     report.replaced += before.paths(step)
     if program.row_wise:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -74,6 +74,19 @@ class Runner(Protocol):
     @property
     def jobs(self) -> int:
         """Spark jobs since :meth:`begin`."""
+
+
+class InputLog(Protocol):
+    """What a run has read of its live sources, committed with each batch."""
+
+    def restore(self, lengths: Mapping[str, int]) -> None:
+        """Back to what is committed."""
+
+    def take(self, reports: Iterable[IngestReport]) -> list[str]:
+        """Adds what a batch has read; returns sentences about input that has changed since it was read."""
+
+    def put(self) -> dict[str, int]:
+        """The lengths to commit."""
 
 
 class TraceLog(Protocol):

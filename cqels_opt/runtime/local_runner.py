@@ -1,4 +1,4 @@
-"""The runner that needs no Spark: the same tasks, in this process. Property tests use it by the thousand."""
+"""The runner of the local engine: the same tasks as on Spark, in this process. Property tests use it by the thousand."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pyarrow as pa
-import pyarrow.parquet as pa_parquet
 
 from cqels_opt.operators.compiled_query import CompiledProgram
+from cqels_opt.runtime.chunks import read, shares
 from cqels_opt.runtime.evaluate import (
     EvaluateReport,
     EvaluateTask,
@@ -20,9 +20,11 @@ from cqels_opt.runtime.evaluate import (
     finish,
     finish_parts,
 )
+from cqels_opt.runtime.growing_files import LinesBatch, ingest_lines
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.joint_answers import JointAnswers
+from cqels_opt.runtime.live_files import FileBatch, ingest_files
 from cqels_opt.state.compaction import MergeTask, merge
 from cqels_opt.storage import checksum, disk
 from cqels_opt.windows.binding_slots import SlotFile
@@ -44,10 +46,15 @@ class LocalRunner:
         """Always 0: there is no Spark."""
         return 0
 
-    def ingest(self, rows: pa.Table | Path, task: IngestTask) -> list[IngestReport]:
-        """The rows in as many tasks as ``split``; those of a file of elements in one."""
+    def ingest(self, rows: pa.Table | Path | FileBatch | LinesBatch, task: IngestTask) -> list[IngestReport]:
+        """The rows in as many tasks as ``split``; those of a file of elements, or of files of a live folder, in one."""
+        if isinstance(rows, FileBatch):
+            return [ingest_files(rows, task, "t")]
+        if isinstance(rows, LinesBatch):
+            return [ingest_lines(rows, task, "t")]
         if isinstance(rows, Path):
-            return [ingest(pa_parquet.read_table(checksum.verify_name(rows)), task, "t")]
+            (whole,) = shares(rows, 1)
+            return [ingest(read(whole), task, "t")]
         size = -(-rows.num_rows // self.parallelism) or 1
         return [ingest(rows.slice(i, size), task, f"t{i}") for i in range(0, rows.num_rows, size)]
 

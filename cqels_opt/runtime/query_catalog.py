@@ -131,6 +131,11 @@ class QueryCatalog:
         """The current programs."""
         return self._programs
 
+    def text(self, program: str) -> str | None:
+        """The text of the query of a program, of one of them where several share it."""
+        units = zip(self._programs, self.sharing.units)
+        return next((unit.members[0][1].query.text for found, unit in units if found.id == program), None)
+
     def committed(self, batch: int) -> None:
         """A batch is done: deletes files that only batches long before it need."""
         needed = self.living.committed(batch)

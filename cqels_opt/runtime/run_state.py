@@ -22,11 +22,10 @@ from cqels_opt.query.algebra import Window
 from cqels_opt.rdf.ids import CollisionError, encode, encode_one
 from cqels_opt.runtime.dead_letters import DeadLetters
 from cqels_opt.runtime.evaluate import EvaluateTask
-from cqels_opt.runtime.files_read import FilesRead
 from cqels_opt.runtime.idle_streams import IdleStreams
 from cqels_opt.runtime.ingest import IngestReport
 from cqels_opt.runtime.ingest_state import IngestState
-from cqels_opt.runtime.interfaces import Evaluated, Runner, Sink, TraceLog
+from cqels_opt.runtime.interfaces import Evaluated, InputLog, Runner, Sink, TraceLog
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.output_owner import InFile, Owned, Owner, claim_file
 from cqels_opt.runtime.query_catalog import QueryCatalog
@@ -64,7 +63,8 @@ class DriverOptions:
     refused: Path | None = None  # the elements rejected while the replay was prepared: they come first
     waiting: Callable[[int, Sequence[IngestReport]], tuple[int | None, int | None]] | None = None
     """Of a batch's number and what was ingested: the newest time of all input and how much of it waits (:class:`Lag`), if known."""
-    files: FilesRead | None = None  # of live folders
+    files: InputLog | None = None  # of live folders, or of growing files
+    commit_every: float = 0.0  # seconds between two commit records; a killed run repeats the batches since the last one
     idle_timeout: int | None = None  # milliseconds of wall clock after which a stream without elements is idle; None: never
     limits: Limits = NO_LIMITS  # of each query, see :mod:`cqels_opt.runtime.quotas`
     allow_gap: bool | None = None  # a batch need not follow the state; None: the user has no such option

@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.observed import Observed
+from cqels_opt.operators.operator_work import OperatorWork, added
 from cqels_opt.operators.udf_cache import CallStatistics
+from cqels_opt.planner.delta_plan import measured
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.planner.row_expressions import written
 from cqels_opt.planner.union_statistics import summands
 from cqels_opt.query.algebra import Call
 from cqels_opt.runtime.evaluate import EvaluateReport, FinishReport
 from cqels_opt.runtime.micro_batch import MicroBatch
-from cqels_opt.trace.records import Called, Lag, Milliseconds, TraceRecord
+from cqels_opt.trace.records import Called, Lag, Milliseconds, OperatorRecord, TraceRecord
 from cqels_opt.windows.frontier import Frontier
 
 
@@ -58,6 +60,27 @@ def trace_record(
         recomputed=None if program.row_wise else sum(report.read for report in finished),
         calls=_calls([*shares, *finished]),
         answers=sum(report.answers for report in finished),
+        operators=_above_joins(planner, shares, finished),
+    )
+
+
+def _above_joins(
+    planner: QueryPlanner, shares: Sequence[EvaluateReport], finished: Sequence[FinishReport]
+) -> tuple[OperatorRecord, ...]:
+    """What ran besides the joins: the rows of the joins are stored, the operators above them run, and answers are written."""
+    if not shares and not finished:
+        return ()
+    stored = list[OperatorWork]()
+    for report in shares:
+        joins = sum(work.seconds for seen in report.observed.values() for works in seen.work.values() for work in works)
+        stored = added(stored, [OperatorWork(max(0.0, report.seconds - joins), report.rows, tasks=1)])
+    works = list[OperatorWork]()
+    for finish in finished:
+        works = added(works, finish.work) if finish.work else works
+    steps = planner.above
+    ran = zip(steps, [*(stored or [OperatorWork()]), *(works or [OperatorWork()] * (len(steps) - 1))], strict=True)
+    return tuple(
+        OperatorRecord(op, relation, on, None, work.rows, None, *measured(work)) for (op, relation, on), work in ran if work.tasks
     )
 
 

@@ -67,9 +67,9 @@ class Adaptive(DropIn):
         """The current plan of each delta source."""
         return self.run.plans()[self.query.id]
 
-    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
-        """The plans of the last micro-batch, with the estimated and the observed rows of their operators."""
-        return self.run.explain(self.query.id, format, alternatives)
+    def explain(self, format: Format = "text", alternatives: int = 0, analyze: bool = False) -> str:
+        """The plans of the last micro-batch, with the estimated and the observed rows of their operators; see :meth:`StreamRun.explain`."""
+        return self.run.explain(self.query.id, format, alternatives, analyze)
 
     def statistics(self) -> dict[str, object]:
         """The current statistics, by block."""

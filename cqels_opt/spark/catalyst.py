@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import count
 from typing import Any, Literal, TypeAlias
 
@@ -34,13 +34,22 @@ def analyzed(frame: DataFrame) -> LogicalPlan:
     return frame._jdf.queryExecution().analyzed()
 
 
+def same_session(one: SparkSession | None, other: SparkSession) -> bool:
+    """Whether two objects are one session of the JVM: PySpark makes a new object for each micro-batch."""
+    return one is other or (one is not None and bool(one._jsparkSession == other._jsparkSession))
+
+
 def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
     """The DataFrame in another session of its JVM, such as the one that a streaming query has cloned."""
     if frame.sparkSession is session:
         return frame
-    assert session._jvm is not None
-    dataset = session._jvm.org.apache.spark.sql.classic.Dataset
-    return DataFrame(dataset.ofRows(session._jsparkSession, analyzed(frame)), session)
+    return DataFrame(_dataset(session._jvm).ofRows(session._jsparkSession, analyzed(frame)), session)
+
+
+@lru_cache(maxsize=1)
+def _dataset(jvm: Any) -> Any:
+    """The class of DataFrames in a JVM; each part of its name is a call."""
+    return jvm.org.apache.spark.sql.classic.Dataset
 
 
 def children(node: Any) -> list[Any]:
@@ -102,7 +111,7 @@ class Catalyst:
         assert jvm is not None
         sql, scala = jvm.org.apache.spark.sql, jvm.scala
         expressions, logical, plans = sql.catalyst.expressions, sql.catalyst.plans.logical, sql.catalyst.plans
-        self._dataset, self._columns = sql.classic.Dataset, sql.classic.ExpressionUtils
+        self._dataset, self._columns = _dataset(jvm), sql.classic.ExpressionUtils
         self._has_subquery = expressions.SubqueryExpression.hasSubquery
         self._equal, self._and = expressions.EqualTo, expressions.And
         self._filter, self._project, self._join = logical.Filter, logical.Project, logical.Join
@@ -110,6 +119,7 @@ class Catalyst:
         self._types = {kind: _object(plans, kind) for kind in ("Inner", "LeftOuter", "LeftSemi", "LeftAnti")}
         self._some, self._none = scala.Some, scala.Option.empty()
         self._broadcast = logical.HintInfo(self._some(_object(logical, "BROADCAST")))
+        self._one_row, self._no_map = logical.OneRowRelation, _object(scala.collection.immutable, "Map").empty()
         self.sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
         self._observation = sql.Observation
         self._inline = sql.catalyst.optimizer.InlineCTE
@@ -178,6 +188,17 @@ class Catalyst:
         jvm: Any = self.spark._jvm
         (constructor,) = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.optimizer.InlineCTE").getConstructors()
         return self._inline(*[False] * constructor.getParameterCount()).apply(plan)
+
+    def empty(self, output: Any) -> LogicalPlan:
+        """A relation with the attributes of ``output``, a Scala sequence, for comparisons of plans: it cannot run."""
+        return self._project(output, self._one_row())
+
+    def substituted(self, plan: LogicalPlan, part: LogicalPlan, other: LogicalPlan) -> LogicalPlan:
+        """A plan with ``other`` in each place of ``part``, which has the same attributes; not within subqueries.
+
+        A map from one plan to another is a rule of Catalyst, because Scala's maps are partial functions.
+        """
+        return plan.transformDown(self._no_map.updated(part, other))
 
     def replaced(self, path: Sequence[tuple[LogicalPlan, int]], plan: LogicalPlan) -> LogicalPlan:
         """A plan with a new descendant. ``path`` has its ancestors, the root first, each with the index of the child that is next."""

@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, ingest
-from cqels_opt.spark.files import NumberedBatch, OrderedBatch, in_order, in_places
+from cqels_opt.runtime.live_files import in_order
+from cqels_opt.spark.files import NumberedBatch, OrderedBatch, in_places
 from cqels_opt.spark.messages import MessageBatch, read_messages, topics_of
 from cqels_opt.spark.tasks import task_name, task_number
 from cqels_opt.windows.admission import Admitted

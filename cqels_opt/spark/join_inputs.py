@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import count
 
 import numpy as np
-import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +19,7 @@ from cqels_opt.errors import InputError, first_line
 from cqels_opt.planner.calibration_store import known
 from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.relational.conditions import JoinKey, quoted
-from cqels_opt.relational.counting import SCHEMA, Counted, Layout, count, gathered
+from cqels_opt.relational.counting import WHOLE, Counted, Extent, Layout, sampled_counts, weights_of
 from cqels_opt.relational.fanouts import KeyCounts, heavy_for, level_for
 from cqels_opt.relational.planner import Counts
 from cqels_opt.relational.spec import JoinInput, JoinSpec
@@ -27,8 +27,11 @@ from cqels_opt.spark.catalyst import LogicalPlan
 from cqels_opt.spark.session import shuffle_partitions
 from cqels_opt.stats import SlotCounts, tally
 
-WHOLE = 4096
-"""The rows of each partition of a micro-batch of which none is left out of the sample."""
+PLACE = f"monotonically_increasing_id() & {(1 << 33) - 1}"
+"""The number of a row in its partition."""
+_WEIGHT = f"shiftleft(1L, CAST(greatest(0, floor(log2(place / {WHOLE})) + 1) AS INT))"
+IN_SAMPLE = f"place < {WHOLE} OR place % {_WEIGHT} = 0"
+"""The condition on the sample: see :func:`weights_of`."""
 
 HASH_OF_NULL = 42
 """What ``xxhash64`` returns for null: its seed."""
@@ -39,15 +42,19 @@ _BYTES = {"boolean": 1, "byte": 1, "short": 2, "integer": 4, "float": 4, "date":
 AT, LATE = "__at", "__late"
 """Columns added to a stream's rows: the time in milliseconds (null: no time, or late), and whether the row is late."""
 
-Batches = Iterator[pa.RecordBatch]
+COUNTS = "counts"
+"""The name of the exact counts of a micro-batch."""
 
 
 # ------------------------------------------------------------------ columns
-def time_columns(columns: Sequence[str]) -> tuple[str, str]:
-    """Names of :data:`AT` and :data:`LATE` that the stream does not have itself."""
-    taken = {name.lower() for name in columns}
-    suffix = next("_" * n for n in range(len(columns) + 1) if not {AT + "_" * n, LATE + "_" * n} & taken)
-    return AT + suffix, LATE + suffix
+def time_columns(columns: Sequence[str], times: Iterable[str | None]) -> dict[str | None, tuple[str, str]]:
+    """Names of :data:`AT` and :data:`LATE` for each column of times, which the stream does not have itself."""
+    taken, found = {name.lower() for name in columns}, dict[str | None, tuple[str, str]]()
+    for time in times:
+        suffix = next("_" * n for n in count() if not {AT + "_" * n, LATE + "_" * n} & taken)
+        found[time] = (AT + suffix, LATE + suffix)
+        taken |= {*found[time]}
+    return found
 
 
 def key_type(frame: DataFrame, key: JoinKey, name: str) -> t.DataType:
@@ -103,25 +110,30 @@ def _hashed(value: SparkColumn) -> SparkColumn:
     return f.when(value.isNotNull(), f.xxhash64(value))
 
 
-def with_times(frame: DataFrame, time: str | None, number: int, frontier: int | None) -> DataFrame:
-    """A micro-batch with the columns of :func:`time_columns`.
+def with_times(frame: DataFrame, times: Mapping[str | None, tuple[str, str]], number: int, frontier: int | None) -> DataFrame:
+    """A micro-batch with columns of :func:`time_columns`.
 
     Without a time column the batch number is the time. Rows before the frontier are late.
     """
-    at_name, late_name = time_columns(frame.columns)
-    if time is None:
-        return frame.withColumns({at_name: f.lit(number).cast("long"), late_name: f.lit(False)})
+    added: dict[str, SparkColumn] = {}
+    for time, (at_name, late_name) in times.items():
+        if time is None:
+            added |= {at_name: f.lit(number).cast("long"), late_name: f.lit(False)}
+            continue
+        at = _milliseconds(frame, time)
+        late = f.lit(False) if frontier is None else f.coalesce(at < frontier, f.lit(False))
+        added |= {at_name: at if frontier is None else f.when(~late, at), late_name: late}
+    return frame.withColumns(added)
+
+
+def _milliseconds(frame: DataFrame, time: str) -> SparkColumn:
+    """The times of a column in milliseconds."""
     kind = key_type(frame, JoinKey("stream", (time.lower(),), f"`stream`.{quoted(time)}"), "stream")
     if isinstance(kind, t.TimestampType | t.TimestampNTZType):
-        at = f.unix_millis(f.col(quoted(time)).cast("timestamp"))
-    elif isinstance(kind, t.IntegralType):
-        at = f.col(quoted(time)).cast("long")
-    else:
-        raise InputError(f"the time {time} is {kind.simpleString()}: it must be a timestamp, or a long of milliseconds")
-    if frontier is None:
-        return frame.withColumns({at_name: at, late_name: f.lit(False)})
-    late = f.coalesce(at < frontier, f.lit(False))
-    return frame.withColumns({at_name: f.when(~late, at), late_name: late})
+        return f.unix_millis(f.col(quoted(time)).cast("timestamp"))
+    if isinstance(kind, t.IntegralType):
+        return f.col(quoted(time)).cast("long")
+    raise InputError(f"the time {time} is {kind.simpleString()}: it must be a timestamp, or a long of milliseconds")
 
 
 def satisfying(frame: DataFrame, relation: JoinInput, spec: JoinSpec) -> DataFrame:
@@ -164,55 +176,103 @@ class Sample:
     width: float
 
 
-def sampled_keys(rows: DataFrame, columns: Mapping[str, SparkColumn], number: int) -> Sample:
-    """The key counts of a micro-batch, from one job that returns a sample of its rows: 64-bit hashes of their keys, no rows.
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """The DataFrame of a sample of rows: 64-bit hashes of their keys, no rows. ``width`` are the bytes of a row without its texts."""
+
+    frame: DataFrame
+    variables: tuple[str, ...]
+    width: float
+
+    def of(self, frame: DataFrame) -> Sampling:
+        """The same sample of other rows."""
+        return replace(self, frame=frame)
+
+    def take(self, number: int) -> Sample:
+        """The key counts of a micro-batch, from one job."""
+        table = self.frame.toArrow()
+        weights = weights_of(table.column("place").to_numpy())
+        total, found = int(weights.sum()), {}
+        for i, variable in enumerate(self.variables):
+            keys = table.column(f"h{i}").to_numpy()
+            known = keys != HASH_OF_NULL
+            found[variable] = tally(keys[known], weights[known])
+        texts = float(table.column("extra").to_numpy().mean()) if total else 0.0
+        return Sample(SlotCounts(number, *tally(np.full(1, number), np.array([total])), found), total, self.width + texts)
+
+
+def sampling_of(rows: DataFrame, columns: Mapping[str, SparkColumn]) -> Sampling:
+    """A sample of the rows of a micro-batch, with the keys of each variable.
 
     Of each partition the first :data:`WHOLE` rows are taken, of as many again every second, of twice as many every fourth, and so on; a
     row of every n-th counts as n.
     """
-    names = Counter(name.lower() for name in rows.columns)
-    once = [field for field in rows.schema.fields if names[field.name.lower()] == 1]
+    fields = rows.schema.fields
+    names = Counter(field.name.lower() for field in fields)
+    once = [field for field in fields if names[field.name.lower()] == 1]
     texts = [field.name for field in once if isinstance(field.dataType, t.StringType | t.BinaryType)]
     extra = " + ".join(["0", *(f"coalesce(octet_length({quoted(name)}), 0)" for name in texts)])
-    place = f.expr(f"monotonically_increasing_id() & {(1 << 33) - 1}").alias("place")
     hashes = [f.xxhash64(column).alias(f"h{i}") for i, column in enumerate(columns.values())]
-    weight = f"shiftleft(1L, CAST(greatest(0, floor(log2(place / {WHOLE})) + 1) AS INT))"
-    chosen = rows.select(place, f.expr(extra).alias("extra"), *hashes).where(f"place < {WHOLE} OR place % {weight} = 0")
-    table = chosen.toArrow()
-    at = table.column("place").to_numpy()
-    weights = np.where(at < WHOLE, 1, 1 << np.floor(np.log2(np.maximum(at, WHOLE) / WHOLE) + 1).astype(np.int64))
-    total, found = int(weights.sum()), {}
-    for i, variable in enumerate(columns):
-        keys = table.column(f"h{i}").to_numpy()
-        known = keys != HASH_OF_NULL
-        found[variable] = tally(keys[known], weights[known])
-    width = float(sum(_BYTES.get(field.dataType.typeName(), 8) for field in rows.schema.fields))
-    width += float(table.column("extra").to_numpy().mean()) if total else 0.0
-    return Sample(SlotCounts(number, *tally(np.full(1, number), np.array([total])), found), total, width)
+    chosen = rows.select(f.expr(PLACE).alias("place"), f.expr(extra).alias("extra"), *hashes).where(IN_SAMPLE)
+    return Sampling(chosen, tuple(columns), float(sum(_BYTES.get(field.dataType.typeName(), 8) for field in fields)))
 
 
 def stream_counts(
-    frame: DataFrame, columns: Sequence[str], spec: JoinSpec, types: Mapping[str, t.DataType], number: int
+    frame: DataFrame,
+    columns: Sequence[str],
+    times: Mapping[str | None, tuple[str, str]],
+    spec: JoinSpec,
+    types: Mapping[str, t.DataType],
+    number: int,
 ) -> Counted:
-    """The statistics of a micro-batch with these ``columns``, in one job without a shuffle.
+    """The statistics of a micro-batch with these ``columns``, in one job without a shuffle, which runs no Python on executors.
 
     Rows of a relation without a window are counted under the batch number, whatever their times.
     """
-    at, late = time_columns(columns)
-    layout = Layout(tuple(spec.joins_on(r.key) for r in spec.streams), tuple(r.name for r in spec.streams))
+    place, relations = {time: i for i, time in enumerate(times)}, spec.streams
+    layout = Layout(
+        tuple(spec.joins_on(r.key) for r in relations),
+        tuple(r.name for r in relations),
+        tuple(place[r.time] for r in relations),
+    )
     row = f.struct(*(f.col(quoted(name)) for name in columns))
-    timed = any(relation.window is not None for relation in spec.streams)
-    chosen = [(f.col(at) if timed else f.lit(number).cast("long")).alias("t"), f.col(late).alias("late")]
-    for i, relation in enumerate(spec.streams):
-        own = reduce(lambda one, other: one & other, map(f.expr, spec.own_filters(relation.key)), f.lit(True))
-        chosen.append(own.alias(f"p{i}"))
+    timed = any(relation.window is not None for relation in relations)
+    chosen = [f.expr(PLACE).alias("place")]
+    for i, (at, _) in enumerate(times.values()):
+        chosen.append((f.col(at) if timed else f.lit(number).cast("long")).alias(f"t{i}"))
+    whole, late, any_of = (list[SparkColumn]() for _ in range(3))
+    for i, relation in enumerate(relations):
+        at, is_late = times[relation.time]
+        own = f.coalesce(_all(map(f.expr, spec.own_filters(relation.key))), f.lit(False))
+        any_of.append(own)
+        late.append(own & f.col(is_late))
+        whole.append(own & ~f.col(is_late) & (f.col(at).isNotNull() if timed else f.lit(True)))
+        chosen.append(whole[-1].alias(f"p{i}"))
         chosen += [_hashed(key).alias(f"h{i}_{j}") for j, key in enumerate(spec_keys(relation, spec, types).values())]
+    chosen += [_any(late).alias("late"), (_any(any_of) & ~_any(whole) & ~_any(late)).alias("rejected")]
+    internal = [name for pair in times.values() for name in pair]
+    rows = frame.select(*internal, *(row.alias(relation.name) for relation in relations)).select(*chosen)
+    exact = [f.count(f.lit(1)).alias("elements"), f.count_if("late").alias("late"), f.count_if("rejected").alias("rejected")]
+    for i, stream in enumerate(layout.streams):
+        at_i = f.when(f.col(f"p{i}"), f.col(f"t{stream}"))
+        exact += [f.count_if(f"p{i}").alias(f"rows{i}"), f.min(at_i).alias(f"first{i}"), f.max(at_i).alias(f"last{i}")]
+    sample = rows.observe(COUNTS, *exact).where(IN_SAMPLE).drop("late", "rejected")
+    slots = sampled_counts(sample.toArrow(), layout, number)
+    seen = sample._jdf.queryExecution().observedMetrics().apply(COUNTS)
+    elements, late_rows, rejected = (int(seen.getLong(i)) for i in range(3))
+    extents = {}
+    for i, name in enumerate(layout.names):
+        count_i = int(seen.getLong(3 + 3 * i))
+        extents[name] = Extent(count_i, int(seen.getLong(4 + 3 * i)), int(seen.getLong(5 + 3 * i))) if count_i else Extent()
+    return Counted(elements, late_rows, rejected, slots, extents)
 
-    def run(batches: Batches) -> Batches:
-        yield count(batches, layout)
 
-    rows = frame.select(at, late, *(row.alias(relation.name) for relation in spec.streams))
-    return gathered(rows.select(*chosen).mapInArrow(run, SCHEMA).toArrow(), layout, number)
+def _all(conditions: Iterable[SparkColumn]) -> SparkColumn:
+    return reduce(lambda one, other: one & other, conditions, f.lit(True))
+
+
+def _any(conditions: Iterable[SparkColumn]) -> SparkColumn:
+    return reduce(lambda one, other: one | other, conditions, f.lit(False))
 
 
 def broadcast_bytes(session: SparkSession) -> float:

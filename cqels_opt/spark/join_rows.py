@@ -37,17 +37,21 @@ EVENT = "event time"
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The rows of a stream with their times in the column ``at``: those of the batch, and old ones, alive if they expire after the
-    frontier."""
+    """The rows of streams with their times: those of the batch, and old ones, alive if they expire after the frontier. ``times`` has the
+    columns of :func:`time_columns`."""
 
     new: DataFrame
-    at: str
+    times: Mapping[str | None, tuple[str, str]]
     old: DataFrame | None = None
     frontier: int | None = None
 
+    def at(self, relation: JoinInput) -> str:
+        """The column with the times of a relation's rows."""
+        return self.times[relation.time][0]
+
     def rows(self, relation: JoinInput, spec: JoinSpec, new: bool, old: bool) -> DataFrame:
         """The selected rows (new, old) of a relation, under its name."""
-        at = f.col(self.at)
+        at = f.col(self.at(relation))
         parts = [self.new if relation.window is None else self.new.where(at.isNotNull())] if new else []
         if old and self.old is not None and self.frontier is not None:
             parts.append(self.old.where(at > self.frontier - (relation.window or 0)))
@@ -108,7 +112,9 @@ class Joined:
 
     def _flat(self, rows: DataFrame) -> DataFrame:
         """The event time, if there is one, and the columns of all relations."""
-        streams = [f"{quoted(r.name)}.{quoted(self.windows.at)}" for r in self.spec.streams if r.time is not None]  # all or none
+        streams = [
+            f"{quoted(r.name)}.{quoted(self.windows.at(r))}" for r in self.spec.streams if r.time is not None
+        ]  # all or none
         at = [f.timestamp_millis(f.greatest(*streams) if len(streams) > 1 else f.col(streams[0])).alias(TIME)] if streams else []
         return rows.select(*at, *(f.col(f"{quoted(relation)}.{quoted(name)}") for relation, name in self._shown()))
 
@@ -179,7 +185,7 @@ class _Term:
         conditions = [spec.equality(variable, *keys) for variable in on]
         for one in (r for r in before if r.window is not None):
             for other in (r for r in added if r.window is not None):
-                a, b = (f"{quoted(r.name)}.{quoted(self.joined.windows.at)}" for r in (one, other))
+                a, b = (f"{quoted(r.name)}.{quoted(self.joined.windows.at(r))}" for r in (one, other))
                 conditions += [f"{a} < {b} + {other.window}", f"{b} < {a} + {one.window}"]
         if not on:  # Spark joins by a condition that is part of the join, and filters a product otherwise
             conditions += [spec.between[name] for name in self.due[place]]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from typing import Any
 
-from cqels_opt.relational.planner import Format
+from cqels_opt.planner import batch_report
+from cqels_opt.relational.planner import Format, JoinPlanner
 from cqels_opt.spark.drop_in import DropIn
+from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.trace.records import TraceRecord
 
 
@@ -30,8 +33,39 @@ class JoinRun(DropIn):
         """Rows, distinct keys and join sizes after the last micro-batch."""
 
     @abstractmethod
-    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
-        """The plans of the last micro-batch, with the estimated and the observed rows of their operators."""
+    def explain(self, format: Format = "text", alternatives: int = 0, analyze: bool = False) -> str:
+        """The plans of the last micro-batch, with the estimated and the observed rows of their operators.
+
+        ``analyze`` adds how long the phases took, what the runner-up would have cost with the observed rows, and the plans that Spark ran
+        in that micro-batch, with Spark's own metrics: rows, milliseconds, bytes and skew of each node.
+        """
 
     def wait_for_counts(self) -> None:
         """Waits until the relations have been counted, where that is done in the background. Tests and benchmarks need it."""
+
+
+def analyzed(
+    planner: JoinPlanner | None,
+    format: Format,
+    alternatives: int,
+    last: TraceRecord | None,
+    runner: SparkRunner,
+    reason: str = "",
+) -> str:
+    """EXPLAIN ANALYZE of a micro-batch: its plans and what Spark ran. ``reason`` is why Spark's own plan ran, if it did."""
+    described = planner is not None and bool(planner.decisions)
+    if format == "dot" or last is None:
+        head = "no micro-batch has run yet, so nothing is measured\n" if format == "text" else ""
+        return head + (planner.explain(format, alternatives) if planner is not None and described else "")
+    plans, ran = planner if described else None, runner.executed()
+    if format == "json":
+        found = json.loads(plans.explain(format, alternatives, analyze=True)) if plans is not None else {"deltas": []}
+        more = {
+            "spark_plan": reason or None,
+            "batches": [batch_report.described(last)],
+            "executed": [one.to_json() for one in ran],
+        }
+        return json.dumps(found | more, indent=2, ensure_ascii=False)
+    head = batch_report.head(last, by_spark=True)
+    own = [plans.explain(format, alternatives, analyze=True).rstrip()] if plans is not None else []
+    return "\n\n".join([head, *own, *(one.text() for one in ran)]) + "\n"

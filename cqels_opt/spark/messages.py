@@ -15,7 +15,8 @@ from pyspark.sql import types as t
 from cqels_opt.errors import InputError
 from cqels_opt.rdf.payloads import ELEMENT_BITS, Payload, decode, payload_of
 from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, RejectSpool
-from cqels_opt.spark.files import NO_ORDER, ROW_BITS, TASK_BITS, in_order, place_of
+from cqels_opt.runtime.live_files import in_order
+from cqels_opt.spark.files import NO_ORDER, ROW_BITS, TASK_BITS, place_of
 from cqels_opt.windows.admission import Admission, Admitted
 from cqels_opt.windows.frontier import Frontier
 

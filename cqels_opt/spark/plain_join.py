@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from cqels_opt.errors import InputError, first_line
 from cqels_opt.relational.conditions import all_of, quoted
-from cqels_opt.spark.catalyst import LogicalPlan, in_session, items, relations_of, temporary_view
+from cqels_opt.spark.catalyst import LogicalPlan, in_session, items, relations_of, same_session, temporary_view
 from cqels_opt.spark.replanned_join import Build
 from cqels_opt.spark.windowed_join import Declared
 
@@ -57,7 +57,7 @@ class PlainJoin:
     def __call__(self, frame: DataFrame, number: int) -> DataFrame:
         """The answers of a micro-batch. Raises InputError for a column that does not exist."""
         declared, session = self.declared, frame.sparkSession
-        if session is not self._session:
+        if not same_session(self._session, session):
             self._session, self._frames = session, {}
         for relation in declared.spec.relations:
             current = declared.current(relation.name, number) if relation.static else frame

@@ -1,21 +1,15 @@
-"""Registration: static data are loaded into a store, and the query is compiled to a program; by executors where the data are large."""
+"""Registration on Spark: static data are loaded, and queries are compiled, by executors where the data are large."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from cqels_opt.compiler.registration import Do
-from cqels_opt.errors import CheckpointError, InputError, StoreError
-from cqels_opt.lod import object_store_cache
-from cqels_opt.lod.locations import is_uri, place_of
+from cqels_opt.lod.load import LoadReport
 from cqels_opt.lod.open_store import open_store
-from cqels_opt.lod.snapshots import content_of, hold, version_at
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.load import load
@@ -24,45 +18,14 @@ from cqels_opt.spark.tasks import run_tasks, slots
 from cqels_opt.spark.worker_python import explained
 from cqels_opt.storage import disk
 
-SOURCES = "sources.json"
 SMALL = 1 << 18
 """Triples of a store over which static sub-results are computed by the driver: a job, and a worker that starts, take longer."""
 
 
-def static_sources(paths: Sequence[Path], graphs: Sequence[tuple[str, Path]]) -> list[StaticSource]:
-    """The files of the default graph and of named graphs."""
-    return [*(StaticSource(path, None) for path in paths), *(StaticSource(path, iri) for iri, path in graphs)]
-
-
-def static_store(
-    spark: AnySession,
-    folder: Path,
-    sources: Sequence[StaticSource],
-    on_error: Literal["fail", "skip"] = "fail",
-    progress: Callable[[int, int], None] | None = None,
-    scheme: IdScheme | None = None,
-) -> Path:
-    """The store of a run, loaded below ``folder`` on the first start. CheckpointError if the files have changed since."""
-    target, record = folder / "store", folder / SOURCES
-    facts = json.loads(json.dumps([[str(s.path), s.graph, *_facts(s.path)] for s in sources]))
-    if record.exists() and target.exists():
-        if json.loads(disk.read(record)) != facts:
-            raise CheckpointError(f"{folder.parent}: the checkpoint was made with other static data; use another folder")
-        return target
-    disk.make_folder(folder)
+def loaded(spark: AnySession, sources: Sequence[StaticSource], target: Path, **options: Any) -> LoadReport:
+    """:func:`~cqels_opt.spark.load.load`, with a sentence about the workers' Python if that is to blame for a failure."""
     with explained(spark):
-        load(spark, sources, target, scheme=scheme, on_error=on_error, progress=progress, durable=False)
-    disk.sync_file_system(folder)
-    disk.write_atomically(record, json.dumps(facts).encode())
-    return target
-
-
-def _facts(path: Path) -> tuple[int, int]:
-    if not path.exists():
-        raise InputError(f"{path}: no such file")
-    if path.is_dir():
-        return sum(f.stat().st_size for f in path.rglob("*") if f.is_file()), 0
-    return path.stat().st_size, path.stat().st_mtime_ns
+        return load(spark, sources, target, **options)
 
 
 def compiling(spark: AnySession, store: Path | str) -> Do:
@@ -80,29 +43,3 @@ def compiling(spark: AnySession, store: Path | str) -> Do:
         return program
 
     return do
-
-
-def resolved_store(place: str | os.PathLike[str]) -> Path | str:
-    """An existing store as a program references it: the folder of its newest version, or its URI with the current fingerprint."""
-    found = place_of(place) if isinstance(place, str) else Path(place)
-    return object_store_cache.pinned(found) if isinstance(found, str) else version_at(open_store(found.absolute()).path).place
-
-
-def leased_store(reader: Path, store: str | os.PathLike[str]) -> Path | str:
-    """The newest version of a store, leased for as long as the reader's folder exists."""
-    while True:
-        found = resolved_store(store)
-        try:
-            hold(reader, [found])
-        except StoreError:  # it was replaced meanwhile
-            if resolved_store(store) == found:
-                raise
-        except OSError:  # the store is read-only: the caller reports that
-            return found
-        else:
-            return found
-
-
-def fingerprint(store: Path | str) -> str:
-    """The identity of a store's content, before any update."""
-    return open_store(store).fingerprint if is_uri(store) else content_of(version_at(store).lineage)

@@ -19,12 +19,12 @@ from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.query_catalog import QueryCatalog
+from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.kafka import KafkaSink
 from cqels_opt.spark.kafka_topic import KafkaTopic
 from cqels_opt.spark.messages import message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
-from cqels_opt.spark.run_factory import check_streams, external_streams, make_driver, rejects_of
 from cqels_opt.spark.sinks import BatchFunction, FunctionSink
 from cqels_opt.spark.sources import Source, of_messages
 from cqels_opt.spark.stream import StreamRun, row_stream

@@ -19,7 +19,7 @@ from cqels_opt.relational.planner import Format, JoinPlanner
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.drop_in import Claim
-from cqels_opt.spark.join_run import JoinRun
+from cqels_opt.spark.join_run import JoinRun, analyzed
 from cqels_opt.spark.replanning import Replanned, Replanner
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.sinks import BatchFunction
@@ -84,9 +84,13 @@ class ReplannedJoin(JoinRun):
         with self._lock:
             return self._planner.summary() if self._planner is not None else {}
 
-    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
-        """See :class:`JoinRun`; it begins with the reason why Spark's own plan is used, if it is."""
+    def explain(self, format: Format = "text", alternatives: int = 0, analyze: bool = False) -> str:
+        """See :class:`JoinRun`; it tells why Spark's own plan is used, if it is. The plans of ``analyze`` include your own action."""
         with self._lock:
+            if analyze and self._runner is not None:
+                reason = self._replanner.reason if self._replanner is not None else None
+                planner = self._planner if reason is None else None
+                return analyzed(planner, format, alternatives, self.last, self._runner, reason or "")
             if self._replanner is None:
                 return "There has been no micro-batch yet.\n" if format == "text" else "{}"
             return self._replanner.explain(format, alternatives)
@@ -164,6 +168,7 @@ class ReplannedJoin(JoinRun):
             ms=clock.done(),
             jobs=jobs,
             fallback=fallback,
+            cost_unit=planner.model.unit if planner is not None else None,
             notices=(f"Spark's own plan: {found.reason}",) if found.reason is not None else (),
         )
         self._totals = {"batches": self._totals["batches"] + 1, "elements": self._totals["elements"] + elements}

@@ -21,10 +21,11 @@ from cqels_opt.errors import first_line
 from cqels_opt.plans import Plan
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, Format, JoinPlanner, JoinShape, ObservedJoin, OrderCosts
-from cqels_opt.spark.catalyst import Catalyst, Side, count_of
+from cqels_opt.spark.catalyst import Catalyst, Side, count_of, same_session
 from cqels_opt.spark.job_descriptions import described
-from cqels_opt.spark.join_inputs import broadcast_bytes, row_width, sampled_keys, spark_cost, static_counts
+from cqels_opt.spark.join_inputs import Sampling, broadcast_bytes, row_width, sampling_of, spark_cost, static_counts
 from cqels_opt.spark.join_query import JoinQuery, NotReadableError, read
+from cqels_opt.spark.kept_query import KeptQuery
 
 TIE = 0.1
 """The order of the query is kept if the cheapest one saves less than this share of it."""
@@ -71,6 +72,8 @@ class Replanner:
         self._identities: dict[str, Identity] = {}
         self._pause, self._interval = 0, 1
         self._batches = 0
+        self._elements = 0  # of the last sampled micro-batch
+        self._kept: KeptQuery | None = None  # while its order does not pay off
         self.planner: JoinPlanner | None = None
         self.reason: str | None = "no micro-batch has been planned yet"
 
@@ -81,12 +84,22 @@ class Replanner:
         if self._mode == "adaptive" and (self._pause > 0 or self._batches == 1):
             self._pause = max(0, self._pause - 1)
             return Replanned(plain, self.reason if self._batches > 1 else "the first micro-batch")
+        catalyst = self._catalyst_of(plain.sparkSession)
+        kept, self._kept = self._kept, None
         try:
-            query = read(self._catalyst_of(plain.sparkSession), plain, stream)
+            sampling = kept.sampling(plain, stream) if kept is not None else None
+            if sampling is None or self.planner is None:
+                return self._planned(read(catalyst, plain, stream), plain, stream)
+            left = self._left(self.planner, sampling, plain)
+            if left is not None:
+                self._kept = kept
+                return left
+            query = read(catalyst, plain, stream)
+            if repr(query.graph) != repr(self.planner.shape.graph):  # the names of relations have changed
+                return self._planned(query, plain, stream)
+            return self._rebuilt(query)
         except NotReadableError as error:
             return self._leave(plain, str(error), UNREADABLE)
-        try:
-            return self._planned(query, plain)
         except (PySparkException, Py4JError) as error:  # such as a key that cannot be computed for rows that another join drops
             return self._leave(plain, f"it could not be planned: {first_line(error)[:200]}", UNREADABLE)
 
@@ -111,7 +124,7 @@ class Replanner:
         """Waits until no relation is being counted."""
         self._background.submit(int).result()
 
-    def _planned(self, query: JoinQuery, plain: DataFrame) -> Replanned:
+    def _planned(self, query: JoinQuery, plain: DataFrame, stream: DataFrame) -> Replanned:
         others = [name for name in query.relations if name != query.stream]
         identities = {name: query.identity(name) for name in others}
         missing = [name for name in others if identities[name] not in self._counts]
@@ -126,24 +139,40 @@ class Replanner:
         if waiting := [name for name in missing if identities[name] not in self._counts]:
             return self._leave(plain, f"the rows of {', '.join(waiting)} are being counted", 1)
         planner = self._planner_of(query, identities)
-        with described(plain.sparkSession.sparkContext, f"{self._name}: sample the join keys of {query.stream}"):
-            sample = sampled_keys(query.rows(query.stream), self._columns(query, query.stream), self._batches)
+        sampling = sampling_of(query.rows(query.stream), self._columns(query, query.stream))
+        left = self._left(planner, sampling, plain)
+        if left is None:
+            return self._rebuilt(query)
+        if self._mode == "adaptive":
+            self._kept = KeptQuery(query.catalyst, plain, stream, sampling)
+        return left
+
+    def _left(self, planner: JoinPlanner, sampling: Sampling, plain: DataFrame) -> Replanned | None:
+        """The query as it is, if no other order than its own pays off for a micro-batch; None otherwise."""
+        (source,), session = planner.sources, plain.sparkSession
+        with described(session.sparkContext, f"{self._name}: sample the join keys of {source}"):
+            sample = sampling.take(self._batches)
         if not sample.rows:
             return Replanned(plain, "there are no rows in this micro-batch", elements=0)
-        planner.widths[query.stream] = sample.width
-        planner.advance(Counted(slots={query.stream: sample.counts}), self._batches, self._batches + 1)
-        decision, most = planner.choose()[query.stream], broadcast_bytes(plain.sparkSession)
+        planner.widths[source] = sample.width
+        planner.advance(Counted(slots={source: sample.counts}), self._batches, self._batches + 1)
+        planner.choose()
+        self._elements = sample.rows
         if self._mode == "adaptive":
-            costs = planner.alternatives(query.stream, most)
+            costs = planner.alternatives(source, broadcast_bytes(session))
             if costs.written * (1 - TIE) <= costs.chosen:
                 return self._leave(plain, *self._why(costs), sample.rows)
             self._interval = 1
+        return None
+
+    def _rebuilt(self, query: JoinQuery) -> Replanned:
+        """The query in the order that the planner has chosen."""
+        assert self.planner is not None
         self.reason = None
-        sides = planner.side_bytes(query.stream)
-        frame, observations = query.rebuilt(
-            decision.choice.plan, decision.choice.filters, lambda place: _smaller(sides[place], most)
-        )
-        return Replanned(frame, None, tuple(observations), sample.rows)
+        choice, sides = self.planner.decisions[query.stream].choice, self.planner.side_bytes(query.stream)
+        most = broadcast_bytes(query.catalyst.spark)
+        frame, observations = query.rebuilt(choice.plan, choice.filters, lambda place: _smaller(sides[place], most))
+        return Replanned(frame, None, tuple(observations), self._elements)
 
     def _why(self, costs: OrderCosts) -> tuple[str, int]:
         """Why the order of the query is kept, and the number of micro-batches until the next sample."""
@@ -196,8 +225,8 @@ class Replanner:
 
     # ------------------------------------------------------------------ the planner
     def _catalyst_of(self, session: SparkSession) -> Catalyst:
-        if self._catalyst is None or self._catalyst.spark is not session:
-            self._catalyst = Catalyst(session)
+        if self._catalyst is None or not same_session(self._catalyst.spark, session):
+            self._catalyst, self._kept = Catalyst(session), None
         return self._catalyst
 
     def _planner_of(self, query: JoinQuery, identities: dict[str, Identity]) -> JoinPlanner:

@@ -19,13 +19,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from cqels_opt.errors import CqelsOptError, RunError, first_line
+from cqels_opt.runtime.chunks import SHARE, Piece, read, shares
 from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, evaluate, finish, finish_parts
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.live_files import FileBatch
 from cqels_opt.runtime.local_runner import whole_batch
 from cqels_opt.spark.batch_task import BatchTask, rows_of_task
-from cqels_opt.spark.chunks import SHARE, Piece, read, shares
-from cqels_opt.spark.files import FileBatch, reading_files
+from cqels_opt.spark.executed_plan import ExecutedPlan, executed
+from cqels_opt.spark.files import reading_files
 from cqels_opt.spark.ingest_rows import Batches, RowBatch, frame_of, ingesting
 from cqels_opt.spark.job_descriptions import batch_name, described, joined
 from cqels_opt.spark.messages import check_topics
@@ -95,6 +97,10 @@ class SparkRunner:
     def jobs(self) -> int:
         """The number of Spark jobs with the tag of the batch, from Spark's status tracker."""
         return len(self._tracker.getJobIdsForTag(self._tag)) if self._tag else 0
+
+    def executed(self) -> list[ExecutedPlan]:
+        """The queries that Spark ran with the tag of the batch, for EXPLAIN ANALYZE."""
+        return executed(self.spark, self._tag) if self._tag else []
 
     @cached_property
     def _tracker(self) -> Any:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -16,27 +13,21 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cqels_opt.compiler.multi_query_sharing import Member
-from cqels_opt.compiler.registration import QueryOptions, record_of
-from cqels_opt.errors import CqelsOptError, EngineWarning, InputError, LimitError, RunError, first_line
-from cqels_opt.planner.explain import Format, explained_now
+from cqels_opt.errors import CqelsOptError, InputError, RunError, first_line
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.query_catalog import QueryCatalog
+from cqels_opt.runtime.live_files import FileBatch
+from cqels_opt.runtime.run_handle import Coming, Progress, RunHandle
 from cqels_opt.spark.drop_in import at_most
-from cqels_opt.spark.files import NO_ORDER, FileBatch, NumberedBatch, OrderedBatch
+from cqels_opt.spark.files import NO_ORDER, NumberedBatch, OrderedBatch
 from cqels_opt.spark.ingest_rows import RowBatch
 from cqels_opt.spark.messages import MessageBatch, MessageReading, first_place
 from cqels_opt.spark.paths import to_read
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.scratch import process_folder
 from cqels_opt.spark.session import IN_A_BATCH, settings
-from cqels_opt.spark.start_options import keywords_of
 from cqels_opt.spark.worker_python import explained
-from cqels_opt.stats import summary
 from cqels_opt.storage.file_errors import file_error
-from cqels_opt.trace import display
 from cqels_opt.trace.listener import BatchReporter
-from cqels_opt.trace.records import TraceRecord
 
 CHUNK_SCHEMA = "stream int, partition int, offset long, s string, p string, o string, g string, t long, late boolean, line long"
 FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
@@ -46,12 +37,6 @@ MOST_BYTES = 64 << 20  # maximum bytes of new files per batch and live folder
 __all__ = ["DataFrame", "SparkSession", "StreamRun", "as_rows", "chunk_stream", "folder_stream", "row_stream"]
 
 _TEXTS = (t.StringType, t.VarcharType, t.CharType, t.NullType)
-
-MERGE_TIMEOUT = 30.0
-"""Seconds to wait at the end for merges, which would fail if the session stopped."""
-
-Progress = Callable[[Sequence[TraceRecord]], None]
-Coming = Callable[[Sequence[object], Mapping[str, Any]], Sequence[Member]]
 
 
 def chunk_stream(spark: SparkSession, folder: Path) -> DataFrame:
@@ -132,7 +117,7 @@ def numbered(frame: DataFrame, batch: int, tasks: int) -> NumberedBatch:
     return NumberedBatch(whole.select(*(field.split()[0] for field in CHUNK_SCHEMA.split(", "))), first_place(batch))
 
 
-class StreamRun:
+class StreamRun(RunHandle):
     """A running query, or several. Like Spark's handles, it can be awaited, stopped and inspected."""
 
     def __init__(
@@ -143,21 +128,15 @@ class StreamRun:
         coming: Coming | None = None,
         reporter: BatchReporter | None = None,
     ) -> None:
-        """``coming`` registers queries for :meth:`add`; without it, queries cannot be added or removed. ``reporter`` has listeners."""
-        self.driver, self.runner, self._on_batch, self._coming = driver, runner, on_batch, coming
-        self._reporter = reporter
+        super().__init__(driver, on_batch, coming, reporter)
+        self.runner = runner
         self._query: StreamingQuery | None = None
         self._set = False  # whether the session of batches has their settings for good
         self._placed: bool | None = None  # whether rows have offsets
-        self._warned = False
-        self._done = False  # for queries without streams
-        self._failure: BaseException | None = None
-        self._lock = threading.RLock()  # also for readers of the last batch's state, including sinks
-        self.last: Sequence[TraceRecord] = ()
+        self._over = False  # for runs without a query of Spark
         self.files: Callable[[int], FileBatch] | None = None  # by batch number, if sources are live folders
         self.messages: Callable[[int], MessageReading] | None = None  # by batch number, if streams are messages
         self.ordered = False  # a column orders the elements, also within a batch
-        self.keeps: object = None  # owns files that the run reads, and deletes them when it is collected
         self.chunks: Sequence[Path] = ()  # of a replay: the file of each batch, see :func:`chunk_stream`
 
     def start(self, frame: DataFrame, checkpoint: Path, *, to_the_end: bool = False, trigger: str | None = None) -> StreamRun:
@@ -171,11 +150,21 @@ class StreamRun:
         self._query = writer.start()
         return self
 
+    def start_replay(self, folder: Path, checkpoint: Path) -> StreamRun:
+        """Starts a replay that was cut into the chunks of a folder.
+
+        Where batches ran on the local engine, Spark's log does not have them; :meth:`remaining` then has all others.
+        """
+        if self.driver.log.ahead_of_job:
+            self._over = True
+            return self
+        return self.start(chunk_stream(self.runner.spark, folder), checkpoint, to_the_end=True)
+
     def once(self) -> StreamRun:
         """Answers queries without streams, unless that has been done."""
         if self.driver.state.batch < 0:
             self._ended(self.driver.batch(0, None), {})
-        self._done = True
+        self._over = True
         return self
 
     def remaining(self) -> Iterator[int]:
@@ -203,50 +192,16 @@ class StreamRun:
     def _run(self, spark: SparkSession, number: int, rows: object) -> None:
         failed = dict(self.failures)
         with self._lock:
-            try:
-                self.runner.spark = spark
-                with (
-                    explained(spark),
-                    nullcontext() if self._set else settings(spark, IN_A_BATCH),
-                    at_most(self._most(), self.runner.cancel),
-                ):
-                    records = self.driver.batch(number, rows)
-                self.last = records
-                self._warn_if_unreadable(records)
-            except BaseException as failure:
-                self._failure = failure
-                if self._reporter is not None and isinstance(failure, Exception):
-                    names = list(self.driver.planners)
-                    self._reporter.failure(names[0] if len(names) == 1 else None, number, failure)
-                raise
+            self.runner.spark = spark
+            with (
+                self._reported(number),
+                explained(spark),
+                nullcontext() if self._set else settings(spark, IN_A_BATCH),
+                at_most(self._most(), self.runner.cancel),
+            ):
+                records = self.driver.batch(number, rows)
+            self._done(records)
         self._ended(records, failed)
-
-    def _ended(self, records: Sequence[TraceRecord], failed: Mapping[str, str]) -> None:
-        """Reports a committed batch, and the queries that have ended with it; ``failed`` are those that had ended before."""
-        if self._on_batch:
-            self._on_batch(records)
-        if self._reporter is not None:
-            self._reporter.batches(records)
-            for name, (batch, why) in self.driver.quotas.failures.items():
-                if name not in failed:
-                    self._reporter.failure(name, batch, LimitError(why))
-
-    def _warn_if_unreadable(self, records: Sequence[TraceRecord]) -> None:
-        """A batch whose triples are all rejected is most likely a DataFrame of plain strings. Python users see no trace notices."""
-        last = records[0] if records else None
-        if last is not None and last.rejected and not last.elements and not last.late and not self._warned:
-            self._warned = True
-            why = next(
-                (notice.partition(": ")[2] for notice in last.notices if notice.startswith("rejected: ")), "see the rejects"
-            )
-            warnings.warn(
-                f"all triples of batch {last.batch} are rejected ({last.rejected:,}): {why}", EngineWarning, stacklevel=2
-            )
-
-    def _most(self) -> float | None:
-        """The seconds that a batch may take if each of its queries is within its limits."""
-        seconds, catalog = self.driver.options.limits.seconds, self.driver.catalog
-        return None if seconds is None else seconds * (len(catalog.names()) if catalog is not None else 1)
 
     def _rows(self, frame: DataFrame, number: int) -> Path | FileBatch | RowBatch:
         """A batch in the form that the runner takes."""
@@ -266,7 +221,7 @@ class StreamRun:
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Waits until the run has ended (True) or ``timeout`` seconds have passed. Raises the run's failure as our own error."""
-        if self._done:
+        if self._over:
             return True
         assert self._query is not None
         try:
@@ -298,10 +253,6 @@ class StreamRun:
         with self._lock:
             self._finish()
 
-    def _finish(self) -> None:
-        self.driver.compaction.wait(MERGE_TIMEOUT)
-        self.driver.deletion.wait()
-
     @property
     def is_active(self) -> bool:
         """Whether the run is active."""
@@ -314,97 +265,6 @@ class StreamRun:
     def durations(self) -> tuple[dict[str, float], ...]:
         """Spark's milliseconds of the same batches, by phase."""
         return durations(self._query) if self._query is not None else ()
-
-    # -------------------------------------------------------------- adding and removing queries
-    @keywords_of(QueryOptions, record_of)
-    def add(self, *queries: object, **options: Unpack[QueryOptions]) -> tuple[str, ...]:
-        """Adds queries with the next batch: texts, with the options of :meth:`Engine.register`, or its results. Returns names.
-
-        From then on, a query has the answers that it would have had, had it run from the beginning. So its patterns must be those
-        of other queries, in windows at least as long; InputError otherwise. The batch that adds queries writes them to the
-        checkpoint first, and a restarted run has them.
-        """
-        catalog, coming = self._changeable()
-        members = coming(queries, options)
-        for member in members:
-            self.driver.reconfiguration.check_coming(member)
-        catalog.add(members)
-        return tuple(member.id for member in members)
-
-    def remove(self, *names: str) -> None:
-        """Removes queries with the next batch, from which on they have no answers. InputError for an unknown name."""
-        catalog, _ = self._changeable()
-        for name in names:
-            self.driver.reconfiguration.check_going(name)
-            catalog.remove(name)
-
-    @property
-    def queries(self) -> tuple[str, ...]:
-        """The names of the queries of the next batch."""
-        return tuple(self._changeable()[0].names())
-
-    def _changeable(self) -> tuple[QueryCatalog, Coming]:
-        if self.driver.catalog is None or self._coming is None:
-            raise InputError(
-                "queries come and go in runs that Engine.start began: of one query alone the rows do not say whose they are"
-            )
-        return self.driver.catalog, self._coming
-
-    @property
-    def failures(self) -> dict[str, str]:
-        """Queries that exceeded the limits, with the reasons: they have ended, the others continue."""
-        return {name: why for name, (_, why) in self.driver.quotas.failures.items()}
-
-    @property
-    def switches(self) -> int:
-        """The number of plan changes of all delta sources."""
-        return self.driver.state.totals.get("switches", 0)
-
-    def statistics(self) -> dict[str, dict[str, object]]:
-        """The statistics after the last batch, by query and block."""
-        with self._lock:
-            return {
-                program: {name: dict(summary(block.statistics)) for name, block in planner.blocks.items()}
-                for program, planner in self.driver.planners.items()
-            }
-
-    def explain(self, query: str, format: Format = "text", alternatives: int = 0) -> str:
-        """EXPLAIN of a query after its last micro-batch, with estimated and observed rows."""
-        with self._lock:
-            return explained_now([self.driver.planners[query]], self.driver.options.plan, format, alternatives)
-
-    def plans(self) -> dict[str, dict[str, str]]:
-        """The plan of each delta source, by query."""
-        with self._lock:
-            return {
-                program: {s: str(d.plan) for block in planner.blocks.values() for s, d in block.delta_plans.items()}
-                for program, planner in self.driver.planners.items()
-            }
-
-    def live(self, query: str, failure: object = None) -> str:
-        """The state of a query as HTML."""
-        with self._lock:
-            last = next((record for record in self.last if record.query == query), None)
-            return display.live(query, last, self.switches, self.driver.state.totals, failure, self.explain(query, "json"))
-
-    def watch(self, every: float = 1.0) -> None:
-        """Shows the state of the run in a notebook, refreshed every ``every`` seconds, until the run ends.
-
-        Interrupting the cell does not affect the run. A failure of the run is raised after its last state is shown.
-        """
-        display.watch(self, every)
-
-    @property
-    def progress(self) -> str:
-        """The number of micro-batches and of plan switches, as text."""
-        return f"{self.driver.state.batch + 1} micro-batches, {self.switches} plan switches"
-
-    def __repr__(self) -> str:
-        state = "active" if self.is_active else "not active"
-        return f"StreamRun({list(self.driver.planners)}, {self.progress}, {state})"
-
-    def _repr_html_(self) -> str:
-        return "".join(self.live(query) for query in self.driver.planners)
 
 
 def trigger_milliseconds(query: StreamingQuery) -> tuple[float, ...]:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from time import time as clock_time
 from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,12 +16,12 @@ from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.lod.locations import state_folder
 from cqels_opt.plans import Plan
 from cqels_opt.relational.counting import Counted
-from cqels_opt.relational.planner import Counts, Format, JoinPlanner, frontier_of
+from cqels_opt.relational.planner import Counts, Format, JoinPlanner
 from cqels_opt.relational.retained_rows import ROWS, RetainedRows, identity_of, merged
 from cqels_opt.relational.spec import JoinSpec
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.phase_timer import PhaseTimer
-from cqels_opt.spark.catalyst import analyzed
+from cqels_opt.spark.catalyst import analyzed as plan_of
 from cqels_opt.spark.drop_in import Claim
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.job_descriptions import joined as joins_of
@@ -36,7 +37,7 @@ from cqels_opt.spark.join_inputs import (
     with_times,
 )
 from cqels_opt.spark.join_rows import Computed, Joined, Windows, read_rows, write_rows
-from cqels_opt.spark.join_run import JoinRun
+from cqels_opt.spark.join_run import JoinRun, analyzed
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import on_one_machine
 from cqels_opt.spark.sinks import BatchFunction
@@ -47,6 +48,8 @@ from cqels_opt.trace.records import Milliseconds, TraceRecord
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.binding_slots import SlotFile
 
+Times: TypeAlias = Mapping[str | None, tuple[str, str]]
+"""The columns of :func:`time_columns`, by the stream's column of times."""
 Versions: TypeAlias = Callable[[int], DataFrame]
 """Maps the id of a micro-batch to a relation's DataFrame."""
 
@@ -83,7 +86,7 @@ class WindowedJoin(JoinRun):
         listener: ListenerLike | None = None,
     ) -> None:
         self._session, self._declared, self.spec, self.then = spark, declared, declared.spec, then
-        self._mode, self._lateness = mode, lateness
+        self._mode, self._streams = mode, self.spec.event_times(lateness)
         self._needs_all = self.spec.stateful and not allow_gap
         given = state_folder(state, "state").absolute() if state is not None else None
         if given is None and self.spec.stateful and not on_one_machine(spark):
@@ -121,13 +124,17 @@ class WindowedJoin(JoinRun):
         with self._lock:
             return self._ready(0, self._session).summary()
 
-    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
-        """The plans of the last micro-batch, with the estimated and the observed rows of their operators."""
+    def explain(self, format: Format = "text", alternatives: int = 0, analyze: bool = False) -> str:
+        """See :class:`JoinRun`; before a micro-batch, from the statistics of the static relations."""
         with self._lock:
             planner = self._ready(0, self._session)
             if not planner.decisions:
                 planner.choose()
-            return planner.explain(format, alternatives)
+            return (
+                analyzed(planner, format, alternatives, self.last, self._runner)
+                if analyze
+                else planner.explain(format, alternatives)
+            )
 
     def _repr_html_(self) -> str:
         with self._lock:
@@ -152,9 +159,10 @@ class WindowedJoin(JoinRun):
         self._runner.begin(number, [self.name])
         planner = self._ready(number, session, frame)
         windowed = self.spec.widest > 0
-        before = frontier_of(self.kept.greatest, self._lateness) if windowed else number
-        timed = with_times(frame, self.spec.time, number, before if windowed and self.kept.greatest is not None else None)
-        self.kept.check_columns(frame.schema.simpleString())
+        progress, times = self.kept.progress, time_columns(frame.columns, (stream.column for stream in self._streams))
+        before = progress.frontier if windowed else number
+        timed = with_times(frame, times, number, before if windowed and progress.begun else None)
+        self.kept.check_columns(frame.dtypes, _names(times))
         if self.spec.stateful:
             path = self.kept.path(number)
             with self._runner.described("write the rows of windows"):
@@ -163,31 +171,38 @@ class WindowedJoin(JoinRun):
         else:
             new = timed.persist()
         try:
-            self._joined(frame, new, number, before, planner, clock)
+            self._joined(frame, new, times, number, before, planner, clock)
         finally:
             if not self.spec.stateful:
                 new.unpersist()
 
     def _joined(
-        self, frame: DataFrame, new: DataFrame, number: int, before: int, planner: JoinPlanner, clock: PhaseTimer
+        self, frame: DataFrame, new: DataFrame, times: Times, number: int, before: int, planner: JoinPlanner, clock: PhaseTimer
     ) -> None:
         """Counts the new rows, plans, computes the added rows, and commits."""
         spec, windowed = self.spec, self.spec.widest > 0
         types = key_types(spec, {r.key: frame for r in spec.streams} | {r.key: self._versions[r.name] for r in spec.statics})
         with self._runner.described("count the join keys of the stream"):
-            counted = stream_counts(new, frame.columns, spec, types, number)
+            counted = stream_counts(new, frame.columns, times, spec, types, number)
         clock.lap("ingest")
-        greatest = max(
-            (t for t in (self.kept.greatest, counted.times[1] if counted.times else None) if t is not None), default=None
+        latest: dict[str, int] = {}
+        for relation in (r for r in spec.streams if r.time is not None and counted.extents[r.name].rows):
+            last = counted.extents[relation.name].last
+            latest[str(relation.time)] = max(last, latest.get(str(relation.time), last))
+        progress = self.kept.progress.after(self._streams, latest if windowed else {}, round(1000 * clock_time()))
+        after = progress.frontier if windowed else number + 1
+        self._notes += tuple(
+            f"the stream with the time {name} is idle: the others continue without it"
+            for name in progress.idle
+            if name not in self.kept.progress.idle
         )
-        after = frontier_of(greatest, self._lateness) if windowed else number + 1
         chunks = self.kept.live(before, spec.widest)
         planner.advance(counted, before, after)
         clock.lap("statistics")
         decisions = planner.choose()
         clock.lap("optimize")
         old = read_rows(new.sparkSession, new.schema, [self.kept.folder / c.path for c in chunks]) if chunks else None
-        windows = Windows(new, time_columns(frame.columns)[0], old, before)
+        windows = Windows(new, times, old, before)
         joined = Joined(spec, self._statics, windows, frame.columns, self._declared.projection)
         with self._runner.described(joins_of(d.choice.plan for d in decisions.values())):
             found = Computed.of(joined, decisions, planner.rule.order, planner.as_written)
@@ -214,7 +229,7 @@ class WindowedJoin(JoinRun):
             "answers": found.rows,
         }
         digests = {"trace": self._trace.digest} if self._trace is not None else {}
-        self.kept.commit(number, chunks, greatest, frame.schema.simpleString(), planner, totals, lengths, digests)
+        self.kept.commit(number, chunks, progress, frame.dtypes, _names(times), planner, totals, lengths, digests)
         self.last = record
         self._recorded(record)
         if why := self.limits.broken(bytes=self.kept.bytes if self.limits.bytes is not None else 0):
@@ -224,7 +239,7 @@ class WindowedJoin(JoinRun):
         """The rows that later batches can join with; merges many small folders."""
         if not self.spec.stateful or counted.times is None:
             return chunks
-        rows = max(slot.total for slot in counted.slots.values())
+        rows = max(extent.rows for extent in counted.extents.values())
         chunks = [
             *chunks,
             SlotFile(ROWS, self.kept.path(number), rows=rows, least=counted.times[0], greatest=counted.times[1]),
@@ -253,7 +268,7 @@ class WindowedJoin(JoinRun):
             number,
             self.name,
             counted.times if windowed else None,
-            frontier if windowed and self.kept.greatest is not None else None,
+            frontier if windowed and self.kept.progress.begun else None,
             counted.elements,
             counted.late,
             counted.rejected,
@@ -265,6 +280,7 @@ class WindowedJoin(JoinRun):
             found.fallback or planner.fallback,
             notices=notes,
             answers=found.rows,
+            cost_unit=planner.model.unit,
         )
 
     # ------------------------------------------------------------------ static relations
@@ -293,19 +309,24 @@ class WindowedJoin(JoinRun):
         if self._planner is None:
             slots = self._runner.parallelism
             frames_read = [*versions.values(), *([frame] if frame is not None else [])]
-            model = spark_cost(session, slots, max(1.0, *(row_width(analyzed(rows)) for rows in frames_read)))
+            model = spark_cost(session, slots, max(1.0, *(row_width(plan_of(rows)) for rows in frames_read)))
             counts = {name: self._counts[name] for name in named}
-            widths = {name: row_width(analyzed(rows), counts[name].rows) for name, rows in versions.items()}
+            widths = {name: row_width(plan_of(rows), counts[name].rows) for name, rows in versions.items()}
             self._planner = JoinPlanner(spec.shape, counts, model, self._mode)
             if (problem := self.kept.seed_feedback(self._planner)) is not None:
                 self._planner, self._notes = JoinPlanner(spec.shape, counts, model, self._mode), (problem,)
                 warnings.warn(problem, RuntimeWarning, stacklevel=4)
             self._planner.widths = widths
         if frame is not None:
-            self._planner.widths |= dict.fromkeys((r.name for r in spec.streams), row_width(analyzed(frame)))
+            self._planner.widths |= dict.fromkeys((r.name for r in spec.streams), row_width(plan_of(frame)))
         return self._planner
 
     def _restore_trace(self) -> None:
         if self._trace is not None:
             state = self.kept.state
             self._trace.restore(state.lengths.get("trace", 0), state.digests.get("trace", ""))
+
+
+def _names(times: Times) -> list[str]:
+    """The names of internal columns."""
+    return [name for pair in times.values() for name in pair]

@@ -99,6 +99,8 @@ class CommitLog:
         self._other: dict[str, Any] | None = None
         self._held: CheckpointLock | None = None
         self._begun = False  # a batch that is not committed: memory may hold half of it
+        self._noted = -1  # the last batch, where its record is not written yet
+        self.oldest = -1  # the batch of the oldest record that is kept
 
     def claim(self, identity: Identity, changed: bool = False, key: str = "") -> str:
         """Takes the checkpoint; returns the name of its run.
@@ -170,8 +172,14 @@ class CommitLog:
         path = self._path(commit.batch)
         disk.publish(path, documents.encode(path.name, chained))
         self._begun = False
+        self._noted = -1
         for path in earlier[: -KEEP + 1]:
             disk.delete(path)
+        self.oldest = min((int(path.stem) for path in earlier[-KEEP + 1 :]), default=commit.batch)
+
+    def note(self, batch: int) -> None:
+        """A batch is done whose record will be written with a later one."""
+        self._noted, self._begun = batch, False
 
     def before(self, batch: int) -> Commit | None:
         """The last record before a batch; None at the start."""
@@ -181,7 +189,7 @@ class CommitLog:
     @property
     def newest(self) -> int:
         """The batch of the last record; -1 if there is none."""
-        return max((int(path.stem) for path in self._paths()), default=-1)
+        return max(self.written, self._noted)
 
     def check_job(self) -> None:
         """CheckpointError if there are records, but the log of the Spark job in the same folder is missing: the job would start
@@ -192,6 +200,16 @@ class CommitLog:
                 f"{self.folder}: the checkpoint is damaged: there are commit records up to batch {newest}, but the job's log in {SPARK}/ "
                 "is missing; use another folder"
             )
+
+    @property
+    def written(self) -> int:
+        """The batch of the last record on the disk; -1 if there is none."""
+        return max((int(path.stem) for path in self._paths()), default=-1)
+
+    @property
+    def ahead_of_job(self) -> bool:
+        """Whether batches are committed that the log of the Spark job does not have: they ran without Spark."""
+        return _last(self.folder / SPARK / "offsets") < self.newest
 
     def begin(self, batch: int, known: int, allow_gap: bool | None = None) -> bool:
         """A batch is about to run over the state after the batch ``known``; returns whether the state must be read again.
@@ -224,6 +242,7 @@ class CommitLog:
 
     def forget_from(self, batch: int) -> None:
         """Deletes the records of a batch that runs again, and of those after it, durably."""
+        self._noted = -1
         later = [path for path in self._paths() if int(path.stem) >= batch]
         for path in reversed(later):
             disk.delete(path)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
-from cqels_opt.trace.history import PlanUse, QueryHistory, SlowBatch, SourceHistory, Switch
+from cqels_opt.trace.history import QueryHistory, SlowBatch
 from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
+from cqels_opt.trace.savings import Savings
 from cqels_opt.trace.series import Points, Series
+from cqels_opt.trace.source_history import PlanUse, SourceHistory, Switch
 from cqels_opt.trace.trees import plan_trees
 
 MOST_PLANS = 24
@@ -54,6 +57,7 @@ class Charts:
         self.phases: Named = {}
         self.windows: Named = {}
         self.sources: dict[str, SourceCharts] = {}
+        self._first: dict[str, str] = {}  # the first plan of each source
 
     def add(self, record: TraceRecord) -> None:
         """Adds the query's next record."""
@@ -68,6 +72,7 @@ class Charts:
             "jobs": record.jobs,
             "recomputed": record.recomputed,
             "ms": record.ms.total,
+            "saved": self._saved(record),
         }
         for name, value in values.items():
             _put(self.batch, name, point, value)
@@ -79,6 +84,11 @@ class Charts:
             if delta.source not in self.sources:
                 self.sources[delta.source] = SourceCharts()
             self.sources[delta.source].add(point, delta)
+
+    def _saved(self, record: TraceRecord) -> float | None:
+        """What the plans of a batch saved over the first plans; None if nothing can be compared."""
+        found = [Savings.of_delta(d, self._first.setdefault(d.source, d.plan)) for d in record.deltas]
+        return sum(one.saved for one in found) if any(one.compared for one in found) else None
 
     def _all(self) -> Iterator[Named]:
         yield from (self.batch, self.phases, self.windows)
@@ -124,6 +134,9 @@ def query_json(history: QueryHistory, charts: Charts, merged: int = 1) -> dict[s
         found["estimated"], found["observed"] = drawn(series.estimated), drawn(series.observed)
     return {
         "query": history.query,
+        "headline": list(history.headline),
+        "savings": savings_json(history),
+        "text": history.text,
         "instances": history.instances,
         "batches": history.batches,
         "elements": history.elements,
@@ -152,6 +165,8 @@ def query_json(history: QueryHistory, charts: Charts, merged: int = 1) -> dict[s
             {"relation": e.relation, "known": e.known, "median": e.median, "p95": e.p95, "greatest": e.greatest}
             for e in sorted(history.estimates, key=lambda e: -e.p95)
         ],
+        "above": [operator.to_json() for operator in history.above],
+        "notes": list(history.notes),
         "slowest": [_slow_json(slow) for slow in history.slowest],
     }
 
@@ -191,11 +206,27 @@ def _switch_json(switch: Switch, place: Mapping[str, int], statistics: dict[str,
         "to": place[switch.after],
         "cost": switch.cost,
         "instead_of": switch.instead_of,
-        "since": {"batches": switch.since.batches, "outcome": outcome, "share": share},
+        "since": {
+            "batches": switch.since.batches,
+            "outcome": outcome,
+            "share": share,
+            "saved": switch.since.saved - switch.since.lost,
+        },
         "reason": [[statistics.setdefault(m.statistic, len(statistics)), m.was, m.now] for m in switch.reason],
-        "before": [[operator.estimated, operator.observed] for operator in switch.ran_before],
-        "after": [[operator.estimated, operator.observed] for operator in switch.ran],
+        "before": [_ran_json(operator) for operator in switch.ran_before],
+        "after": [_ran_json(operator) for operator in switch.ran],
     }
+
+
+def _ran_json(operator: OperatorRecord) -> list[float | None]:
+    """Estimated and observed rows; also milliseconds and skew if they were measured."""
+    rows = [operator.estimated, operator.observed]
+    return rows if operator.ms is None else [*rows, operator.ms, operator.skew]
+
+
+def savings_json(history: QueryHistory) -> dict[str, Any]:
+    """What adapting saved in a query: the numbers of its headline."""
+    return {**asdict(history.savings), "unit": history.unit}
 
 
 def _slow_json(slow: SlowBatch) -> dict[str, Any]:

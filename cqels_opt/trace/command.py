@@ -26,9 +26,10 @@ def summary(file: Path) -> str:
     return view.get()
 
 
-def write_page(file: Path, html: Path) -> None:
-    """Writes the page of a trace."""
-    html.write_text(trace_page(read_trace(file), file.name), encoding="utf-8")
+def write_page(file: Path, html: Path, other: Path | None = None) -> None:
+    """Writes the page of a trace, and of another one to compare with."""
+    compared = (read_trace(other), str(other) if other.name == file.name else other.name) if other is not None else None
+    html.write_text(trace_page(read_trace(file), file.name, compared), encoding="utf-8")
 
 
 def follow_file(file: Path, address: tuple[str, int] | None = None) -> None:

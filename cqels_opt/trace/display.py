@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from cqels_opt.errors import InputError
-from cqels_opt.plans.explain import q_error
+from cqels_opt.plans.explain_text import q_error
 from cqels_opt.trace.figures import clock, duration, figure, phase_times
 from cqels_opt.trace.records import Delta, TraceRecord
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from cqels_opt.trace.records import Milliseconds, Moved
 
+MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -22,12 +23,18 @@ def clock(time: int | None) -> str:
 
 
 def duration(ms: float) -> str:
-    """Milliseconds for people: ``85 ms``, ``2.4 s``, ``3 min 05 s``."""
-    if ms < 1000:
+    """Milliseconds for people: ``0.12 ms``, ``85 ms``, ``2.4 s``, ``3 min 05 s``, ``2 h 07 min``, ``3 d 04 h``."""
+    if ms < 10:
+        return f"{ms:.3g} ms"
+    if ms < 999.5:
         return f"{ms:.0f} ms"
-    if ms < 60_000:
+    if ms < 59_950:
         return f"{ms / 1000:.1f} s"
-    return f"{int(ms // 60_000)} min {int(ms % 60_000 // 1000):02} s"
+    if ms < HOUR:
+        return f"{int(ms // MINUTE)} min {int(ms % MINUTE // 1000):02} s"
+    if ms < DAY:
+        return f"{int(ms // HOUR)} h {int(ms % HOUR // MINUTE):02} min"
+    return f"{int(ms // DAY)} d {int(ms % DAY // HOUR):02} h"
 
 
 def figure(number: float | None) -> str:

@@ -10,9 +10,10 @@ from rich.live import Live
 from rich.text import Text
 
 from cqels_opt.trace.figures import clock, duration, figure, moved_statistics, plural
-from cqels_opt.trace.history import Histories, QueryHistory, SourceHistory, Switch
+from cqels_opt.trace.history import Histories, QueryHistory
 from cqels_opt.trace.live import NEWEST
 from cqels_opt.trace.records import TraceRecord
+from cqels_opt.trace.source_history import SourceHistory, Switch
 from cqels_opt.trace.tail import News, Tail
 
 BACKLOG = 10

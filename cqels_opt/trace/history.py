@@ -9,79 +9,16 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import median, quantiles
 
 from cqels_opt.trace.figures import clock, duration, figure, plural
-from cqels_opt.trace.records import Called, Delta, Milliseconds, Moved, OperatorRecord, SubResults, TraceRecord
+from cqels_opt.trace.records import Called, Milliseconds, OperatorRecord, SubResults, TraceRecord
 from cqels_opt.trace.regret import Regret
+from cqels_opt.trace.savings import Savings, headline
+from cqels_opt.trace.source_history import SourceBuilder, SourceHistory, Switch, time_of
 
 SLOWEST = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Reign:
-    """A maximal run of batches in which a delta source kept one plan; ``first`` and ``last`` index the query's records."""
-
-    first: int
-    last: int
-    plan: str
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """A plan change of a delta source: the batch, both plans with their costs, and the statistics that changed.
-
-    ``record`` is the index among the query's records. ``ran_before`` are the operators of the last batch with the old plan,
-    ``ran`` those of this batch. ``since`` compares both plans in the batches until the next switch.
-    """
-
-    record: int
-    batch: int
-    time: int | None
-    source: str
-    before: str
-    after: str
-    cost: float | None
-    instead_of: float | None
-    reason: tuple[Moved, ...]
-    ran_before: tuple[OperatorRecord, ...] = ()
-    ran: tuple[OperatorRecord, ...] = ()
-    since: Regret = field(default_factory=Regret)
-
-
-@dataclass(frozen=True, slots=True)
-class PlanUse:
-    """A plan of a delta source: its letter, the number of its batches, their total milliseconds, and its cost in the last one.
-
-    ``ran`` are the operators of the last batch that used it.
-    """
-
-    letter: str
-    plan: str
-    batches: int
-    ms: float
-    cost: float | None
-    ran: tuple[OperatorRecord, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SourceHistory:
-    """A delta source: its plans in order of first use, and its plan runs and switches in time order.
-
-    If only the newest switches are kept, ``switched`` counts all of them, and ``regret`` is of all of them.
-    """
-
-    source: str
-    plans: tuple[PlanUse, ...]
-    reigns: tuple[Reign, ...]
-    switches: tuple[Switch, ...]
-    switched: int
-    regret: Regret
-
-    def letter(self, plan: str) -> str:
-        """The letter of one of its plans, ``?`` for another plan."""
-        return next((use.letter for use in self.plans if use.plan == plan), "?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +58,12 @@ class NewVersion:
 
 @dataclass(frozen=True, slots=True)
 class QueryHistory:
-    """All data of one query that the views show. ``instances`` queries share its plans."""
+    """All data of one query that the views show. ``instances`` queries share its plans.
+
+    ``text`` is the query, empty if the trace does not have it. ``unit`` is that of the costs, None in traces that do not name it.
+    ``above`` are the operators above the joins in the last batch that ran any. ``alone``: the run has no other query, so that all of its
+    time is of this one.
+    """
 
     query: str
     instances: int
@@ -144,6 +86,10 @@ class QueryHistory:
     versions: tuple[NewVersion, ...] = ()
     calls: tuple[Called, ...] = ()
     notes: tuple[str, ...] = ()
+    text: str = ""
+    unit: str | None = None
+    above: tuple[OperatorRecord, ...] = ()
+    alone: bool = True
 
     @property
     def switches(self) -> tuple[Switch, ...]:
@@ -154,6 +100,16 @@ class QueryHistory:
     def regret(self) -> Regret:
         """The regret of all switches."""
         return sum((source.regret for source in self.sources), Regret())
+
+    @property
+    def savings(self) -> Savings:
+        """What adapting saved in all delta sources."""
+        return sum((source.savings for source in self.sources), Savings())
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """See :func:`cqels_opt.trace.savings.headline`."""
+        return headline(self.savings, self.switched, self.unit, self.ms.optimize, not self.alone)
 
 
 class Histories:
@@ -180,7 +136,7 @@ class Histories:
 
     def of(self, query: str) -> QueryHistory:
         """The history of a query so far. Raises KeyError for a query without records."""
-        return self._queries[query].history()
+        return replace(self._queries[query].history(), alone=len(self._queries) == 1)
 
     def letters(self, query: str) -> dict[str, str]:
         """The letters of the current plans, by delta source."""
@@ -195,74 +151,21 @@ def histories(records: Iterable[TraceRecord]) -> list[QueryHistory]:
     return [found.of(query) for query in found.queries]
 
 
-class _Source:
-    """Builds the history of a delta source."""
-
-    def __init__(self, newest: int | None) -> None:
-        self._newest = newest
-        self._uses: dict[str, PlanUse] = {}
-        self._numbered = 0  # number of plans so far, for the next plan's letter
-        self._reigns = deque[Reign](maxlen=newest)
-        self._switches = deque[Switch](maxlen=newest)
-        self._switched = 0
-        self._regret = Regret()  # of all switches but the last
-        self._last: tuple[int, float, float] = (0, 0.0, 0.0)  # batches, cost and regret of the last one
-
-    def add(self, index: int, record: TraceRecord, delta: Delta) -> None:
-        """Adds a record's data for this source."""
-        before = self._reigns[-1] if self._reigns else None
-        if before and before.plan == delta.plan:
-            self._reigns[-1] = Reign(before.first, index, delta.plan)
-        else:
-            self._reigns.append(Reign(index, index, delta.plan))
-        if before and before.plan != delta.plan:
-            instead_of = delta.others.get(before.plan)
-            ran = self._uses[before.plan].ran, delta.operators
-            self._regret, self._last = self._regret + Regret.of_switch(*self._last), (0, 0.0, 0.0)
-            place = index, record.batch, _time(record), delta.source
-            self._switches.append(Switch(*place, before.plan, delta.plan, delta.cost, instead_of, delta.reason, *ran))
-            self._switched += 1
-        compared = delta.former and self._switches and delta.former[0].plan == self._switches[-1].before
-        if compared and delta.cost is not None and delta.regret is not None:
-            batches, cost, regret = self._last
-            self._last = batches + 1, cost + delta.cost, regret + delta.regret
-            self._switches[-1] = replace(self._switches[-1], since=Regret.of_switch(*self._last))
-        use = self._uses.get(delta.plan)
-        letter, batches, ms = (use.letter, use.batches, use.ms) if use else (self._next_letter(), 0, 0.0)
-        self._uses[delta.plan] = PlanUse(letter, delta.plan, batches + 1, ms + record.ms.total, delta.cost, delta.operators)
-
-    @property
-    def letter(self) -> str:
-        """The letter of the current plan."""
-        return self._uses[self._reigns[-1].plan].letter
-
-    def history(self, name: str) -> SourceHistory:
-        """The history so far."""
-        plans = tuple(self._uses.values())
-        regret = self._regret + Regret.of_switch(*self._last)
-        return SourceHistory(name, plans, tuple(self._reigns), tuple(self._switches), self._switched, regret)
-
-    def _next_letter(self) -> str:
-        """The letter of a new plan; also drops plans that no kept switch mentions, if there are too many."""
-        if self._newest is not None and len(self._uses) > 2 * self._newest:
-            parts = {plan for switch in self._switches for plan in (switch.before, switch.after)}
-            self._uses = {plan: use for plan, use in self._uses.items() if plan in parts}
-        self._numbered += 1
-        return _letter(self._numbered - 1)
-
-
 class _Query:
     """Builds the history of a query."""
 
     def __init__(self, query: str, newest: int | None) -> None:
         self._query, self._newest = query, newest
         self._instances = 1
+        self._text = ""
+        self._unit: str | None = None
+        self._above: tuple[OperatorRecord, ...] = ()
         self._batches = self._elements = self._late = self._rejected = self._most_jobs = 0
         self._first: int | None = None
         self._last: int | None = None
         self._ms = Milliseconds()
         self._batch_ms = deque[float](maxlen=newest)
-        self._sources: dict[str, _Source] = {}
+        self._sources: dict[str, SourceBuilder] = {}
         self._q_errors: dict[str, deque[float]] = {}
         self._slowest: list[tuple[float, int, SlowBatch]] = []
         self._fallbacks: dict[str, None] = {}
@@ -277,6 +180,9 @@ class _Query:
         index = self._batches
         self._batches += 1
         self._instances = record.instances
+        self._text = record.text or self._text
+        self._unit = record.cost_unit if record.cost_unit is not None else self._unit
+        self._above = record.operators or self._above
         self._elements += record.elements
         self._late += record.late
         self._rejected += record.rejected
@@ -287,7 +193,7 @@ class _Query:
             self._last = last if self._last is None else max(self._last, last)
         self._ms = Milliseconds(*(getattr(self._ms, phase) + getattr(record.ms, phase) for phase in Milliseconds.PHASES))
         self._batch_ms.append(record.ms.total)
-        slow = SlowBatch(record.batch, _time(record), record.elements, record.ms)
+        slow = SlowBatch(record.batch, time_of(record), record.elements, record.ms)
         heapq.heappush(self._slowest, (record.ms.total, -index, slow))
         if len(self._slowest) > SLOWEST:
             heapq.heappop(self._slowest)
@@ -297,7 +203,7 @@ class _Query:
         self._notes.extend(f"batch {record.batch}: {note}" for note in record.notices)
         if record.static is not None:
             now, was = record.static.version, record.static.was
-            self._versions.append(NewVersion(index, record.batch, _time(record), was, now))
+            self._versions.append(NewVersion(index, record.batch, time_of(record), was, now))
         for called in record.calls:
             before = self._calls.get(called.call)
             self._calls[called.call] = before + called if before else called
@@ -305,7 +211,7 @@ class _Query:
         self._lag["waiting"].add(record.lag.waiting, record.batch)
         for delta in record.deltas:
             if delta.source not in self._sources:
-                self._sources[delta.source] = _Source(self._newest)
+                self._sources[delta.source] = SourceBuilder(self._newest)
             self._sources[delta.source].add(index, record, delta)
             for operator in delta.operators:
                 if (q := operator.q_error) is not None:
@@ -340,6 +246,9 @@ class _Query:
             versions=tuple(self._versions),
             calls=tuple(self._calls.values()),
             notes=tuple(self._notes),
+            text=self._text,
+            unit=self._unit,
+            above=self._above,
         )
 
     def _lag_line(self) -> str:
@@ -370,7 +279,7 @@ class _Lag:
 
 def _sub_results(record: TraceRecord, change: SubResults) -> str:
     """One line about a change of sub-results: the removed and the added ones with the costs, or why one could not be computed."""
-    where = f"batch {record.batch}, {clock(_time(record))}, block {change.block}: "
+    where = f"batch {record.batch}, {clock(time_of(record))}, block {change.block}: "
     if change.failed is not None:
         return f"{where}a sub-result could not be made, {change.failed}"
     removed, added = (
@@ -379,18 +288,9 @@ def _sub_results(record: TraceRecord, change: SubResults) -> str:
     return f"{where}{', '.join(removed)} -> {', '.join(added)}, cost {figure(change.cost)} -> {figure(change.price)}"
 
 
-def _letter(number: int) -> str:
-    """A, B, … Z, A1, B1, …"""
-    return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
-
-
 def _estimates(relation: str, q_errors: deque[float]) -> Estimates:
     p95 = quantiles(q_errors, n=20, method="inclusive")[-1] if len(q_errors) > 1 else q_errors[0]
     return Estimates(relation, len(q_errors), median(q_errors), p95, max(q_errors))
-
-
-def _time(record: TraceRecord) -> int | None:
-    return record.time_range[1] if record.time_range else record.frontier
 
 
 def totals(history: QueryHistory) -> str:

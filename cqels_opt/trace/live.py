@@ -119,7 +119,9 @@ class LiveTrace:
                 return found[1]
             picture = self._picture
             if query is None:
-                data = {"version": VERSION, "title": self.title, "queries": list(picture.queries), "problem": self._problem}
+                names = list(picture.queries)
+                index = picture.index() if len(names) > 1 else []
+                data = {"version": VERSION, "title": self.title, "queries": names, "index": index, "problem": self._problem}
             else:
                 data = picture.query(query)
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()

@@ -19,15 +19,22 @@ from typing import Any
 from cqels_opt.trace.picture import VERSION, Picture
 from cqels_opt.trace.records import TraceRecord
 
-_SCRIPTS = ("uplot/uPlot.iife.min.js", "figures.js", "tree.js", "bands.js", "charts.js", "tables.js", "page.js")
+_SCRIPTS = ("uplot/uPlot.iife.min.js", "figures.js", "tree.js", "bands.js", "charts.js", "tables.js", "summary.js", "page.js")
 _STYLES = ("uplot/uPlot.min.css", "page.css")
 
 
-def trace_page(records: Iterable[TraceRecord], title: str) -> str:
-    """The HTML text; ``title`` is usually the trace file's name."""
+def trace_page(records: Iterable[TraceRecord], title: str, other: tuple[Iterable[TraceRecord], str] | None = None) -> str:
+    """The HTML text; ``title`` is usually the trace file's name. ``other`` is a trace to compare with, and its title."""
+    data = _drawn(records, title)
+    if other is not None:
+        data["compare"] = _drawn(*other)
+    return _page(data, title)
+
+
+def _drawn(records: Iterable[TraceRecord], title: str) -> dict[str, Any]:
     picture = Picture()
     picture.add(records)
-    return _page(picture.to_json(title), title)
+    return picture.to_json(title)
 
 
 def live_page(title: str) -> str:

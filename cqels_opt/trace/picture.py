@@ -14,6 +14,8 @@ VERSION = 1
 MOST_VALUES = 300_000
 """Maximum points of all series of a page together: about five megabytes."""
 FEWEST_POINTS = 60
+MOST_INDEXED = 200
+"""Maximum queries of a running job in the list of its page, which is computed with every batch."""
 
 
 class Picture:
@@ -41,6 +43,15 @@ class Picture:
     def query(self, query: str, merged: int = 1) -> dict[str, Any]:
         """The data of one query. Raises KeyError for a query without records."""
         return query_json(self.histories.of(query), self._charts[query], merged)
+
+    def index(self) -> list[dict[str, Any]]:
+        """The list of queries, with what adapting saved in each."""
+        found = []
+        for history in map(self.histories.of, self.queries[:MOST_INDEXED]):
+            worst = max((one.p95 for one in history.estimates), default=None)
+            entry = {"query": history.query, "headline": history.headline[0], "batches": history.batches}
+            found.append({**entry, "ms": history.ms.total, "switched": history.switched, "worst": worst})
+        return found
 
     def to_json(self, title: str) -> dict[str, Any]:
         """The data of all queries; merges points if there are too many."""

@@ -37,7 +37,10 @@ class Moved(JsonRecord):
 class OperatorRecord(JsonRecord):
     """A physical operator that ran: the relation that it probed, its variables, and its output rows (None: unknown).
 
-    ``by`` names the join method, if not all joins of the plan were replicated probes.
+    ``by`` names the join method, if not all joins of the plan were replicated probes. ``ms`` are the operator's own milliseconds, without
+    those of its inputs, of all tasks together; ``bytes`` the size of its output in memory (after equal rows were merged); ``tasks`` their
+    number, and ``skew`` the rows of the largest task over the mean, both if there was more than one. They are None where Spark's own joins
+    ran, which are not measured one by one.
     """
 
     op: str
@@ -46,6 +49,10 @@ class OperatorRecord(JsonRecord):
     estimated: float | None
     observed: int | None
     by: str | None = field(default=None, metadata=OMITTED)
+    ms: float | None = field(default=None, metadata=OMITTED)
+    bytes: int | None = field(default=None, metadata=OMITTED)
+    tasks: int | None = field(default=None, metadata=OMITTED)
+    skew: float | None = field(default=None, metadata=OMITTED)
 
     @property
     def q_error(self) -> float | None:
@@ -60,9 +67,9 @@ class OperatorRecord(JsonRecord):
 class Delta(JsonRecord):
     """A delta source's plan in one batch: the chosen plan and its cost, the runner-up, and the operators that ran.
 
-    ``former`` are earlier plans with their costs in this batch, the latest first. ``regret`` is the cost of the plan less that of the
-    plan before the last switch, both under the statistics of this batch, and in the batch of the switch also under the rows that its
-    operators produced. It is negative if the switch saves.
+    ``former`` are up to three earlier plans with their costs in this batch, the latest first, and then the first plan of all.
+    ``regret`` is the cost of the plan less that of the plan before the last switch, both under the statistics of this batch, and in the
+    batch of the switch also under the rows that its operators produced. It is negative if the switch saves.
     """
 
     source: str
@@ -180,11 +187,13 @@ class TraceRecord(JsonRecord):
     ``time_range`` is the least and greatest time of its elements (None: no elements), ``frontier`` the time up to which answers
     are final (None: none yet), both in milliseconds; ``windows`` the rows of each window after the batch; ``epoch`` the epoch of
     the statistics; ``jobs`` the number of Spark jobs; ``fallback`` why the optimizer used a greedy order (None: it did not);
-    ``instances`` how many queries share this plan; ``sub_results`` their changes; ``lag`` how far the run is behind its input;
-    ``recomputed`` the input rows of operators above the joins (None: all of these are row-wise); ``calls`` the calls of extension
-    functions; ``static`` the version of the static store that this batch is the first to use, and the previous one (None:
+    ``cost_unit`` the unit of costs: ``s`` for seconds, empty for none (None: a trace of an earlier version); ``text`` the query, in the
+    first record of a process; ``instances`` how many queries share this plan; ``sub_results`` their changes; ``lag`` how far the run is
+    behind its input; ``recomputed`` the input rows of operators above the joins (None: all of these are row-wise); ``calls`` the calls of
+    extension functions; ``static`` the version of the static store that this batch is the first to use, and the previous one (None:
     unchanged); ``notices`` sentences about the input (files that changed after they were read, the first rejected elements) and
-    about errors that do not affect answers; ``answers`` the number of emitted answers (None: unknown).
+    about errors that do not affect answers; ``answers`` the number of emitted answers (None: unknown); ``operators`` what ran above the
+    joins, inputs first, and then the output of the answers (those of the joins are in ``deltas``).
     """
 
     batch: int
@@ -208,6 +217,9 @@ class TraceRecord(JsonRecord):
     static: StoreVersions | None = field(default=None, metadata=OMITTED)
     notices: tuple[str, ...] = field(default=(), metadata=OMITTED)
     answers: int | None = field(default=None, metadata=OMITTED)
+    operators: tuple[OperatorRecord, ...] = field(default=(), metadata=OMITTED)
+    cost_unit: str | None = field(default=None, metadata=OMITTED)
+    text: str | None = field(default=None, metadata=OMITTED)
 
     def line(self) -> str:
         """The record as one line, with its newline."""

@@ -15,9 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from cqels_opt.trace.figures import clock, duration, figure, known, phase_times, plural
-from cqels_opt.trace.history import QueryHistory, SourceHistory, Switch, histories, totals
+from cqels_opt.trace.history import QueryHistory, histories, totals
 from cqels_opt.trace.records import Called, Milliseconds, TraceRecord
 from cqels_opt.trace.regret import Regret
+from cqels_opt.trace.source_history import SourceHistory, Switch
 
 MOST_SWITCHES = 20
 
@@ -42,6 +43,10 @@ def show_plans(history: QueryHistory, console: Console) -> None:
 
 def _show_query(history: QueryHistory, console: Console) -> None:
     _line(console, f"query {history.query}", style="bold")
+    first, *qualifications = history.headline
+    _line(console, first, indent=2, style="bold")
+    if qualifications:
+        _line(console, " ".join(qualifications), indent=2)
     _line(console, totals(history), indent=2)
     _line(console, f"stream time {clock(history.first_time)} to {clock(history.last_time)} UTC", indent=2)
     phases = phase_times(history.ms)

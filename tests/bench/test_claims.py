@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from cqels_opt.bench.charts import Scale, bars, short
-from cqels_opt.bench.claims import FIGURE_5, PHASES, claims, over
+from cqels_opt.bench.claims import FIGURE_5, HEADS, PHASES, claims, over, summary
 from cqels_opt.bench.concurrent_tables import beside, growth
-from cqels_opt.bench.evaluation import markdown
+from cqels_opt.bench.evaluation import evaluate, markdown
 from cqels_opt.bench.html import page
 from cqels_opt.bench.published import Q1_PRIME, Q2_PRIME
 
@@ -110,6 +110,28 @@ def test_what_holds_and_what_does_not(report: dict[str, Any]) -> None:
         assert claim.reason
 
 
+def test_verdicts_and_their_counts(report: dict[str, Any]) -> None:
+    rows = {row[0]: row[1:] for row in (claim.row for claim in claims(report))}
+    assert rows["Q3: System X over CQELS"] == ("16.7×", "20.0×", "reproduced", "")
+    aim, figure, verdict, reason = rows["Q2 under drift, milliseconds: adaptive over clairvoyant"]
+    assert (aim, figure, verdict) == ("≤ 1.1× (goal)", "1.25× (1.25× of the joins alone)", "not met")
+    assert reason.startswith("At this batch size")
+    assert summary(claims(report)) == "3 of 4 statements of the report are reproduced; 4 of 5 goals of the project are met."
+    assert summary([]) == "No claim was measured."
+
+
+def test_the_command_ends_with_the_claims(report: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    def section(name: str) -> dict[str, Any]:
+        return next(one for one in report["sections"] if one["scenario"] == name)
+
+    evaluate(section, quick=True, spark=False, page=None)
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    assert tuple(table[0]) == HEADS
+    assert table[2:] == [list(claim.row) for claim in claims(report)], "one line for each claim, with its whole reason"
+    assert lines[-1].startswith(summary(claims(report)) + " A quick run: ")
+
+
 def test_the_printed_tables() -> None:
     assert Q1_PRIME[5000]["System X"] == 3567
     assert Q2_PRIME[5000] == {"System X": None, "CQELS without optimizer": 3688, "CQELS": 1551}
@@ -124,11 +146,17 @@ def test_the_printed_tables() -> None:
 
 def test_the_page_of_the_docs(report: dict[str, Any]) -> None:
     text = markdown(report)
-    assert "| Q3: System X over sub-results alone | 8.7× | 4.0× (4.0× of the joins alone) | no (1) |" in text
+    assert (
+        "| Q3: System X over sub-results alone | 8.7× | 4.0× (4.0× of the joins alone) | not reproduced | The baseline is" in text
+    )
+    assert "| Q1': 5,000 instances over 10 | 58× (3× is the goal) | 2.5× | met |  |" in text
+    head, _, rest = text.partition("\n## Summary\n")
+    assert head.count("\n## ") == 0, "the page begins with the summary"
+    assert summary(claims(report)) in rest.partition("\n## ")[0]
     assert "| Q3 | 1000 | " in text
     assert "CQELS × 10 (printed)" in text
     assert "6,000 authors, 200 elements a batch, by Spark." in text
-    assert "quick" not in text
+    assert "A quick run" not in text
     assert "**A quick run**" in markdown({**report, "parameters": {"quick": True, "spark": False}})
     assert "| Q2 | congress | 1,000 | 4,000,000 | 1.02× | 4000.00× |" in text
     shown = page([report])

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from cqels_opt.cli import main as main_module
+from cqels_opt.cli import verification
 from cqels_opt.cli.grammar import parse
 from cqels_opt.cli.java import Java
 from cqels_opt.cli.main import main
@@ -232,7 +234,8 @@ def test_explain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 def test_verify(
     report: VerifyReport, code: int, lines: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stand_in(monkeypatch, "cqels_opt.cli.commands", verify=lambda _: report)
+    stand_in(monkeypatch, "cqels_opt.cli.commands", run=lambda _: None)
+    monkeypatch.setattr(verification, "verify", lambda options, run: report)
     assert main(["verify", "q.rq"]) == code
     assert capsys.readouterr().out.splitlines() == lines
 
@@ -302,6 +305,18 @@ def test_trace_as_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["trace", str(TRACE), "--html", str(out)]) == 0
     assert out.read_text(encoding="utf-8") == trace_page(read_trace(TRACE), "q2.jsonl")
     assert capsys.readouterr().err == f"page: {out}\n"
+
+
+def test_two_traces_as_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, other = tmp_path / "o.html", tmp_path / "other.jsonl"
+    other.write_text("".join(record.line() for record in islice(read_trace(TRACE), 3)), encoding="utf-8")
+    assert main(["trace", str(TRACE), "--html", str(out), "--compare", str(other)]) == 0
+    expected = trace_page(read_trace(TRACE), "q2.jsonl", (read_trace(other), "other.jsonl"))
+    assert out.read_text(encoding="utf-8") == expected
+    assert main(["trace", str(TRACE), "--compare", str(other)]) == 2
+    assert "--compare: two traces are compared on a page: add --html OUT.html" in capsys.readouterr().err
+    assert main(["trace", str(TRACE), "--html", str(other), "--compare", str(other)]) == 2
+    assert "the file is given twice, and would be overwritten" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------ errors

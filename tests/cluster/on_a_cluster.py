@@ -26,12 +26,12 @@ from cqels_opt.engine import Engine
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.line_sinks import FileSink
+from cqels_opt.runtime.registered_query import population_of
+from cqels_opt.runtime.run_factory import make_driver
 from cqels_opt.runtime.run_state import DriverOptions
-from cqels_opt.spark.registered_query import population_of
-from cqels_opt.spark.run_factory import make_driver
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SETTINGS, SparkSession, make_session
-from cqels_opt.spark.sinks import FileSink
 from cqels_opt.spark.stream import StreamRun, chunk_stream
 from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut

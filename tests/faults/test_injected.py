@@ -23,7 +23,7 @@ from random_cases import make
 from cqels_opt.errors import CqelsOptError
 from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.spark.sinks import FileSink
+from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.state import result_store, window_state, worker_cache
 from cqels_opt.storage import checksum
 from cqels_opt.trace.writer import TraceFile

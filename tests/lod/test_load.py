@@ -11,13 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cqels_opt.errors import CqelsOptError, DataError, StoreError
+from cqels_opt.lod import load as loader
 from cqels_opt.lod import loading
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.rdf.ids import PUBLIC, CollisionError, encode_one
 from cqels_opt.rdf.static import Failures, StaticSource, pieces
-from cqels_opt.spark import load as loader
 from cqels_opt.spark.load import load
 
 Quad = tuple[str | None, ...]

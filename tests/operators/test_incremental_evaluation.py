@@ -215,5 +215,5 @@ def test_explain_says_what_is_recomputed(tmp_path: Path) -> None:
     query = registered("?x (COUNT(?a) AS ?k)", body, tmp_path)
     assert maintained(query.program) == {"by_key": ["OPTIONAL ?a"], "sums": ["GROUP BY ?x"], "whole": ["EXISTS", "FILTER"]}
     line = "above the joins: recomputed by key: OPTIONAL ?a; kept as sums: GROUP BY ?x; recomputed whole: EXISTS, FILTER"
-    assert explained([query.program], PlannerOptions("adaptive"), "text", 0).endswith(line)
+    assert explained([query.program], PlannerOptions("adaptive"), "text", 0).rstrip().split("\n\n").count(line) == 1
     assert maintained(registered("?a", f"{AT} }}", tmp_path).program) == {}

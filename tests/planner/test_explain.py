@@ -30,8 +30,8 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CompiledProgram:
 
 def test_defaults_until_the_machine_was_measured(program: CompiledProgram) -> None:
     text = explained([program], plan_mode("adaptive"), "text", 0)
-    assert text.startswith(
-        "constants: committed defaults; `cqels-opt calibrate` measures this machine's\n  operator 20 µs, scan 10 ns"
+    assert (
+        "\n\nconstants: committed defaults; `cqels-opt calibrate` measures this machine's\n  operator 20 µs, scan 10 ns" in text
     )
     assert "shuffle 1 µs" in text
 
@@ -54,7 +54,7 @@ def test_the_defaults_can_be_asked_for(program: CompiledProgram) -> None:
     keep(asdict(EXPENSIVE), "2013-02-07T12:00:00Z")
     mode = plan_mode("adaptive", constants="default")
     assert mode.calibration == Calibration()
-    assert explained([program], mode, "text", 0).startswith("constants: committed defaults\n")
+    assert "\n\nconstants: committed defaults\n" in explained([program], mode, "text", 0)
 
 
 def test_the_papers_cost_functions_have_no_constants(program: CompiledProgram) -> None:

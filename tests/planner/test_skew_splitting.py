@@ -117,7 +117,8 @@ def test_explain_shows_both_parts_with_their_rows(tmp_path: Path, monkeypatch: p
 
 def unpriced(delta: Delta) -> Delta:
     """What a walk has learnt stays with the process that walked until the next walk, in the costs of plans that nobody takes."""
-    return replace(delta, former=tuple(replace(former, cost=None) for former in delta.former))
+    operators = tuple(replace(operator, ms=None) for operator in delta.operators)
+    return replace(delta, former=tuple(replace(former, cost=None) for former in delta.former), operators=operators)
 
 
 def test_a_restart_goes_on_with_the_cuts_that_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

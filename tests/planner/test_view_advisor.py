@@ -251,7 +251,7 @@ def test_explain_shows_sub_results_and_what_others_would_cost(tmp_path: Path) ->
     assert other["cost"] > shown["cost"]
     lines = text(shown, block).splitlines()
     assert lines[0].startswith("sub-results of block b0, in at most 4 GB; its plans cost ")
-    assert lines[1] == "  wrote_wrote(?a ?b) of wrote#1, wrote#2: 27 rows, 844 B, 0.05 s to make"
+    assert lines[1] == "  wrote_wrote(?a ?b) of wrote#1, wrote#2: 27 rows, 844 B, 50 ms to make"
     assert lines[-1].endswith("  wrote#1, wrote#2: 0 B")
 
 

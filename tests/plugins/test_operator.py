@@ -105,7 +105,7 @@ def test_a_batch_reads_only_the_keys_that_it_touches(tmp_path: Path) -> None:
 def test_explain_shows_the_operator(tmp_path: Path) -> None:
     query = register(QUERY, World({f"{X}readings": [[]]}), tmp_path)
     line = "above the joins: recomputed by key: GREATEST ?room"
-    assert explained([query.program], PlannerOptions("adaptive"), "text", 0).endswith(line)
+    assert explained([query.program], PlannerOptions("adaptive"), "text", 0).rstrip().split("\n\n").count(line) == 1
 
 
 def test_static_data_are_evaluated_once(tmp_path: Path) -> None:

@@ -8,59 +8,51 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.relational.counting import Layout, count, gathered
+from cqels_opt.relational.counting import WHOLE, Counted, Extent, Layout, sampled_counts, weights_of
 from cqels_opt.relational.fanouts import KeyCounts, heavy_for, level_for
 from cqels_opt.stats import tally
 from cqels_opt.stats.frequency_sketch import mixed
 
-LAYOUT = Layout((("x",), ("x", "y")), ("a", "b"))
+LAYOUT = Layout((("x",), ("x", "y")), ("a", "b"), (0, 1))
 ROW = st.tuples(
-    st.one_of(st.none(), st.integers(0, 5)), st.booleans(), st.booleans(), st.one_of(st.none(), st.booleans()),
+    st.integers(0, 5), st.integers(0, 5), st.booleans(), st.booleans(),
     st.one_of(st.none(), st.integers(-3, 3)), st.one_of(st.none(), st.integers(-3, 3)), st.one_of(st.none(), st.integers(-3, 3)),
 )  # fmt: skip
 
 
-def batch(rows: list[tuple[int | None, ...]]) -> pa.RecordBatch:
+@given(st.lists(ROW, max_size=12))
+def test_counts_are_those_of_the_rows(rows: list[tuple[int | None, ...]]) -> None:
+    """While no row is left out. Each relation has the times of its own stream."""
     columns = list(zip(*rows)) if rows else [()] * 7
-    kinds = [pa.int64(), pa.bool_(), pa.bool_(), pa.bool_(), pa.int64(), pa.int64(), pa.int64()]
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds)]
-    return pa.RecordBatch.from_arrays(arrays, names=["t", "late", "p0", "p1", "h0_0", "h1_0", "h1_1"])
-
-
-@given(st.lists(st.lists(ROW, max_size=8), max_size=3), st.lists(st.lists(ROW, max_size=8), max_size=2))
-def test_counts_are_those_of_the_rows(one: list[list[tuple[int | None, ...]]], two: list[list[tuple[int | None, ...]]]) -> None:
-    """For every split of the rows into Arrow batches and tasks."""
-    tasks = [count(map(batch, part), LAYOUT) for part in (one, two)]
-    found = gathered(pa.Table.from_batches(tasks), LAYOUT, 7)
-    rows = [row for part in (*one, *two) for row in part]
-    assert found.elements == len(rows)
-    assert found.late == sum(bool(late and (p0 or p1)) for _, late, p0, p1, *_ in rows)
-    assert found.rejected == sum(bool(t is None and not late and (p0 or p1)) for t, late, p0, p1, *_ in rows)
-    for name, place, keys in (("a", 2, {"x": 4}), ("b", 3, {"x": 5, "y": 6})):
-        mine = [row for row in rows if row[place] and row[0] is not None and not row[1]]
-        slot = found.slots[name]
+    kinds = [pa.int64(), pa.int64(), pa.bool_(), pa.bool_(), pa.int64(), pa.int64(), pa.int64()]
+    names = ["t0", "t1", "p0", "p1", "h0_0", "h1_0", "h1_1"]
+    table = pa.table({name: pa.array(column, kind) for name, column, kind in zip(names, columns, kinds)})
+    found = sampled_counts(table.append_column("place", pa.array(range(len(rows)), pa.int64())), LAYOUT, 7)
+    for name, at, place, keys in (("a", 0, 2, {"x": 4}), ("b", 1, 3, {"x": 5, "y": 6})):
+        mine = [row for row in rows if row[place]]
+        slot = found[name]
         assert (slot.slot, slot.total) == (7, len(mine))
-        assert dict(zip(slot.times.tolist(), slot.rows.tolist())) == {
-            t: [r[0] for r in mine].count(t) for r in mine for t in r[:1]
-        }
+        times = [row[at] for row in mine]
+        assert dict(zip(slot.times.tolist(), slot.rows.tolist())) == {t: times.count(t) for t in times}
         for variable, column in keys.items():
             values = [row[column] for row in mine if row[column] is not None]
             tallied = slot.values[variable]
             assert dict(zip(tallied.values.tolist(), tallied.counts.tolist())) == {v: values.count(v) for v in values}
 
 
-def test_very_many_rows_are_counted_by_every_nth() -> None:
-    rows, most = 10_000, 256
-    keys = np.arange(rows) % 10
-    t = np.arange(rows)
-    whole = pa.table({"t": t, "late": np.zeros(rows, bool), "p0": np.ones(rows, bool), "h0_0": keys})
-    layout = Layout((("x",),), ("a",))
-    found = gathered(pa.Table.from_batches([count(whole.to_batches(max_chunksize=777), layout, most)]), layout, 0)
-    assert found.slots["a"].total == rows  # by time, all rows
-    step = 64  # the smallest power of 2 that keeps the limit
-    kept = np.unique(keys[::step], return_counts=True)
-    assert found.slots["a"].values["x"].values.tolist() == kept[0].tolist()
-    assert found.slots["a"].values["x"].counts.tolist() == (kept[1] * step).tolist()
+@given(st.integers(0, 20 * WHOLE))
+def test_sampled_rows_stand_for_all_rows(rows: int) -> None:
+    """Of very many rows a few times :data:`WHOLE` are sampled; the estimate is off by less than the last weight."""
+    places = np.arange(rows)
+    sampled = places[places % weights_of(places) == 0]
+    weights = weights_of(sampled)
+    assert len(sampled) <= WHOLE * (1 + np.log2(max(1, rows / WHOLE) + 1))
+    assert 0 <= weights.sum() - rows < max(1, weights.max(initial=1))
+
+
+def test_a_micro_batch_lasts_from_the_first_to_the_last_row() -> None:
+    assert Counted().times is None
+    assert Counted(extents={"a": Extent(), "b": Extent(3, 5, 9), "c": Extent(1, 2, 2)}).times == (2, 9)
 
 
 # ------------------------------------------------------------------ static relations

@@ -12,7 +12,8 @@ from cqels_opt.errors import CheckpointError
 from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.fanouts import KeyCounts
-from cqels_opt.relational.planner import Counts, JoinPlanner, ObservedJoin, frontier_of
+from cqels_opt.relational.planner import Counts, JoinPlanner, ObservedJoin
+from cqels_opt.relational.progress import EventTime, Progress
 from cqels_opt.relational.retained_rows import NEW_CHUNKS, SHARE, RetainedRows, identity_of, merged
 from cqels_opt.relational.spec import JoinInput, JoinSpec
 from cqels_opt.stats import slot_counts, tally
@@ -129,7 +130,7 @@ def test_observed_rows_stand_beside_the_estimates() -> None:
 def test_before_any_rows_nothing_of_the_stream_is_known() -> None:
     planner = JoinPlanner(STAR.shape, STATICS, MODEL)
     planner.choose()
-    assert "assumed: cardinality(views)" in planner.explain()
+    assert "assumed, not observed: rows of views" in planner.explain()
 
 
 # ------------------------------------------------------------------ windows
@@ -151,11 +152,11 @@ def window_batch(number: int, times: list[int]) -> Counted:
 def test_windows_forget_what_has_ended() -> None:
     planner = JoinPlanner(PAIRS.shape, {}, MODEL)
     assert planner.sources == ["now", "before"]
-    greatest, cards = None, []
+    progress, cards = Progress(), []
     for number, times in enumerate(([0, 50], [90, 120], [230], [231])):
-        before = frontier_of(greatest, 0)
-        greatest = max(times)
-        planner.advance(window_batch(number, times), before, frontier_of(greatest, 0))
+        before = progress.frontier
+        progress = progress.after([EventTime("t")], {"t": max(times)}, 0)
+        planner.advance(window_batch(number, times), before, progress.frontier)
         planner.choose()
         cards.append(int(planner.statistics.windows["before"].card()))
     assert cards == [2, 4, 4, 2]  # at 120 the row of 0 has expired, at 230 those of 50, 90 and 120
@@ -165,10 +166,14 @@ def test_windows_forget_what_has_ended() -> None:
 
 
 # ------------------------------------------------------------------ retained rows
+COLUMNS = [("who", "int"), ("loc", "string")]
+
+
 def commit(kept: RetainedRows, number: int, chunks: list[SlotFile], planner: JoinPlanner) -> None:
     for chunk in chunks:
         (kept.folder / chunk.path).mkdir(exist_ok=True)
-    kept.commit(number, chunks, number, "schema", planner, {"batches": 1}, {"trace": 10 * number}, {})
+    progress = Progress(number, {"t": number})
+    kept.commit(number, chunks, progress, COLUMNS, ["__at"], planner, {"batches": 1}, {"trace": 10 * number}, {})
 
 
 def test_the_state_goes_on_and_back(tmp_path: Path) -> None:
@@ -179,7 +184,7 @@ def test_the_state_goes_on_and_back(tmp_path: Path) -> None:
         commit(kept, number, [SlotFile("rows", kept.path(number), rows=1, greatest=number)], planner)
     assert sorted(path.name for path in (tmp_path / "rows").iterdir()) == [f"{n:012d}" for n in (3, 4, 5)]
     again = RetainedRows(tmp_path, identity)
-    assert (again.state.batch, again.greatest, again.state.totals) == (5, 5, {"batches": 6})
+    assert (again.state.batch, again.progress.frontier, again.state.totals) == (5, 5, {"batches": 6})
     other = JoinPlanner(STAR.shape, STATICS, MODEL)
     again.seed_feedback(other)
     assert other.summary() == planner.summary()
@@ -223,11 +228,13 @@ def test_the_state_is_of_one_join(tmp_path: Path) -> None:
 def test_other_columns_do_not_go_with_rows_that_are_kept(tmp_path: Path) -> None:
     kept, planner = RetainedRows(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS.shape, {}, MODEL)
     planner.choose()
-    kept.check_columns("schema")
+    kept.check_columns([("another", "int")], [])  # no rows are kept yet
     commit(kept, 0, [SlotFile("rows", kept.path(0), rows=1, greatest=5)], planner)
-    kept.check_columns("schema")
-    with pytest.raises(CheckpointError, match="the columns of the stream, another, differ from those of its kept rows, schema"):
-        kept.check_columns("another")
+    kept.check_columns([*COLUMNS, ("more", "int")], ["__at"])
+    with pytest.raises(CheckpointError, match="the column who of the stream was int and is string: cast it to int"):
+        kept.check_columns([("who", "string"), ("loc", "string")], ["__at"])
+    with pytest.raises(CheckpointError, match=r"internal columns of the name of a new one \(__at\): rename it"):
+        kept.check_columns([*COLUMNS, ("__at", "bigint")], ["__at_"])
 
 
 def test_rows_live_as_long_as_a_window_may_meet_them(tmp_path: Path) -> None:

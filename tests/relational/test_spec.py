@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cqels_opt.errors import InputError
+from cqels_opt.relational.progress import EventTime
 from cqels_opt.relational.spec import NOW, JoinInput, JoinSpec, window_of
 
 
@@ -101,5 +102,15 @@ def test_what_does_not_fit_together() -> None:
         JoinSpec().relation(JoinInput("a", True)).checked()
     with pytest.raises(InputError, match=r"relation\('s'\) needs a window, as w has one"):
         spec.relation(JoinInput("w", False, 1000, "t")).checked()
-    with pytest.raises(InputError, match="all windows over a stream read one column of times"):
-        JoinSpec().relation(JoinInput("v", False, 1, "t")).relation(JoinInput("w", False, 1, "u")).checked()
+    twice = JoinSpec().relation(JoinInput("v", False, 1, "t", lateness=5)).relation(JoinInput("w", False, 1, "t", lateness=6))
+    with pytest.raises(InputError, match="the relations v and w read the time t and differ in lateness: give it once"):
+        twice.checked()
+    idle = JoinSpec().relation(JoinInput("v", False, 1, "t", idle=5)).relation(JoinInput("w", False, 1, "t", idle=6))
+    with pytest.raises(InputError, match="differ in idle_timeout"):
+        idle.checked()
+
+
+def test_relations_with_one_column_of_times_are_one_stream() -> None:
+    spec = JoinSpec().relation(JoinInput("a", False, 1, "t")).relation(JoinInput("b", False, 9, "u", idle=7))
+    spec = spec.relation(JoinInput("c", False, 5, "t", lateness=3)).checked()
+    assert spec.event_times(20) == (EventTime("t", 3), EventTime("u", 20, 7))

@@ -16,8 +16,8 @@ from local_runs import Cut, Registered, World, register
 
 from cqels_opt.errors import InputError
 from cqels_opt.runtime.answer_folder import FolderSink
+from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.output_owner import MARK, Owner, claim_file
-from cqels_opt.spark.sinks import FileSink
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.verify import Element
 

@@ -73,13 +73,21 @@ def test_everything_is_drawn(browser: Browser, q2: str) -> None:
         assert page.title() == "q2.jsonl"
         assert page.locator(".source").count() == 2
         assert page.locator(".reign").all_inner_texts() == ["A", "B", "A", "A"]
-        assert page.locator("figcaption").all_inner_texts()[:4] == [
+        assert page.locator(".headline").inner_text() == "Adapting saved an estimated 36 % of the cost of the first plan."
+        assert page.locator("figcaption").all_inner_texts() == [
+            "Saved over the first plan, of a batch estimated; below 0: cost more",
             "Cost of the plans of lsnow",
             "Cost of the plans of ls30",
             "Time of a batch by phase",
             "Rows in the windows logarithmic",
+            "Lag newest time of the input minus the frontier",
+            "lsnow » ls30 rows",
+            "ls30 » ls30 rows",
         ]
-        assert page.locator("figure canvas").count() == page.locator("figure").count() == 13
+        assert page.locator("figure canvas").count() == page.locator("figure").count() == 8
+        page.get_by_text("Charts of 3 other relations").click()
+        page.get_by_text("Elements of a batch, Late and rejected elements of a batch, Batches or files waiting").click()
+        expect(page.locator("figure canvas")).to_have_count(14)
         assert page.locator("#switches tbody tr").count() == 2
         assert "fan-out of ls30 on ?loc: 3.2 → 870" in page.locator("#switches").inner_text()
         assert page.locator("#panel svg text").filter(has_text="coauthor").count() == 2
@@ -126,8 +134,54 @@ def test_the_mouse_shows_reasons_and_looks_closer(browser: Browser, q2: str) -> 
         assert page.locator(".reign").all_inner_texts()[0] == "B"
         page.locator("#all").click()
         assert page.locator("#to").input_value() == "13"
-        page.get_by_role("button", name="trees").nth(1).click()
+        page.get_by_role("button", name="trees").first.click()  # the switch that saved most
         expect(page.locator("#panel")).to_contain_text("batch 9")
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_no_join_of_a_tree_is_hidden(browser: Browser, written: Callable[[list[TraceRecord]], str], width: int) -> None:
+    """Trees of ten joins and three sources: each is as wide as its column, or scrolls in it, and differences are highlighted."""
+    relations = [f"a_relation_with_a_long_name#{number}" for number in range(10)]
+    orders = relations, [*reversed(relations)]
+    plans = [f"w » {' » '.join(f'{name}[?x]' for name in order)}" for order in orders]
+    deltas = [
+        (Delta("w", plan, 1.0, switched=number > 0), Delta("v", plan.replace("w", "v", 1)), Delta("u", plan.replace("w", "u", 1)))
+        for number, plan in enumerate(plans)
+    ]
+    records = [TraceRecord(n, "q", (n, n), n, 1, deltas=found) for n, found in enumerate(deltas)]
+    with opened(browser, written(records), viewport={"width": width, "height": 900}) as page:
+        sizes = "[...document.querySelectorAll('.tree')].map(t => [t.clientWidth, t.querySelector('svg').clientWidth])"
+        if width > 1000:
+            assert all(drawn <= room for room, drawn in page.evaluate(sizes))
+        page.locator(".mark").first.click()
+        expect(page.locator("#panel")).to_contain_text("9 joins of 10 in the new plan are not in the old one")
+        assert page.locator("#panel circle.differs").count() == 18
+        if width > 1000:
+            assert all(drawn <= room for room, drawn in page.evaluate(sizes))
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_axes_of_three_days(browser: Browser, written: Callable[[list[TraceRecord]], str]) -> None:
+    """The axis has dates; a chart in which all values are 0 is left out; two traces share a page."""
+    records = [replace(one, time_range=(n * 3_600_000, n * 3_600_000), rejected=0) for n, one in enumerate(flapping(72))]
+    with opened(browser, written(records)) as page:
+        labels = page.locator("#bands .axis span").all_inner_texts()
+        assert (labels[0], labels[-1]) == ("0 · 01-01 00:00", "71 · 01-03 23:00")
+        assert "Late and rejected" not in page.locator("main").inner_text()
+        tenth = "[0, 59e3, 5400e3, 777e4, 9e7].map(duration).concat([0, 5400e3, 9e4, 0.05].map(shortDuration))"
+        found = ["0 ms", "59.0 s", "1 h 30 min", "2 h 09 min", "1 d 01 h", "0", "1.5 h", "1.5 min", "50 µs"]
+        assert page.evaluate(tenth) == found
+        assert page.evaluate("[2e-4, 1.5e-4, 1e-4, 5e-5].map(compact)") == ["2e-4", "1.5e-4", "1e-4", "5e-5"]
+
+
+def test_two_traces_on_one_page(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(trace_page(flapping(20), "a.jsonl", (flapping(40, 40), "b.jsonl")), encoding="utf-8")
+    with opened(browser, file.as_uri()) as page:
+        compared = page.locator("#compared")
+        expect(compared).to_contain_text("a.jsonl has 20 batches, b.jsonl 40: compare medians, not sums.")
+        expect(compared).to_contain_text("Both ran the same plan in 50 % of the batches")
+        assert page.locator("#comparedCharts canvas").count() == 1
 
 
 @pytest.mark.parametrize("width", [320, 360, 768])

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 import cqels_opt as cq
 from cqels_opt.cli import commands
 from cqels_opt.cli.main import main
-from cqels_opt.spark.source_log import files_of_batch
 from cqels_opt.spark.stream import folder_stream
+from cqels_opt.state.source_log import files_of_batch
 
 from .small_world import MET, write_query, write_world
 

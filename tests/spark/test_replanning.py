@@ -372,7 +372,10 @@ QUERIES = {
         None,
     ),
     "the name of a view": (SQL.format(views="taken"), "taken"),
-    "a stream in a subquery only": ("SELECT * FROM follows f JOIN offers o ON f.who = o.item WHERE f.who IN (SELECT who FROM views)", None),
+    "a stream in a subquery only": (
+        "SELECT * FROM follows f JOIN offers o ON f.who = o.item WHERE f.who IN (SELECT item FROM views)",  # viewers are famous
+        None,
+    ),
 }  # fmt: skip
 
 

@@ -14,8 +14,9 @@ from cqels_opt.errors import CheckpointError, RunError
 from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.runtime.files_read import FilesRead
 from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, RejectSpool
-from cqels_opt.spark.files import FileReading, in_places, read_files
-from cqels_opt.spark.source_log import NamedFile
+from cqels_opt.runtime.live_files import FileReading, read_files
+from cqels_opt.spark.files import in_places
+from cqels_opt.state.source_log import NamedFile
 from cqels_opt.windows.admission import Admission
 
 from .small_world import STREAM, rows, write_rows

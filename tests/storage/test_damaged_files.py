@@ -27,7 +27,7 @@ from cqels_opt.lod.store import StaticPattern
 from cqels_opt.operators import instances
 from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.checkpoint_check import check as check_checkpoint
-from cqels_opt.spark.sinks import FileSink
+from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.state import result_store, time_slices, window_state, worker_cache
 from cqels_opt.state.commit_log import NAME
 from cqels_opt.storage import checksum, documents

@@ -32,6 +32,7 @@ from typing import Literal, Self, TypeAlias
 from cqels_opt.operators.algebra.outer_rows import OuterRows
 from cqels_opt.operators.algebra.scope import Names, Schema, Scope
 from cqels_opt.operators.expressions import needs_instant
+from cqels_opt.operators.operator_work import OperatorWork, TreeWork
 from cqels_opt.operators.rows import Rows, empty, is_nameable
 from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 from cqels_opt.query.algebra import Expression
@@ -168,14 +169,24 @@ class Operator(ABC):
 
 def evaluate(operator: Operator, scope: Scope, keys: KeyFilter = EVERY) -> Rows:
     """The rows of an operator within the horizon: those that have one of the keys, and perhaps others."""
-    return operator.evaluate(scope, keys) if keys.some else no_rows(operator, scope)
+    if not keys.some:
+        return no_rows(operator, scope)
+    with scope.work.running(operator) as work:
+        rows = operator.evaluate(scope, keys)
+    if work is not None:
+        work.give(rows)
+    return rows
 
 
 def changing(operator: Operator, scope: Scope, share: KeyFilter = EVERY) -> Rows:
     """The changing rows of an operator: those that have one of the keys of a share, and perhaps others."""
     if scope.low > 0:  # no instant was reported before: every row begins
         return evaluate(operator, scope, share)
-    return operator.changing(scope, share)
+    with scope.work.running(operator) as work:
+        rows = operator.changing(scope, share)
+    if work is not None:
+        work.give(rows)
+    return rows
 
 
 def no_rows(operator: Operator, scope: Scope) -> Rows:
@@ -193,6 +204,16 @@ def inputs_first(operator: Operator) -> Iterator[Operator]:
 def variables_read(operator: Operator) -> Names:
     """The variables that the expressions of an operator read."""
     return frozenset[str]().union(*map(read_by, (*operator.conditions, *operator.values)))
+
+
+def work_of(tree: Operator) -> TreeWork:
+    """A measure of the operators of a tree, in the order of :func:`inputs_first`."""
+    return TreeWork({id(operator): OperatorWork() for operator in inputs_first(tree)})
+
+
+def name_of(operator: Operator) -> str:
+    """The name of an operator in lists of all operators of a tree."""
+    return operator.title or type(operator).__name__.removesuffix("Node").lower()
 
 
 def with_variables(title: str, variables: Collection[str]) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from cqels_opt.operators.blocks import Block
+from cqels_opt.operators.operator_work import TreeWork
 from cqels_opt.operators.rows import Ints, Rows
 from cqels_opt.operators.semijoin_filter import KeyFilter
 from cqels_opt.operators.term_table import TermTable
@@ -54,7 +55,7 @@ class Scope:
     """What a tree of operators is evaluated over.
 
     Intervals are places in the list of ``instants``; the horizon ``[low, high)`` means "always". A path with more than ``most``
-    pairs of ends is not computed: PathsTooManyError.
+    pairs of ends is not computed: PathsTooManyError. ``work`` measures the operators.
     """
 
     blocks: Mapping[str, BlockRows]
@@ -65,6 +66,7 @@ class Scope:
     schema: Schema
     groups: dict[Hashable, Groups] = field(default_factory=dict)
     most: int | None = None
+    work: TreeWork = field(default_factory=lambda: TreeWork({}))
 
     @property
     def high(self) -> int:

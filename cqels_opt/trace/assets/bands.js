@@ -53,7 +53,7 @@ function clusters(switches, view, pixels) {
 /** One line on a switch, as a screen reader says it. */
 function switchLine(source, one) {
   const [from, to] = [source.plans[one.from], source.plans[one.to]];
-  const gain = one.instead_of !== null && one.cost !== null ? `, cost ${figure(one.instead_of)} → ${figure(one.cost)}` : "";
+  const gain = one.instead_of !== null && one.cost !== null ? `, cost ${costText(page.query, one.instead_of)} → ${costText(page.query, one.cost)}` : "";
   return `batch ${one.batch}, ${clock(one.time)}, delta ${source.source}: ${from.letter} → ${to.letter}${gain}${since(one.since)}`;
 }
 
@@ -107,7 +107,7 @@ function hideTip() {
 
 /** Batch numbers, and the time of day where there is room, below the bands. */
 function drawAxis(query, view, pixels) {
-  const ticks = Math.max(2, Math.floor(pixels / 150));
+  const ticks = Math.max(2, Math.floor(pixels / 190));
   return element("div", { class: "axis", "aria-hidden": "true" }, [...Array(ticks + 1).keys()].map((number) => {
     const record = Math.min(view.from + ((view.to - view.from) * number) / ticks, query.batches - 1);
     const made = element("span", {}, placeOf(query, record));
@@ -125,7 +125,7 @@ function batchOf(query, record) {
 
 function placeOf(query, record) {
   const { width, times } = query.points, point = Math.max(0, Math.min(Math.floor(record / width), times.length - 1));
-  return `${batchOf(query, record)} · ${timeOfDay(times[point])}`;
+  return `${batchOf(query, record)} · ${shortTime(query, times[point])}`;
 }
 
 /** One line on a batch that was the first with another version of the static data. */

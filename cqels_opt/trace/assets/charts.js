@@ -61,7 +61,7 @@ function drawChart(page, spec) {
       axes: [
         { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6], space: 90 * scale, size: 38 * scale,
           values: (_, at) => at.map((record) => (record < 0 || record >= query.batches ? "" : placeOf(query, record).replace(" · ", "\n"))) },
-        { ...axis, size: left, grid: { ...grid, ...(spec.log ? { filter: powersOfTen } : {}) }, values: (_, at) => at.map((value) => (value === null ? "" : (spec.axis ?? compact)(value))) },
+        { ...axis, size: left, ...(spec.time && !spec.log ? { incrs: TIME_STEPS } : {}), grid: { ...grid, ...(spec.log ? { filter: powersOfTen } : {}) }, values: (_, at) => at.map((value) => (value === null ? "" : (spec.time ? shortDuration : compact)(value))) },
       ],
       cursor: { sync: { key: "batches", setSeries: false }, drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
       hooks: { setSelect: [(u) => {
@@ -90,10 +90,15 @@ function powersOfTen(_, values) {
   return values.map((value) => (value > 0 && Number.isInteger(Number(Math.log10(value).toFixed(9))) ? value : null));
 }
 
-/** From 0 to a little above the greatest value; on a logarithmic scale whole powers of ten. */
+/** Distances of ticks on an axis of times, in milliseconds. */
+const TIME_STEPS = [1e-6, 1e-3, 1].flatMap((unit) => [1, 2, 5, 10, 20, 50, 100, 200, 500].map((step) => step * unit))
+  .concat([1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200].map((step) => step * 1000), [1, 2, 5, 10, 20, 50, 100, 200, 500].map((step) => step * DAY));
+
+/** From 0, or the least value below it, to a little above the greatest value; on a logarithmic scale whole powers of ten. */
 function scaleOf(spec, data) {
   const greatest = Math.max(...data.slice(1).flatMap((values) => values.reduce((most, value) => Math.max(most, value ?? 0), 0)));
-  if (!spec.log) return { range: [0, greatest > 0 ? greatest * 1.06 : 1] };
+  const lowest = data.slice(1).reduce((least, values) => values.reduce((low, value) => Math.min(low, value ?? 0), least), 0);
+  if (!spec.log) return { range: [lowest * 1.06, greatest > 0 || lowest < 0 ? greatest * 1.06 : 1] };
   const least = Math.min(...data.slice(1).flatMap((values) => values.reduce((most, value) => Math.min(most, value ?? Infinity), Infinity)));
   const [low, high] = [Math.floor(Math.log10(Number.isFinite(least) ? least : 1)), Math.ceil(Math.log10(Math.max(greatest, spec.log)))];
   return { distr: 3, range: [10 ** low, 10 ** Math.max(high, low + 1)] };
@@ -114,11 +119,23 @@ function seriesOf(values, colours = ["p0", "p1", "p2", "p5", "p3", "p4", "p6"]) 
   return Object.entries(values).map(([label, found], number) => ({ label, values: found, colour: colours[number % colours.length] }));
 }
 
-/** The lines of a source's plans in their colours, and that of the cheapest plan not taken. */
-function costLines(source) {
-  const lines = source.plans.flatMap((plan, place) => (source.costs[plan.plan] ? [{ label: plan.letter, values: source.costs[plan.plan], colour: `p${place % 7}`, width: 2 }] : []));
-  return [...lines, { label: "cheapest not taken", values: source.runner_up, colour: "ink", dash: [4, 4], width: 1, plain: true }]
+const MOST_LINES = 6; // plans in a chart of costs: more cannot be told apart
+
+/** The lines of a source's most used plans in their colours, and that of the cheapest plan not chosen. */
+function costLines(query, source) {
+  const most = source.plans.map((_, place) => place).sort((a, b) => source.plans[b].batches - source.plans[a].batches).slice(0, MOST_LINES).sort((a, b) => a - b);
+  const lines = most.flatMap((place) => {
+    const plan = source.plans[place], values = source.costs[plan.plan];
+    return values ? [{ label: plan.letter, values: inUnit(query, values), colour: `p${place % COLOURS}`, dash: DASHES[Math.floor(place / COLOURS) % 3], width: 2 }] : [];
+  });
+  return [...lines, { label: "cheapest not chosen", values: inUnit(query, source.runner_up), colour: "ink", dash: [4, 4], width: 1, plain: true }]
     .filter((line) => last(line.values.mean) !== null);
+}
+
+/** Costs as milliseconds if they are seconds. */
+function inUnit(query, values) {
+  if (query.savings.unit !== "s") return values;
+  return Object.fromEntries(Object.entries(values).map(([name, list]) => [name, list.map((value) => (value === null ? null : 1000 * value))]));
 }
 
 /** Whether values differ so much that only their powers of ten can be shown; then the least one above 0. */
@@ -130,26 +147,38 @@ function logarithmic(lines) {
 
 function batchCharts(query) {
   const slowest = query.points.width > 1 && query.batch.ms?.greatest ? [{ label: "slowest", values: query.batch.ms.greatest, colour: "ink" }] : [];
-  const charts = [{ title: "Time of a batch by phase", stacked: true, over: slowest, format: duration, axis: duration,
-    lines: PHASES.filter(([phase]) => query.phases[phase]).map(([phase, colour]) => ({ label: phase, values: query.phases[phase], colour })) }];
-  if (Object.keys(query.windows).length) {
-    const lines = seriesOf(query.windows);
+  const charts = [{ title: "Time of a batch by phase", stacked: true, over: slowest, format: duration, time: true,
+    lines: PHASES.filter(([phase]) => hasValues(query.phases[phase])).map(([phase, colour]) => ({ label: phase, values: query.phases[phase], colour })) }];
+  if (Object.values(query.windows).some(hasValues)) {
+    const all = seriesOf(query.windows), lines = all.filter((line) => hasValues(line.values)).slice(0, COLOURS);
     const log = logarithmic(lines) ? 1 : 0;
-    charts.push({ title: "Rows in the windows", note: log ? "logarithmic" : "", format: figure, lines, log });
+    charts.push({ title: "Rows in the windows", note: [lines.length < all.length ? `${lines.length} of ${all.length}` : "", log ? "logarithmic" : ""].filter(Boolean).join(", "), format: figure, lines, log });
   }
   const { elements, late, rejected, lag, waiting, recomputed } = query.batch;
-  charts.push({ title: "Elements of a batch", format: figure, lines: seriesOf({ elements }, ["p0"]) });
-  charts.push({ title: "Late and rejected elements of a batch", format: figure, note: query.points.width > 1 ? "greatest of each point" : "",
+  if (hasValues(lag)) charts.push({ title: "Lag", note: "newest time of the input minus the frontier", format: duration, time: true, lines: seriesOf({ lag }, ["p5"]) });
+  if (hasValues(elements)) charts.push({ title: "Elements of a batch", format: figure, lines: seriesOf({ elements }, ["p0"]) });
+  if (hasValues(late) || hasValues(rejected)) charts.push({ title: "Late and rejected elements of a batch", format: figure, note: query.points.width > 1 ? "greatest of each point" : "",
     lines: seriesOf({ late, rejected }, ["p1", "p3"]).map((line) => ({ ...line, peaks: true })) });
-  if (lag) charts.push({ title: "Lag", note: "newest time of the input minus the frontier", format: duration, axis: duration, lines: seriesOf({ lag }, ["p5"]) });
-  if (waiting) charts.push({ title: "Batches or files waiting", format: figure, lines: seriesOf({ waiting }, ["p4"]) });
-  if (recomputed) charts.push({ title: "Rows given to the operators above the joins", format: figure, lines: seriesOf({ recomputed }, ["p2"]) });
+  if (hasValues(waiting)) charts.push({ title: "Batches or files waiting", format: figure, lines: seriesOf({ waiting }, ["p4"]) });
+  if (hasValues(recomputed)) charts.push({ title: "Rows given to the operators above the joins", format: figure, lines: seriesOf({ recomputed }, ["p2"]) });
   return charts;
 }
 
+/** Whether a series has a value other than 0: a flat line at 0 needs no chart. */
+function hasValues(values) {
+  return values !== undefined && (values.greatest ?? values.mean).concat(values.least ?? []).some((value) => value !== null && value !== 0);
+}
+
 function costCharts(query) {
-  return query.sources.map((source) => ({ source, lines: costLines(source) })).filter(({ lines }) => lines.length)
-    .map(({ source, lines }) => ({ title: `Cost of the plans of ${source.source}`, note: logarithmic(lines) ? "logarithmic" : "", format: figure, lines, log: logarithmic(lines) }));
+  const seconds = query.savings.unit === "s", format = seconds ? duration : figure;
+  const charts = query.sources.map((source) => ({ source, lines: costLines(query, source) })).filter(({ lines }) => lines.length).map(({ source, lines }) => {
+    const some = source.plans.length > MOST_LINES ? `${MOST_LINES} most used of ${source.plans.length}` : "";
+    const log = logarithmic(lines);
+    return { title: `Cost of the plans of ${source.source}`, note: [some, log ? "logarithmic" : ""].filter(Boolean).join(", "), format, time: seconds, lines, log };
+  });
+  const { saved } = query.batch;
+  if (hasValues(saved)) charts.unshift({ title: "Saved over the first plan, of a batch", note: "estimated; below 0: cost more", format, time: seconds, lines: [{ label: "saved", values: inUnit(query, saved), colour: "p2" }] });
+  return charts;
 }
 
 /** Estimated and observed rows of every relation of every source, worst estimates first. */
@@ -157,12 +186,12 @@ function rowCharts(query) {
   const worst = Object.fromEntries(query.estimates.map(({ relation, p95 }) => [relation, p95]));
   return query.sources.flatMap((source) => Object.keys(source.observed).map((name) => ({ source, name, q: worst[name.replace(/ \(\d+\)$/, "")] ?? 0 })))
     .sort((a, b) => b.q - a.q)
-    .map(({ source, name }) => {
+    .map(({ source, name, q }) => {
       const lines = [
         { label: "observed", values: source.observed[name], colour: "p2", width: 2 },
         ...(source.estimated[name] ? [{ label: "estimated", values: source.estimated[name], colour: "p1", dash: [5, 4], plain: true }] : []),
       ];
       const log = logarithmic(lines) ? 1 : 0;
-      return { title: `${source.source} » ${name}`, note: log ? "rows, logarithmic" : "rows", format: figure, lines, log };
+      return { q, title: `${source.source} » ${name}`, note: log ? "rows, logarithmic" : "rows", format: figure, lines, log };
     });
 }

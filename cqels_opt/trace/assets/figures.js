@@ -28,7 +28,7 @@ function figure(number) {
 /** For axes and trees, where there is little room: 1.2K, 3M. */
 function compact(number) {
   if (number === null || number === undefined) return "–";
-  if (number !== 0 && Math.abs(number) < 0.001) return number.toExponential(0);
+  if (number !== 0 && Math.abs(number) < 0.001) return Number(number.toPrecision(3)).toExponential();
   return COMPACT.format(number);
 }
 
@@ -36,13 +36,31 @@ function known(number) {
   return number === null || number === undefined ? "unknown" : figure(number);
 }
 
-/** Milliseconds for people: 85 ms, 2.4 s, 3 min 05 s. */
+/** Milliseconds for people: 85 ms, 2.4 s, 3 min 05 s, 2 h 07 min, 3 d 04 h. */
 function duration(ms) {
   if (ms === null || ms === undefined) return "–";
-  if (ms < 1000) return `${ms < 10 ? NUMBERS.format(ms) : Math.round(ms)} ms`;
-  if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`;
+  if (ms !== 0 && Math.abs(ms) < 0.1) return `${NUMBERS.format(ms * 1000)} µs`;
+  if (ms < 0) return `−${duration(-ms)}`;
+  if (ms < 999.5) return `${ms < 10 ? NUMBERS.format(ms) : Math.round(ms)} ms`;
+  if (ms < 59950) return `${(ms / 1000).toFixed(1)} s`;
   if (ms < 3600000) return `${Math.floor(ms / 60000)} min ${String(Math.floor((ms % 60000) / 1000)).padStart(2, "0")} s`;
-  return `${Math.floor(ms / 3600000)} h ${String(Math.floor((ms % 3600000) / 60000)).padStart(2, "0")} min`;
+  if (ms < DAY) return `${Math.floor(ms / 3600000)} h ${String(Math.floor((ms % 3600000) / 60000)).padStart(2, "0")} min`;
+  return `${Math.floor(ms / DAY)} d ${String(Math.floor((ms % DAY) / 3600000)).padStart(2, "0")} h`;
+}
+const DAY = 86400000;
+const TIME_UNITS = [[DAY, "d"], [3600000, "h"], [60000, "min"], [1000, "s"], [1, "ms"], [0.001, "µs"], [0.000001, "ns"]];
+
+/** Milliseconds in one unit, for axes: 1.5 h, 20 min. */
+function shortDuration(ms) {
+  if (ms === 0) return "0";
+  const [size, unit] = TIME_UNITS.find(([size]) => Math.abs(ms) >= size * 0.9999) ?? TIME_UNITS.at(-1);
+  return `${NUMBERS.format(ms / size)} ${unit}`;
+}
+
+/** A cost in the unit of the query's cost model. */
+function costText(query, cost) {
+  if (cost === null || cost === undefined) return "–";
+  return query.savings.unit === "s" ? duration(1000 * cost) : figure(cost);
 }
 
 /** Stream time in UTC, with milliseconds only where there are some. */
@@ -52,9 +70,12 @@ function clock(time) {
   return new Date(time).toISOString().replace("T", " ").replace(/(\.000)?Z$/, "");
 }
 
-/** The time of day of a stream time. */
-function timeOfDay(time) {
-  return clock(time).slice(11, 19);
+/** A stream time as short as the span of the query allows: the time of day within one day, else with month and day, or the date. */
+function shortTime(query, time) {
+  const text = clock(time), first = clock(query.first_time), last = clock(query.last_time);
+  if (time === null || time === undefined || text.length < 19) return text;
+  if (first.slice(0, 10) === last.slice(0, 10)) return text.slice(11, 19);
+  return query.last_time - query.first_time > 300 * DAY ? text.slice(0, 10) : text.slice(5, 16);
 }
 
 function plural(number, noun) {
@@ -62,10 +83,12 @@ function plural(number, noun) {
   return `${WHOLE.format(number)} ${noun}${ending}`;
 }
 
-/** The class that carries a plan's colour, by its place among the plans of its source. */
+/** The classes that carry a plan's colour and pattern: seven colours, solid for the first seven plans, then striped, then dotted. */
 function planClass(place) {
-  return `plan${place % 7}`;
+  return `plan${place % COLOURS} pattern${Math.floor(place / COLOURS) % 3}`;
 }
+const COLOURS = 7;
+const DASHES = [undefined, [7, 3], [2, 3]]; // of lines, as the patterns of bands
 
 /** A plan's letter on its colour; the text of the plan where the mouse rests. */
 function key(source, place) {

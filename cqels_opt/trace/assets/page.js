@@ -4,7 +4,7 @@ const page = { query: null, view: { from: 0, to: 1 }, whole: true, picked: null,
 const data = JSON.parse(document.getElementById("data").textContent);
 const PAPER = 690; // pixels that a sheet of A4 has between its margins
 const main = document.getElementById("main");
-const parts = Object.fromEntries(["head", "bands", "panel", "costs", "switches", "plans", "time", "rows", "tables"].map((name) => [name, element("div", { id: name })]));
+const parts = Object.fromEntries(["index", "head", "compared", "comparedCharts", "bands", "panel", "costs", "switches", "plans", "time", "rows", "tables"].map((name) => [name, element("div", { id: name })]));
 const narrow = matchMedia("(max-width: 40rem)");
 
 function lay() {
@@ -12,9 +12,9 @@ function lay() {
   const range = element("form", { class: "range", onsubmit: (event) => { event.preventDefault(); fromInputs(); } },
     number("from", "records from"), number("to", "to"), element("button", {}, "look"),
     element("button", { type: "button", id: "all", onclick: () => look(0, page.query.batches) }, "all"));
-  main.replaceChildren(parts.head, element("h2", {}, "Plans over time"),
-    element("p", { class: "dim" }, "Each band is a delta source, coloured by the plan that ruled. ▽ is a switch: rest or tab on it for the reason, press it for the plans as trees. ◆ is a batch that was the first with another version of the static data. Drag over a chart to look closer."),
-    range, parts.bands, parts.panel, parts.switches, element("h2", {}, "What the plans cost"), parts.costs, parts.plans,
+  main.replaceChildren(parts.head, parts.index, parts.compared, parts.comparedCharts, element("h2", {}, "Plans over time"),
+    element("p", { class: "dim" }, "Each band is a delta source, coloured by its plan. ▽ is a switch: point at it for the reason, press it for both plans as trees. ◆ is the first batch with another version of the static data. Drag over a chart to zoom in."),
+    range, parts.bands, parts.panel, parts.switches, element("h2", {}, "Costs of the plans"), parts.costs, parts.plans,
     element("h2", {}, "Batches"), parts.time, element("h2", {}, "Estimated and observed rows"), parts.rows, parts.tables,
     element("div", { id: "tip", role: "tooltip", hidden: true }));
 }
@@ -26,10 +26,13 @@ function drawAll() {
   page.small = page.scale === 1 && narrow.matches;
   [page.left, page.right] = page.scale > 1 ? [56, 10] : page.small ? [46, 8] : [60, 14];
   const focused = document.activeElement?.dataset?.key;
-  parts.head.replaceChildren(tiles(query), ...notes(query).filter(Boolean));
+  parts.head.replaceChildren(...[...headline(query), tiles(query), ...notes(query), queryText(query)].filter(Boolean));
+  const entries = page.index ?? data.queries.map(indexEntry);
+  parts.index.replaceChildren(...(entries.length > 1 ? indexTable(entries, query.query, choose) : []).filter(Boolean));
+  parts.compared.replaceChildren(...comparison(query));
   drawSwitches();
-  parts.plans.replaceChildren(...query.sources.flatMap((source) => [element("h3", {}, `Plans of ${source.source}`), ...planTable(source).filter(Boolean)]));
-  parts.tables.replaceChildren(...estimateTable(query), ...slowTable(query), ...versionTable(query), ...subResults(query), ...callTable(query));
+  parts.plans.replaceChildren(...query.sources.map((source) => folded(`plans of ${source.source}`, `${plural(source.plans.length, "plan")} of ${source.source}`, () => planTable(query, source))));
+  parts.tables.replaceChildren(...estimateTable(query), ...aboveTable(query), ...slowTable(query), ...versionTable(query), ...subResults(query), ...callTable(query));
   drawTime();
   drawCharts();
   if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
@@ -44,8 +47,7 @@ function drawTime() {
 }
 
 function drawSwitches() {
-  const inside = page.scale > 1 ? PAPER - 60 : parts.panel.clientWidth - 40;
-  const room = inside > 700 ? (inside - 32) / 2 : inside; // for one of two trees
+  const room = page.scale > 1 ? PAPER - 60 : parts.panel.clientWidth - 40;
   const step = ({ source, one }) => pick(source, one);
   parts.panel.replaceChildren(page.picked ? switchPanel(page.query, page.picked, step, room) : currentPanel(page.query, room));
   parts.switches.replaceChildren(...switchTable(page.query, page.shown, (source, one, scroll) => (source ? pick(source, one, scroll) : more())).filter(Boolean));
@@ -53,18 +55,47 @@ function drawSwitches() {
 
 function drawCharts() {
   for (const chart of page.charts) chart.end();
-  page.charts = [];
-  for (const [part, specs] of [["costs", costCharts(page.query)], ["time", batchCharts(page.query)], ["rows", rowCharts(page.query).slice(0, page.allRows ? undefined : 12)]]) {
-    const charts = specs.map((spec) => drawChart(page, spec));
-    const box = element("div", { class: "charts" }, charts);
-    parts[part].replaceChildren(box, ...(charts.length ? [] : [element("p", { class: "dim" }, "Nothing is known.")]));
-    page.charts.push(...charts);
+  Object.assign(page, { charts: [], drawn: false });
+  const costs = costCharts(page.query), times = batchCharts(page.query);
+  const rows = rowCharts(page.query), shown = rows.filter(({ q }) => q > GOOD).slice(0, MOST_ROWS), rest = rows.filter((spec) => !shown.includes(spec));
+  for (const [part, specs] of [["comparedCharts", comparisonCharts(page.query)], ["costs", costs.slice(0, MOST_COSTS)], ["time", times.slice(0, MOST_TIMES)], ["rows", shown]]) {
+    parts[part].replaceChildren(charts(specs));
   }
-  const all = rowCharts(page.query).length;
-  if (all > 12 && !page.allRows) {
-    parts.rows.append(element("p", { class: "more" }, element("button", { type: "button", onclick: () => { page.allRows = true; drawAll(); } }, `${all - 12} more relations`)));
-  }
-  for (const chart of page.charts) chart.draw(page.scale > 1 ? (PAPER / 2 - 15) * page.scale : chart.clientWidth);
+  if (times.length > MOST_TIMES) parts.time.append(folded("times", times.slice(MOST_TIMES).map((spec) => spec.title).join(", "), () => [charts(times.slice(MOST_TIMES))]));
+  if (!costs.length) parts.costs.append(element("p", { class: "dim" }, "The trace has no costs of plans."));
+  if (costs.length > MOST_COSTS) parts.costs.append(folded("costs", `Costs of the plans of ${plural(costs.length - MOST_COSTS, "other delta source")}`, () => [charts(costs.slice(MOST_COSTS))]));
+  if (!shown.length) parts.rows.append(element("p", { class: "dim" }, rows.length ? `All estimates are within a factor of ${GOOD} (95 % of the batches).` : "Nothing is known."));
+  if (rest.length) parts.rows.append(folded("rows", `Charts of ${plural(rest.length, shown.length ? "other relation" : "relation")}`, () => [charts(rest)]));
+  page.drawn = true;
+  for (const chart of page.charts) drawOne(chart);
+}
+const MOST_COSTS = 3, MOST_ROWS = 3, MOST_TIMES = 3; // charts that are shown before the others are folded
+const GOOD = 2; // a q-error up to which an estimate needs no chart
+
+/** Charts of the page; those of details that are opened later are drawn at once. */
+function charts(specs) {
+  const made = specs.map((spec) => drawChart(page, spec));
+  page.charts.push(...made);
+  if (page.drawn) requestAnimationFrame(() => made.forEach(drawOne));
+  return element("div", { class: "charts" }, made);
+}
+
+function drawOne(chart) {
+  chart.draw(page.scale > 1 ? (PAPER / 2 - 15) * page.scale : chart.clientWidth);
+}
+
+/** Shows another query of the trace. */
+function choose(name) {
+  const at = page.names.indexOf(name);
+  document.getElementById("query").value = at;
+  chosen(at);
+  document.getElementById("query").scrollIntoView({ block: "nearest" });
+}
+
+function chosen(at) {
+  location.hash = `query=${encodeURIComponent(page.names[at])}`;
+  if (data.live) refresh();
+  else show(data.queries[at]);
 }
 
 // ------------------------------------------------------------------ what the reader does
@@ -102,7 +133,7 @@ function show(query) {
   const same = page.query?.query === query.query;
   const before = same ? page.picked : null;
   page.query = query;
-  if (!same) Object.assign(page, { whole: true, shown: AT_ONCE, allRows: false });
+  if (!same) Object.assign(page, { whole: true, shown: AT_ONCE });
   page.picked = before ? allSwitches(query).find(({ source, one }) => source.source === before.source.source && one.record === before.one.record) ?? null : null;
   drawAll();
 }
@@ -136,6 +167,7 @@ async function refresh() {
   try {
     const index = await (await fetch("trace.json")).json();
     choices(index.queries);
+    page.index = index.index;
     document.getElementById("problem").textContent = index.problem ?? "";
     if (index.queries.length) {
       if (!main.contains(parts.head)) lay(); // an answer of before the first batch has cleared the page
@@ -169,11 +201,7 @@ function follow() {
 
 // ------------------------------------------------------------------ beginning
 function begin() {
-  document.getElementById("query").addEventListener("change", (event) => {
-    location.hash = `query=${encodeURIComponent(page.names[event.target.value])}`;
-    if (data.live) refresh();
-    else show(data.queries[event.target.value]);
-  });
+  document.getElementById("query").addEventListener("change", (event) => chosen(Number(event.target.value)));
   let width = main.clientWidth;
   new ResizeObserver(() => {
     if (page.query && page.scale === 1 && main.clientWidth !== width) {

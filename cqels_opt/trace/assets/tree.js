@@ -1,37 +1,61 @@
 // A plan as a tree: relations on the left in the order in which they are joined, joins to the right of what they join.
 
-const ROW = 24, TOP = 12, LETTER = 7.3, SMALL = 420; // pixels; a narrower room has shorter names and steps
+const ROW = 24, TOP = 12, LETTER = 7.3, SMALL = 420; // pixels; a narrower room has shorter names
+const STEP = 34, END = 58; // pixels between joins at least, and to the right of the last one
+const LEAST_SCALE = 0.72; // a tree that is wider than its room is drawn smaller, and scrolls beyond this
 
-/** The tree of a plan with the rows that its operators gave; `rows` are pairs of estimated and observed, in the trace's order. */
-function drawTree(tree, rows, place, room) {
-  const leaves = [], joins = [], [longest, shortest] = room < SMALL ? [18, 26] : [26, 40];
+/** The joins of a tree, each as the set of relations that it joins. */
+function joinSets(tree) {
+  const found = new Set();
+  const walk = (node) => {
+    if (!node.sides) return [node.relation];
+    const relations = node.sides.flatMap(walk).sort();
+    found.add(relations.join("\n"));
+    return relations;
+  };
+  walk(tree);
+  return found;
+}
+
+/** The least width of a tree in pixels. */
+function treeWidth(tree) {
+  const depth = (node) => (node.sides ? 1 + Math.max(...node.sides.map(depth)) : 0);
+  const longest = (node, on) => (node.sides ? Math.max(longest(node.sides[0], null), longest(node.sides[1], node.sides[1].sides ? null : node.on)) : label(node.relation, on, 26).length);
+  return longest(tree, null) * LETTER + 8 + STEP * depth(tree) + END;
+}
+
+/** The tree of a plan with the rows that its operators gave; `rows` are pairs of estimated and observed, in the trace's order.
+ *  Joins that are not in `other` (a set of :joinSets) are highlighted; null highlights none. */
+function drawTree(tree, rows, place, room, other = null) {
+  const leaves = [], joins = [], longest = room < SMALL ? 18 : 26;
   const lay = (node, on) => {
     if (!node.sides) {
-      Object.assign(node, { y: TOP + ROW * leaves.length, level: 0, label: label(node.relation, on, longest) });
+      Object.assign(node, { y: TOP + ROW * leaves.length, level: 0, label: label(node.relation, on, longest), relations: [node.relation] });
       leaves.push(node);
       return node;
     }
     const leaf = !node.sides[1].sides;
     const [left, right] = [lay(node.sides[0], null), lay(node.sides[1], leaf ? node.on : null)];
-    Object.assign(node, { y: (left.y + right.y) / 2, level: Math.max(left.level, right.level) + 1, label: joinedOn(node.on) });
+    const relations = [...left.relations, ...right.relations].sort();
+    Object.assign(node, { y: (left.y + right.y) / 2, level: Math.max(left.level, right.level) + 1, label: joinedOn(node.on), relations, differs: other !== null && !other.has(relations.join("\n")) });
     joins.push(node);
     return node;
   };
   const root = lay(structuredClone(tree), null);
   const start = Math.max(...leaves.map((leaf) => leaf.label.length)) * LETTER + 8;
-  const step = Math.max(shortest, Math.min(84, (room - start - 60) / Math.max(root.level, 1)));
+  const step = Math.max(STEP, Math.min(84, (room - start - END - 2) / Math.max(root.level, 1)));
   const x = (node) => (node.level ? start + step * node.level : start);
-  const width = start + step * root.level + 58, height = TOP + ROW * leaves.length;
+  const width = start + step * root.level + END, height = TOP + ROW * leaves.length;
   const parts = [];
   for (const join of joins) {
     for (const side of join.sides) {
       const given = rows[side.operator] ?? [null, null];
-      parts.push(element("path", { d: `M${x(side)} ${side.y} H${x(join)} V${join.y}`, "stroke-width": thickness(given) }));
+      parts.push(element("path", { d: `M${x(side)} ${side.y} H${x(join)} V${join.y}`, "stroke-width": thickness(given), class: join.differs ? "differs" : null }));
     }
   }
   for (const join of joins) {
     const given = rows[join.operator] ?? [null, null];
-    parts.push(element("circle", { cx: x(join), cy: join.y, r: 4 }, title(`join on ${join.label}: ${told(given)}`)));
+    parts.push(element("circle", { cx: x(join), cy: join.y, r: join.differs ? 6 : 4, class: join.differs ? "differs" : null }, title(`join on ${join.label}: ${told(given)}${join.differs ? ". The other plan does not have this join" : ""}`)));
   }
   for (const leaf of leaves) parts.push(element("text", { x: 0, y: leaf.y + 4 }, leaf.label, title(leaf.relation)));
   for (const node of [...joins, ...leaves.filter((leaf) => leaf.operator !== null)]) {
@@ -41,7 +65,8 @@ function drawTree(tree, rows, place, room) {
     parts.push(element("text", { ...at, class: `rows${wrong(given) ? " off" : ""}` }, short(given), title(told(given))));
   }
   if (root.level) parts.unshift(element("path", { d: `M${x(root)} ${root.y} h54`, "stroke-width": thickness(rows[root.operator]) }));
-  const drawn = { class: planClass(place), width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": spoken(tree, rows) };
+  const scale = width > room ? Math.max(LEAST_SCALE, room / width) : 1;
+  const drawn = { class: planClass(place), width: width * scale, height: height * scale, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": spoken(tree, rows) };
   return element("div", { class: "tree", tabindex: 0, role: "group", "aria-label": "plan as a tree" }, element("svg", drawn, parts));
 }
 
@@ -65,8 +90,9 @@ function short([estimated, observed]) {
   return observed === null ? (estimated === null ? "?" : `~${compact(estimated)}`) : compact(observed);
 }
 
-function told([estimated, observed]) {
-  return `${known(observed)} rows, ${known(estimated)} estimated`;
+function told([estimated, observed, ms, skew]) {
+  const time = ms === undefined ? "" : `, ${duration(ms)}`;
+  return `${known(observed)} rows, ${known(estimated)} estimated${time}${skew ? `, largest task ${figure(skew)} times the mean` : ""}`;
 }
 
 function qError([estimated, observed]) {

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import RunError
-from cqels_opt.spark.source_log import NamedFile, files_of_batch
 from cqels_opt.spark.stream import folder_stream
+from cqels_opt.state.source_log import NamedFile, files_of_batch
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
 

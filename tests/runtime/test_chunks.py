@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from cqels_opt.runtime.chunks import SHARE, read, shares
 from cqels_opt.runtime.ingest import ROW_SCHEMA
-from cqels_opt.spark.chunks import SHARE, read, shares
 from cqels_opt.storage import checksum
 
 

@@ -11,13 +11,12 @@ from cqels_opt.errors import InputError, option
 from cqels_opt.lod.locations import local_path
 from cqels_opt.planner.background_jobs import in_thread
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.interfaces import Sink
+from cqels_opt.runtime.interfaces import Runner, Sink
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_migration import patterns_of, windows_of
 from cqels_opt.runtime.query_network import network
 from cqels_opt.runtime.run_state import DriverOptions
-from cqels_opt.spark import prepare
-from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.runtime.static_data import fingerprint
 from cqels_opt.state.commit_log import Identity
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.frontier import Frontier
@@ -26,7 +25,7 @@ from cqels_opt.windows.frontier import Frontier
 def make_driver(
     catalog: QueryCatalog,
     folder: Path,
-    runner: SparkRunner,
+    runner: Runner,
     sink: Sink,
     frontier: Frontier,
     options: DriverOptions,
@@ -42,7 +41,7 @@ def make_driver(
         windows,
         patterns_of(programs),
         {
-            "static data": prepare.fingerprint(programs[0].store),
+            "static data": fingerprint(programs[0].store),
             "lateness": frontier.lateness,
             "drain": options.drain,
         },

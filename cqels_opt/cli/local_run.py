@@ -1,0 +1,152 @@
+"""``cqels-opt run --engine local``: a run in this process, without Spark and without Java."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+from cqels_opt.cli.analysis import Inspect, analyzed
+from cqels_opt.cli.options import ExplainOptions, RunOptions
+from cqels_opt.cli.run_parts import (
+    input_streams,
+    live_options,
+    mode,
+    progress_hidden,
+    registered,
+    replay,
+    replay_options,
+    requests_of,
+    shown,
+    sink_of,
+    summary,
+    watched,
+    workplace,
+)
+from cqels_opt.cli.run_results import Summary
+from cqels_opt.cli.void_planning import warn_of_disagreement
+from cqels_opt.cli.warnings_console import Notices, warn
+from cqels_opt.errors import InputError
+from cqels_opt.local.engine import Engine
+from cqels_opt.local.inputs import MOST_BYTES, Folders
+from cqels_opt.local.jobs import chunks_of
+from cqels_opt.local.run import LocalRun
+from cqels_opt.planner.explain import explained
+from cqels_opt.rdf.void import read_description
+from cqels_opt.runtime.driver import check_ended
+from cqels_opt.runtime.file_streams import finite_frontier, numbered_folders
+from cqels_opt.runtime.files_read import FilesRead
+from cqels_opt.runtime.interruptions import interruptions
+from cqels_opt.runtime.local_runner import LocalRunner
+from cqels_opt.runtime.query_catalog import QueryCatalog
+from cqels_opt.runtime.registered_query import population_of
+from cqels_opt.runtime.run_factory import external_streams, make_driver
+from cqels_opt.trace.progress import Watcher, batches_progress, watching
+from cqels_opt.windows.frontier import Frontier
+
+
+def run(options: RunOptions, watch: Watcher | None = None, inspect: Inspect | None = None) -> Summary:
+    """Runs a query over files to their end, or over folders until stopped. ``watch`` gets each batch's records.
+
+    ``inspect`` gets the driver as well, in a replay.
+    """
+    check(options)
+    began = time.monotonic()
+    watch = watched(watch, options)
+    title, earlier = ", ".join(path.name for path in options.queries), options.trace if options.checkpoint is not None else None
+    with interruptions() as stop, workplace(options.checkpoint) as folder, shown(title, options, earlier) as trace:
+        requests = requests_of(options)
+        queries = registered(_engine(options, folder), options, requests)
+        catalog = population_of(queries, folder)
+        streams, live = input_streams(options, external_streams(catalog), len(catalog.started.members) == 1)
+        watcher = watching(watch, trace.add if trace else None)
+        if live:
+            handle, stopped, unread = _follow(catalog, options, streams, folder, watcher, stop)
+        else:
+            handle, stopped, unread = _replay(catalog, options, streams, folder, watcher, stop, inspect)
+        return summary(handle, options, stopped, unread, time.monotonic() - began)
+
+
+def explain(options: ExplainOptions) -> str:
+    """The plans of a query, with estimates, before it runs; or those of batches that have run."""
+    check(options.run)
+    if options.analyze:
+        return analyzed(options, run)
+    requests = requests_of(options.run)
+    with workplace(None) as folder:
+        queries = registered(_engine(options.run, folder), options.run, requests)
+        if options.void is not None:
+            warn_of_disagreement(queries[0].engine.store, read_description(options.void), str(options.void))
+        return explained(population_of(queries, folder).programs(), mode(options.run), options.format, 1000 if options.all else 3)
+
+
+def _engine(options: RunOptions, folder: Path) -> Engine:
+    return Engine(
+        static=options.static or None,
+        graphs=dict(options.graphs) or None,
+        store=options.store,
+        folder=folder / "registered",
+        on_error=options.on_error or "fail",
+    )
+
+
+def check(options: RunOptions) -> None:
+    """InputError for options that need Spark."""
+    wrong = {
+        "--master": options.master is not None,
+        "--packages": options.packages is not None,
+        "--plan spark": options.plan == "spark",
+        f"--joins {options.joins}": options.joins not in ("auto", "probe"),
+        "--stream": bool(options.topics),
+        "--out": options.out_topic is not None,
+    }
+    for option, given in wrong.items():
+        if given:
+            what = f"{option}: a topic of Kafka needs Spark" if option in ("--stream", "--out") else f"{option} needs Spark"
+            raise InputError(f"{what}; leave out --engine local" + ("" if option.startswith("--o") else f", or {option}"))
+
+
+def _replay(
+    catalog: QueryCatalog,
+    options: RunOptions,
+    streams: list[tuple[str, Path]],
+    folder: Path,
+    watch: Watcher | None,
+    stop: threading.Event,
+    inspect: Inspect | None = None,
+) -> tuple[LocalRun, bool, int]:
+    plan = replay(options, streams, external_streams(catalog), folder)
+    frontier = finite_frontier(plan, options.lateness, options.eager)
+    driver_options = replay_options(options, catalog, folder, plan, mode(options))
+    driver = make_driver(catalog, folder, LocalRunner(), sink_of(options, catalog), frontier, driver_options, options.trace)
+    with batches_progress(len(plan.chunks), driver.state.batch + 1, progress_hidden(options)) as advance:
+        handle = LocalRun(
+            driver, chunks_of(driver, plan), watching(advance, watch, partial(inspect, driver) if inspect else None)
+        )
+        stopped = handle.work(stop)
+    if not stopped:
+        check_ended(driver)
+    return handle, stopped, plan.rejected
+
+
+def _follow(
+    catalog: QueryCatalog,
+    options: RunOptions,
+    streams: list[tuple[str, Path]],
+    folder: Path,
+    watch: Watcher | None,
+    stop: threading.Event,
+) -> tuple[LocalRun, bool, int]:
+    needed = external_streams(catalog)
+    folders = numbered_folders(streams, needed)
+    files = FilesRead(folders, folder)
+    driver_options = live_options(options, catalog, folder, files, mode(options))
+    frontier = Frontier(needed, options.lateness, options.eager, max_ahead=options.max_ahead)
+    driver = make_driver(catalog, folder, LocalRunner(), sink_of(options, catalog), frontier, driver_options, options.trace)
+    source = Folders(driver, folders, options.time_predicate, most=options.batch_bytes or MOST_BYTES)
+    handle = LocalRun(driver, source, watching(watch, Notices()))
+    stopped = handle.work(stop)
+    for sentence in files.changed():  # since the last batch
+        warn(sentence)
+    return handle, stopped, 0

@@ -1,0 +1,194 @@
+"""The parts of a run that do not depend on the engine: its queries, streams, driver options, sink, folder and summary."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from cqels_opt.cli.answer_text import answer_text, check_format
+from cqels_opt.cli.options import RunOptions
+from cqels_opt.cli.query_requests import (
+    QueryRequest,
+    mistakes_as_warnings,
+    query_requests,
+    registration_options,
+    warn_of_absent_graphs,
+)
+from cqels_opt.cli.run_results import Summary
+from cqels_opt.cli.void_planning import warn_of_disagreement
+from cqels_opt.cli.warnings_console import show_batch, silence, warn
+from cqels_opt.errors import InputError
+from cqels_opt.planner.plan_modes import plan_mode
+from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.runtime.answer_folder import FolderSink
+from cqels_opt.runtime.file_streams import are_live, replay_of, used_streams, with_replay
+from cqels_opt.runtime.files_read import FilesRead
+from cqels_opt.runtime.interfaces import Sink
+from cqels_opt.runtime.limits import Limits
+from cqels_opt.runtime.line_sinks import FileSink, StreamSink
+from cqels_opt.runtime.query_catalog import QueryCatalog
+from cqels_opt.runtime.query_registry import QueryRegistry
+from cqels_opt.runtime.registered_query import RegisteredQuery
+from cqels_opt.runtime.run_factory import check_streams, rejects_of
+from cqels_opt.runtime.run_handle import RunHandle
+from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.spark.scratch import scratch_folder
+from cqels_opt.trace.progress import Watcher, watching
+from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan
+
+if TYPE_CHECKING:
+    from cqels_opt.trace.live import LiveTrace
+
+Q = TypeVar("Q", bound=RegisteredQuery)
+
+
+def requests_of(options: RunOptions) -> list[QueryRequest]:
+    """The queries of a run, parsed."""
+    if options.store is not None and (options.static or options.graphs):
+        raise InputError(
+            "--store does not combine with --static and --graph yet: load those files into the store with cqels-opt load"
+        )
+    requests = query_requests(options)
+    check_format(options, [request.query for request in requests])
+    return requests
+
+
+def registered(engine: QueryRegistry[Q], options: RunOptions, requests: Sequence[QueryRequest]) -> list[Q]:
+    """Registers the queries of a run; warns of likely mistakes."""
+    warn_of_disagreement(engine.store)
+    with mistakes_as_warnings(requests):
+        found = [engine.register(query.text, **registration_options(query, options)) for query in requests]
+    warn_of_absent_graphs(requests, engine.store)
+    return found
+
+
+def input_streams(options: RunOptions, needed: Sequence[str], one: bool) -> tuple[list[tuple[str, Path]], bool]:
+    """The files and folders that a run reads, and whether it follows them. Warns of streams that no query reads."""
+    given: dict[str, object] = {iri.strip("<>"): place for iri, place in (*options.streams, *options.topics)}
+    check_streams(needed, given)
+    bare = [s.strip("<>") for s in needed]
+    for iri in given:
+        if iri not in bare:
+            warn(f"the query does not read stream <{iri}>" if one else f"no query reads stream <{iri}> from outside")
+    if options.follow and not needed:
+        raise InputError("the query reads no stream, and is answered once: leave --follow out")
+    used = used_streams(options.streams, needed)
+    return used, not options.topics and are_live(used, options.follow)
+
+
+def replay(options: RunOptions, streams: Sequence[tuple[str, Path]], needed: Sequence[str], folder: Path) -> ReplayPlan:
+    """Cuts the files of a run into the chunks of its micro-batches."""
+    if options.max_ahead is not None:
+        raise InputError("--max-ahead is for a live source; a replay has its files whole: correct the times in them")
+    batch = options.batch
+    size = DEFAULT_BATCH if batch is None else BatchSize(count=batch.elements or 0, duration=batch.duration or 0)
+    return replay_of(streams, needed, folder, options.lateness, options.on_error or "fail", options.time_predicate, size)
+
+
+def replay_options(
+    options: RunOptions, catalog: QueryCatalog, folder: Path, plan: ReplayPlan, mode: PlannerOptions
+) -> DriverOptions:
+    """The options of the driver of a replay."""
+    found = DriverOptions(
+        drain=options.drain,
+        skip_bad=options.on_error == "skip",
+        plan=mode,
+        rejects=rejects_of(options.trace, folder),
+        continue_changed=options.continue_changed,
+        named=len(catalog.started.members) > 1,
+        limits=_limits(options),
+    )
+    return with_replay(found, plan)
+
+
+def live_options(
+    options: RunOptions, catalog: QueryCatalog, folder: Path, files: FilesRead | None, mode: PlannerOptions
+) -> DriverOptions:
+    """The options of the driver of live sources; ``files`` are those of folders."""
+    for what, given in (("--drain", options.drain), ("--batch", options.batch is not None)):
+        if given:
+            raise InputError(f"{what} is for a replay of files; a live source has no end and is cut by the engine")
+    return DriverOptions(
+        skip_bad=options.on_error != "fail",
+        plan=mode,
+        rejects=rejects_of(options.trace, folder),
+        continue_changed=options.continue_changed,
+        named=len(catalog.started.members) > 1,
+        limits=_limits(options),
+        idle_timeout=options.idle_timeout,
+        waiting=None if files is None else lambda *_: (None, files.waiting),
+        files=files,
+    )
+
+
+def mode(options: RunOptions) -> PlannerOptions:
+    """The optimizer's mode, on a machine of one task."""
+    return plan_mode(options.plan, options.fixed, options.cost_model, options.constants, options.joins, options.filters)
+
+
+def sink_of(options: RunOptions, catalog: QueryCatalog) -> Sink:
+    """The sink of a run that is no topic."""
+    if options.out is None or str(options.out) == "-":
+        return StreamSink(answer_text(options, catalog.started.members[0].query))
+    if not options.out_folder:
+        return FileSink(options.out)
+    return FolderSink(options.out.absolute(), catalog.programs if len(catalog.started.members) > 1 else None)
+
+
+def _limits(options: RunOptions) -> Limits:
+    seconds = None if options.max_time is None else options.max_time / 1000
+    return Limits(options.max_rows, seconds, options.max_state, options.max_memory)
+
+
+def summary(handle: RunHandle, options: RunOptions, stopped: bool, unread: int, seconds: float) -> Summary:
+    """The summary of a run; ``unread`` are elements that were rejected before its first batch."""
+    totals = handle.driver.state.totals
+    return Summary(
+        batches=totals.get("batches", 0),
+        elements=totals.get("elements", 0),
+        answers=totals.get("answers", 0),
+        late=totals.get("late", 0),
+        rejected=totals.get("rejected", 0) + unread,
+        switches=totals.get("switches", 0),
+        seconds=seconds,
+        trace=options.trace,
+        rejects=rejects if options.trace is not None and (rejects := rejects_of(options.trace, Path())).exists() else None,
+        stopped=stopped,
+    )
+
+
+def watched(watch: Watcher | None, options: RunOptions) -> Watcher | None:
+    """What observes the batches, with ``--verbose``; no warnings with ``--quiet``."""
+    if options.quiet:
+        silence()
+    return watching(watch, show_batch) if options.verbose else watch
+
+
+def progress_hidden(options: RunOptions) -> bool:
+    """Whether there is no progress bar: ``--quiet``, or the answers appear on the terminal."""
+    return options.quiet or (options.out is None and sys.stdout.isatty())
+
+
+def shown(title: str, options: RunOptions, earlier: Path | None) -> AbstractContextManager[LiveTrace | None]:
+    """The page of a run, if it has one."""
+    if options.ui is None:
+        return nullcontext()
+    from cqels_opt.trace.server import shown as served  # with an HTTP server and prometheus_client
+
+    return served(title, options.ui, earlier)
+
+
+@contextmanager
+def workplace(checkpoint: Path | None) -> Iterator[Path]:
+    """The checkpoint, or a temporary folder for this run."""
+    if checkpoint is not None:
+        if checkpoint.exists() and not checkpoint.is_dir():
+            raise InputError(f"--checkpoint {checkpoint}: not a folder")
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        yield checkpoint.absolute()
+        return
+    with scratch_folder() as folder:
+        yield folder

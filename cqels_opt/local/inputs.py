@@ -1,0 +1,89 @@
+"""The input of a run by micro-batch: the chunks of a replay, new files in live folders, or new lines of files that grow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.growing_files import GrowingFiles, LinesBatch
+from cqels_opt.runtime.live_files import FileBatch, batch_of
+from cqels_opt.state.source_log import SourceLog
+
+SOURCES = "spark"
+"""The folder of a checkpoint with the log of live folders, which Spark uses as well."""
+MOST_BYTES = 64 << 20
+"""Bytes of new files of a folder in one micro-batch."""
+
+
+class Input(Protocol):
+    """What micro-batches read."""
+
+    poll: float
+    """Seconds between two looks at an input that has nothing new."""
+
+    def rows(self, number: int) -> Path | FileBatch | LinesBatch | None:
+        """The input of a micro-batch; None: there is none now."""
+
+    def committed(self, number: int) -> None:
+        """A micro-batch has been committed."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether the input ends where there is none."""
+
+
+class Chunks:
+    """A replay: batch k is chunk k."""
+
+    ends, poll = True, 0.0
+
+    def __init__(self, chunks: Sequence[Path]) -> None:
+        self._chunks = chunks
+
+    def rows(self, number: int) -> Path | None:
+        """The chunk of a micro-batch."""
+        return self._chunks[number] if number < len(self._chunks) else None
+
+    def committed(self, number: int) -> None:
+        """Nothing: the commit record says which chunks were read."""
+
+
+class Folders:
+    """Live folders. ``to_the_end``: the input ends with the files that are there."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        folders: Sequence[tuple[int, Path]],
+        time_predicate: str,
+        to_the_end: bool = False,
+        most: int = MOST_BYTES,
+    ) -> None:
+        self.poll = 0.05
+        self._log = SourceLog(driver.folder / SOURCES, folders, most)
+        self._driver, self._time_predicate, self.ends = driver, time_predicate, to_the_end
+
+    def rows(self, number: int) -> FileBatch | None:
+        """The files of a micro-batch."""
+        files = self._log.files(number)
+        return None if files is None else batch_of(files, self._driver.frontier, self._time_predicate)
+
+    def committed(self, number: int) -> None:
+        """Logs the batch, so that Spark continues after it."""
+        self._log.committed(number)
+
+
+class Growing:
+    """Files that grow. ``to_the_end``: the input ends with the lines that are there."""
+
+    def __init__(self, driver: Driver, files: GrowingFiles, to_the_end: bool = False) -> None:
+        self._driver, self._files, self.ends, self.poll = driver, files, to_the_end, 0.001
+
+    def rows(self, number: int) -> LinesBatch | None:
+        """The new lines of the files."""
+        return self._files.batch(self._driver.frontier)
+
+    def committed(self, number: int) -> None:
+        """Nothing: the commit record says how far the files were read."""

@@ -1,0 +1,213 @@
+"""Starts registered queries as one run of the local engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from cqels_opt.compiler.multi_query_sharing import Member
+from cqels_opt.errors import InputError
+from cqels_opt.local.inputs import Chunks, Folders, Growing, Input
+from cqels_opt.local.run import LocalRun
+from cqels_opt.local.sinks import TableFunction, TableSink
+from cqels_opt.lod.locations import local_path
+from cqels_opt.operators.compiled_query import CompiledProgram
+from cqels_opt.planner.plan_modes import plan_mode
+from cqels_opt.query.durations import duration_of
+from cqels_opt.rdf.graphs import GENERATED_AT
+from cqels_opt.runtime.answer_folder import FolderSink
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.file_streams import are_live, finite_frontier, numbered_folders, replay_of, used_streams, with_replay
+from cqels_opt.runtime.files_read import FilesRead
+from cqels_opt.runtime.growing_files import GrowingFiles
+from cqels_opt.runtime.interfaces import Sink
+from cqels_opt.runtime.limits import NO_LIMITS, Limits
+from cqels_opt.runtime.line_sinks import FileSink
+from cqels_opt.runtime.local_runner import LocalRunner
+from cqels_opt.runtime.query_catalog import QueryCatalog
+from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of
+from cqels_opt.runtime.run_handle import Coming, Progress
+from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.trace.listener import BatchReporter, ListenerLike
+from cqels_opt.windows.frontier import Frontier
+from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan
+
+PathLike: TypeAlias = str | Path
+Files: TypeAlias = PathLike | Sequence[PathLike]
+"""A file or several, which are replayed in order, or a folder, which is followed."""
+ComingTo = Callable[[Sink, Sequence[object], Mapping[str, Any]], Sequence[Member]]
+LINES = (".jsonl", ".ndjson")
+
+
+class LocalOptions(TypedDict, total=False):
+    """The keywords of ``cq.local.Engine.start`` and of its queries' ``start``."""
+
+    plan: str
+    """``adaptive``, ``first``, ``static`` or ``worst``, or ``fixed:`` and plans."""
+    filters: str
+    """Where filters are evaluated: ``cost``, ``early``, ``late`` or a heuristic (docs/tuning.md)."""
+    batch: int | str | None
+    """Of a replay: elements, or stream time such as ``"500ms"``, per micro-batch. It changes speed, never answers."""
+    lateness: int | str
+    """How far an element may be behind the latest time before it: a duration such as ``"10s"``, or milliseconds."""
+    eager: bool
+    """Answers for the latest time after each batch, for a source whose batches never split an instant."""
+    drain: bool
+    """Of a replay: at the end of input the windows empty."""
+    idle_timeout: int | str | None
+    """Of live folders: the wall clock time after which the run stops waiting for an idle stream."""
+    max_ahead: int | str | None
+    """Of live folders: elements further ahead of the latest time before them are rejected (docs/semantics.md)."""
+    on_error: Literal["fail", "skip"] | None
+    """Whether a bad element ends the run, or is counted and kept with its reason. None: it ends a replay only."""
+    time_predicate: str
+    """The predicate of the time of a named graph in N-Quads and TriG."""
+    follow: bool
+    """The streams are files of lines that grow, or folders: new lines are read within milliseconds (docs/local-engine.md)."""
+    commit_every: int | str
+    """Of live streams: the time between two commit records; a killed run repeats the batches since the last one."""
+    to_the_end: bool
+    """Of live streams: the run ends after what is there; otherwise it follows them."""
+    continue_changed: bool
+    """The queries may differ from those of the checkpoint (docs/checkpoints.md)."""
+    limits: Limits
+    """Per query: a query that exceeds one ends, see ``LocalRun.failures``, and the others continue."""
+    listener: ListenerLike | None
+    """A function of each batch's trace record, a :class:`Listener`, or a list of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """The parts of a run's handle that callers choose."""
+
+    on_batch: Progress | None = None
+    coming: Coming | None = None
+    reporter: BatchReporter | None = None
+
+    def of(self, driver: Driver, source: Input | None) -> LocalRun:
+        """The handle of a run."""
+        return LocalRun(driver, source, self.on_batch, self.coming, self.reporter)
+
+
+def sink_of(sink: TableFunction | PathLike, programs: Callable[[], Sequence[CompiledProgram]], with_query: bool) -> Sink:
+    """The sink that a user names. ``with_query``: the run may have several queries, and answers say of which they are."""
+    if not isinstance(sink, str | Path):
+        return TableSink(sink, programs, with_query)
+    path = local_path(sink, "sink").absolute()
+    if path.suffix.lower() in LINES and not path.is_dir():
+        return FileSink(path)
+    return FolderSink(path, programs if with_query else None)
+
+
+def start(
+    keeps: object,
+    catalog: QueryCatalog,
+    folder: Path,
+    streams: Mapping[str, Files],
+    sink: TableFunction | PathLike,
+    trace: PathLike | None,
+    coming: ComingTo | None = None,
+    *,
+    plan: str = "adaptive",
+    filters: str = "cost",
+    batch: int | str | None = None,
+    lateness: int | str = 0,
+    eager: bool = False,
+    drain: bool = False,
+    idle_timeout: int | str | None = None,
+    max_ahead: int | str | None = None,
+    on_error: Literal["fail", "skip"] | None = None,
+    time_predicate: str = GENERATED_AT,
+    follow: bool = False,
+    commit_every: int | str = 0,
+    to_the_end: bool = False,
+    continue_changed: bool = False,
+    limits: Limits = NO_LIMITS,
+    listener: ListenerLike | None = None,
+) -> LocalRun:
+    """Starts the queries of a catalog; see ``cq.local.Engine.start``. ``keeps`` owns files that the run reads."""
+    given = [(iri.strip("<>"), path) for iri, files in streams.items() for path in _paths(iri, files)]
+    needed = external_streams(catalog)
+    check_streams(needed, dict(given))
+    used = used_streams(given, needed)
+    late, growing = duration_of(lateness, "lateness"), follow and all(path.is_file() for _, path in used)
+    live = growing or are_live(used, follow)
+    if live:
+        _check_kind(live, {"batch": batch, "drain": drain})
+    else:
+        _check_kind(
+            live, {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "to_the_end": to_the_end, "commit_every": commit_every}
+        )
+    options = DriverOptions(
+        drain=drain,
+        skip_bad=on_error == "skip" or (live and on_error is None),
+        plan=plan_mode(plan, filters=filters),
+        idle_timeout=None if idle_timeout is None else duration_of(idle_timeout, "idle_timeout", positive=True),
+        continue_changed=continue_changed,
+        limits=limits,
+        rejects=rejects_of(trace, folder),
+        named=coming is not None,
+        commit_every=duration_of(commit_every, "commit_every") / 1000,
+    )
+    to = sink_of(sink, catalog.programs, with_query=coming is not None)
+    handle = Handle(None, None if coming is None else partial(coming, to), BatchReporter(listener))
+    if live:
+        folders = numbered_folders(used, needed)
+        ahead = None if max_ahead is None else duration_of(max_ahead, "max_ahead", positive=True)
+        frontier = Frontier(needed, late, eager, max_ahead=ahead)
+        if growing:
+            lines = GrowingFiles(folders)
+            driver = make_driver(catalog, folder, LocalRunner(), to, frontier, replace(options, files=lines), trace)
+            run = handle.of(driver, Growing(driver, lines, to_the_end))
+        else:
+            files = FilesRead(folders, folder)
+            options = replace(options, files=files, waiting=lambda *_: (None, files.waiting))
+            driver = make_driver(catalog, folder, LocalRunner(), to, frontier, options, trace)
+            run = handle.of(driver, Folders(driver, folders, time_predicate, to_the_end))
+    else:
+        replay = replay_of(used, needed, folder, late, on_error or "fail", time_predicate, _size(batch))
+        frontier = finite_frontier(replay, late, eager)
+        driver = make_driver(catalog, folder, LocalRunner(), to, frontier, with_replay(options, replay), trace)
+        run = handle.of(driver, chunks_of(driver, replay))
+    run.keeps = keeps
+    return run.start()
+
+
+def chunks_of(driver: Driver, replay: ReplayPlan) -> Chunks | None:
+    """The input of a replay; None for queries that read no stream."""
+    return Chunks([replay.path(number) for number in range(len(replay.chunks))]) if driver.streams else None
+
+
+def _paths(iri: str, files: Files) -> list[Path]:
+    given: object = [files] if isinstance(files, str | Path) else files
+    if not isinstance(given, Sequence) or not all(isinstance(one, str | Path) for one in given):
+        raise InputError(
+            f"streams: <{iri.strip('<>')}> is {type(files).__name__}: the local engine reads files and folders; DataFrames, messages and "
+            "topics need cq.Engine, which runs on Spark"
+        )
+    found = [local_path(one, f"streams: <{iri.strip('<>')}>").absolute() for one in given]
+    for path in found:
+        if not path.exists():
+            raise InputError(f"streams: <{iri.strip('<>')}>: {path}: no such file or folder")
+    return found
+
+
+def _check_kind(live: bool, options: Mapping[str, object]) -> None:
+    """InputError for an option of the other kind of input."""
+    kind, other = ("live folders", "a replay of files") if live else ("a replay of files", "live folders")
+    for name, given in options.items():
+        if given not in (None, False):
+            raise InputError(f"{name}= is for {other}, and the streams are {kind}: leave it out")
+
+
+def _size(batch: int | str | None) -> BatchSize:
+    if batch is None:
+        return DEFAULT_BATCH
+    if isinstance(batch, int):
+        if batch < 1:
+            raise InputError(f"batch={batch}: a micro-batch has at least 1 element")
+        return BatchSize(count=batch)
+    return BatchSize(duration=duration_of(batch, "batch", positive=True))

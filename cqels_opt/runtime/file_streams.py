@@ -1,0 +1,74 @@
+"""Streams in files, on either engine: a replay that is cut into chunks, and its frontier; or live folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cqels_opt.errors import InputError
+from cqels_opt.rdf.streams import OnError
+from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.windows.frontier import Frontier, SourcePartition
+from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, ReplaySource, cut
+
+Streams = Sequence[tuple[str, Path]]
+"""Bare IRIs of streams, and their files in order, or their folders."""
+
+
+def used_streams(given: Streams, needed: Sequence[str]) -> list[tuple[str, Path]]:
+    """The streams that queries read."""
+    bare = [iri.strip("<>") for iri in needed]
+    return [(iri.strip("<>"), path) for iri, path in given if iri.strip("<>") in bare]
+
+
+def are_live(used: Streams, follow: bool = False) -> bool:
+    """Whether streams are live folders. InputError if folders and files are mixed."""
+    live = follow or any(path.is_dir() for _, path in used)
+    if live and not all(path.is_dir() for _, path in used):
+        raise InputError(
+            "a run follows folders or replays files, not both at once: give folders for all streams, or files for all"
+        )
+    return live
+
+
+def numbered_folders(used: Streams, needed: Sequence[str]) -> list[tuple[int, Path]]:
+    """The number of the stream of each folder, and the folder."""
+    return [(i, path) for iri, path in used for i, s in enumerate(needed) if s.strip("<>") == iri]
+
+
+def replay_of(
+    used: Streams,
+    needed: Sequence[str],
+    folder: Path,
+    lateness: int,
+    on_error: OnError,
+    time_predicate: str,
+    size: BatchSize = DEFAULT_BATCH,
+) -> ReplayPlan:
+    """Cuts the files of streams into chunks below a checkpoint's ``folder``, one per micro-batch."""
+    names = {s.strip("<>"): s for s in needed}
+    sources = [ReplaySource(names[iri], tuple(p for i, p in used if i == iri)) for iri in dict.fromkeys(i for i, _ in used)]
+    ordered = sorted(sources, key=lambda source: needed.index(source.stream))
+    return cut(ordered, folder / "replay", size, lateness, on_error, time_predicate)
+
+
+def finite_frontier(plan: ReplayPlan, lateness: int, eager: bool) -> Frontier:
+    """The frontier of a replay, all of whose elements are known."""
+    frontier = Frontier(plan.streams, lateness, eager, finite=True)
+    for p in plan.partitions:
+        frontier.partitions[p.partition] = SourcePartition(
+            plan.streams[p.stream], first_known=p.first if p.elements else None, elements=p.elements
+        )
+    return frontier
+
+
+def with_replay(options: DriverOptions, plan: ReplayPlan) -> DriverOptions:
+    """Options of a run, with what is known of its replay."""
+    sources: Mapping[int, str] = {p.partition: p.path for p in plan.partitions}
+    return replace(
+        options,
+        sources=sources,
+        refused=plan.rejected_file,
+        waiting=lambda number, _: (plan.newest, len(plan.chunks) - number - 1),
+    )

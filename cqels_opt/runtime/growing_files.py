@@ -1,0 +1,135 @@
+"""Files that grow: their new lines are a stream, read as soon as they are whole.
+
+The commit record has the bytes that were read of each file, so a run that is killed reads on there. A batch that runs again may read
+more lines than the first time; the answers do not depend on that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from cqels_opt.errors import DataError, InputError
+from cqels_opt.rdf.lines import LONGEST_LINE
+from cqels_opt.rdf.streams import read_lines
+from cqels_opt.rdf.tabular import Reject
+from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, ingest
+from cqels_opt.runtime.live_files import numbered
+from cqels_opt.storage import disk
+from cqels_opt.storage.file_errors import naming
+from cqels_opt.windows.admission import Admission, Admitted
+from cqels_opt.windows.frontier import Frontier
+
+FORMATS = (".ndjson", ".jsonl")
+MOST_BYTES = 8 << 20
+"""Bytes of a file in one micro-batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewLines:
+    """The new elements of a file, and the lines that are none."""
+
+    stream: int
+    name: str
+    parts: Sequence[pa.RecordBatch]
+    rejects: Sequence[Reject]
+
+
+@dataclass(frozen=True, slots=True)
+class LinesBatch:
+    """A batch of new lines, and their admission. ``elements`` counts the elements so far per partition."""
+
+    files: Sequence[NewLines]
+    admission: Admission
+    elements: Mapping[int, int]
+
+
+@dataclass(slots=True)
+class _Place:
+    """How far a file is read: bytes and lines; ``next`` after the batch that is running."""
+
+    path: Path
+    at: tuple[int, int] = (0, 0)
+    next: tuple[int, int] = (0, 0)
+
+
+class GrowingFiles:
+    """The files of streams (a stream's number and its file). InputError unless all are files of lines, one per stream."""
+
+    def __init__(self, files: Sequence[tuple[int, Path]]) -> None:
+        self._places = {number: _Place(path) for number, path in files}
+        if len(self._places) < len(files):
+            raise InputError("a stream that grows is one file: give each stream a file")
+        for _, path in files:
+            if path.suffix.lower() not in FORMATS:
+                raise InputError(f"{path}: a file that grows has lines of JSON, and a name that ends in {' or '.join(FORMATS)}")
+
+    def restore(self, lengths: Mapping[str, int]) -> None:
+        """Back to what is committed."""
+        for number, place in self._places.items():
+            place.at = place.next = (lengths.get(f"bytes of {number}", 0), lengths.get(f"lines of {number}", 0))
+
+    def take(self, reports: Iterable[IngestReport]) -> list[str]:
+        """A batch has read its lines."""
+        for place in self._places.values():
+            place.at = place.next
+        return []
+
+    def put(self) -> dict[str, int]:
+        """The bytes and lines that are read."""
+        found: dict[str, int] = {}
+        for number, place in self._places.items():
+            found |= {f"bytes of {number}": place.at[0], f"lines of {number}": place.at[1]}
+        return found
+
+    def batch(self, frontier: Frontier) -> LinesBatch | None:
+        """The new whole lines of the files; None if there are none."""
+        files = [found for number, place in self._places.items() if (found := _read(number, place)) is not None]
+        if not files:
+            return None
+        return LinesBatch(files, frontier.admission(), {n: p.last_offset + 1 for n, p in frontier.partitions.items()})
+
+
+def _read(number: int, place: _Place) -> NewLines | None:
+    """The new lines of a file. DataError if it is shorter than what was read of it."""
+    start, line = place.at
+    with naming(place.path):
+        if (size := place.path.stat().st_size) == start:
+            return None
+        if size < start:
+            raise DataError(
+                f"{place.path}: the file has {size:,} bytes, but {start:,} were read of it: a file that grows is only appended to"
+            )
+        with disk.opened(place.path) as file:
+            file.seek(start)
+            text = file.read(MOST_BYTES)
+            if b"\n" not in text:
+                text += file.read(LONGEST_LINE)
+    text = text[: text.rfind(b"\n") + 1]
+    rejects: list[Reject] = []
+    parts, used = read_lines(text, line + 1, rejects.append) if text else ([], 0)
+    if not used:
+        return None
+    place.next = start + used, line + text.count(b"\n", 0, used)
+    return NewLines(number, place.path.name, parts, rejects)
+
+
+def ingest_lines(batch: LinesBatch, task: IngestTask, name: str) -> IngestReport:
+    """The first stage of a batch of new lines. ``name`` (task and attempt) keeps the files of retries apart."""
+    rejected, elements, admission = task.rejects(name), dict(batch.elements), batch.admission
+    judged: dict[int, Admitted] = {}
+    tables: list[pa.Table] = []
+    for new in batch.files:
+        for reject in new.rejects:
+            rejected.append(Rejected(task.streams[new.stream], new.stream, reject.line, f"{new.name}: {reject.reason}"))
+        if new.parts:
+            table, found = numbered(new.parts, new.stream, new.name, elements, admission, task, rejected)
+            judged |= found
+            admission = admission.after(found)
+            tables.append(table)
+    report = ingest(pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table(), task, name, rejected)
+    report.suspects = {number: found.suspect for number, found in judged.items()}
+    return report

@@ -1,0 +1,163 @@
+"""The static data and the registered queries of an engine, on Spark or without it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Generic, Literal, TypeVar
+
+from cqels_opt.compiler.multi_query_sharing import Member, alone
+from cqels_opt.compiler.registration import Do, Programs, member_of, record_of
+from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
+from cqels_opt.errors import EngineWarning, InputError
+from cqels_opt.lod.locations import local_path
+from cqels_opt.lod.open_store import open_store
+from cqels_opt.lod.snapshots import store_of
+from cqels_opt.lod.update import UpdateReport, update
+from cqels_opt.query.never_bound import likely_mistakes
+from cqels_opt.rdf.ids import IdScheme
+from cqels_opt.runtime.registered_query import RegisteredQuery
+from cqels_opt.runtime.static_data import Load, leased_store, static_sources, static_store
+from cqels_opt.state.commit_log import key_of
+from cqels_opt.windows.instants import Policy
+
+PathLike = str | Path
+Q = TypeVar("Q", bound=RegisteredQuery)
+_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,100}")
+
+
+class QueryRegistry(ABC, Generic[Q]):
+    """The part of an engine that needs no machine: a subclass says how static data are loaded, queries compiled, and runs started.
+
+    ``static`` is a file (or several) for the default graph, ``graphs`` maps the IRIs of named graphs to files, ``store`` is a
+    store that ``cqels-opt load`` wrote (instead of files). ``folder`` stores the output of registration, by default a temporary
+    folder.
+    """
+
+    def __init__(
+        self,
+        load: Load,
+        static: PathLike | Sequence[PathLike] | None,
+        graphs: Mapping[str, PathLike] | None,
+        store: PathLike | None,
+        folder: PathLike | None,
+        on_error: Literal["fail", "skip"],
+    ) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-") if folder is None else None
+        self.folder = local_path(self._temporary.name if self._temporary else folder or ".", "folder").absolute()
+        paths = _paths(static or (), "static")
+        if store is not None and (paths or graphs):
+            raise InputError(
+                "give files (static, graphs) or a store, not both: load the files into the store with cqels-opt load"
+            )
+        sources = static_sources(paths, _graphs(graphs))
+        self._load: Callable[..., Path] | None = None
+        if store is None:
+            self._load = partial(static_store, load, sources=sources, on_error=on_error)
+            store = self._load(folder=self.folder / "static")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.store = leased_store(self.folder, store)
+        self.programs = self._programs("queries")
+        self._queries: dict[str, Q] = {}
+        self._kinds: set[Hashable] = set()
+
+    @abstractmethod
+    def _compiling(self, store: Path | str) -> Do:
+        """How queries over a store are compiled."""
+
+    @abstractmethod
+    def _registered(self, member: Member) -> Q:
+        """A query of this engine."""
+
+    def _programs(self, name: str) -> Programs:
+        return Programs(self.store, self.folder / name, self._compiling(self.store))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(store={str(self.store)!r}, queries={list(self._queries)})"
+
+    def update(
+        self,
+        add: PathLike | Sequence[PathLike] = (),
+        remove: PathLike | Sequence[PathLike] = (),
+        graphs: Mapping[str, PathLike] | None = None,
+        on_error: Literal["fail", "skip"] = "fail",
+    ) -> UpdateReport:
+        """Writes the next version of the engine's store, as ``cqels-opt load --update``; runs switch to it in their next batch.
+
+        First the triples (quads) of ``remove`` are removed, then those of ``add`` are added; ``graphs`` maps the IRIs of named
+        graphs to files to add. Raises DataError with file and line, and StoreError if the store cannot be updated.
+        """
+        added = static_sources(_paths(add, "add"), _graphs(graphs))
+        place = store_of(self.store) or self.store
+        return update(place, added, static_sources(_paths(remove, "remove"), []), on_error=on_error)
+
+    def under_key_of(self, checkpoint: Path) -> Programs:
+        """The programs over static data with the term ids of a checkpoint.
+
+        Data that the engine has loaded with another key are loaded again with the checkpoint's key; a store contains its own key.
+        """
+        key = key_of(checkpoint)
+        if self._load is not None and key not in (None, open_store(self.store).scheme.key):
+            name = hashlib.sha256(str(key).encode()).hexdigest()[:8]
+            place = self._load(folder=self.folder / f"static-{name}", scheme=IdScheme(str(key)))
+            self.store = leased_store(self.folder, place)
+            self.programs = self._programs(f"queries-{name}")
+        return self.programs
+
+    @property
+    def queries(self) -> list[Q]:
+        """The registered queries, in order of registration."""
+        return list(self._queries.values())
+
+    def register(
+        self,
+        text: str,
+        *,
+        id: str | None = None,
+        dialect: str = "auto",
+        profile: str | None = None,
+        report: str | Mapping[str, Policy | str] | None = None,
+        output_operator: str | None = None,
+        duplicates: Literal["set", "bag"] | None = None,
+        bounds: Literal["open-closed", "closed-open"] | None = None,
+        t0: Mapping[str, int] | None = None,
+        file: str = "query",
+        sub_result_bytes: int = BYTES_BUDGET,
+        types: Mapping[str, str] | None = None,
+    ) -> Q:
+        """Parses a query, computes its static sub-results, and retains its plans. Raises QueryError with line and column.
+
+        Likely mistakes, such as a variable of SELECT that nothing binds, are an EngineWarning.
+
+        :class:`QueryOptions` describes the keywords; ``report`` is for example ``"wc,nc"``, or ``{"w": "p:10s"}`` by window.
+        """
+        name = id or f"q{len(self._queries) + 1}"
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"{name[:80]!r} is no name of a query: it becomes a part of names of files, so no / and no dot at its start"
+            )
+        if name in self._queries:
+            raise InputError(f"there is a query {name!r} already")
+        given = (dialect, profile, report, output_operator, duplicates, bounds, t0, file, sub_result_bytes, types)
+        found = self._registered(member_of(record_of(text, name, *given)))
+        if found.member.kind not in self._kinds:  # a query that differs only in constants is known to compile
+            self.programs.of(alone(found.member))
+            self._kinds.add(found.member.kind)
+        for sentence in likely_mistakes(found.query):
+            warnings.warn(f"{name}: {sentence}", EngineWarning, stacklevel=2)
+        self._queries[name] = found
+        return found
+
+
+def _paths(given: PathLike | Sequence[PathLike], what: str) -> list[Path]:
+    return [local_path(path, what) for path in ([given] if isinstance(given, str | Path) else given)]
+
+
+def _graphs(given: Mapping[str, PathLike] | None) -> list[tuple[str, Path]]:
+    return [(iri, local_path(path, f"graphs: {iri}")) for iri, path in (given or {}).items()]

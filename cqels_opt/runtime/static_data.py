@@ -1,0 +1,84 @@
+"""The static data of a run: files that are loaded into a store at its first start, or a store that exists."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from cqels_opt.errors import CheckpointError, InputError, StoreError
+from cqels_opt.lod import object_store_cache
+from cqels_opt.lod.load import LoadReport
+from cqels_opt.lod.locations import is_uri, place_of
+from cqels_opt.lod.open_store import open_store
+from cqels_opt.lod.snapshots import content_of, hold, version_at
+from cqels_opt.rdf.ids import IdScheme
+from cqels_opt.rdf.static import StaticSource
+from cqels_opt.storage import disk
+
+SOURCES = "sources.json"
+Load = Callable[..., LoadReport]
+"""Loads sources into a folder: :func:`cqels_opt.lod.load.load` with a crew."""
+
+
+def static_sources(paths: Sequence[Path], graphs: Sequence[tuple[str, Path]]) -> list[StaticSource]:
+    """The files of the default graph and of named graphs."""
+    return [*(StaticSource(path, None) for path in paths), *(StaticSource(path, iri) for iri, path in graphs)]
+
+
+def static_store(
+    load: Load,
+    folder: Path,
+    sources: Sequence[StaticSource],
+    on_error: Literal["fail", "skip"] = "fail",
+    progress: Callable[[int, int], None] | None = None,
+    scheme: IdScheme | None = None,
+) -> Path:
+    """The store of a run, loaded below ``folder`` on the first start. CheckpointError if the files have changed since."""
+    target, record = folder / "store", folder / SOURCES
+    facts = json.loads(json.dumps([[str(s.path), s.graph, *_facts(s.path)] for s in sources]))
+    if record.exists() and target.exists():
+        if json.loads(disk.read(record)) != facts:
+            raise CheckpointError(f"{folder.parent}: the checkpoint was made with other static data; use another folder")
+        return target
+    disk.make_folder(folder)
+    load(sources, target, scheme=scheme, on_error=on_error, progress=progress, durable=False)
+    disk.sync_file_system(folder)
+    disk.write_atomically(record, json.dumps(facts).encode())
+    return target
+
+
+def _facts(path: Path) -> tuple[int, int]:
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    if path.is_dir():
+        return sum(f.stat().st_size for f in path.rglob("*") if f.is_file()), 0
+    return path.stat().st_size, path.stat().st_mtime_ns
+
+
+def resolved_store(place: str | os.PathLike[str]) -> Path | str:
+    """An existing store as a program references it: the folder of its newest version, or its URI with the current fingerprint."""
+    found = place_of(place) if isinstance(place, str) else Path(place)
+    return object_store_cache.pinned(found) if isinstance(found, str) else version_at(open_store(found.absolute()).path).place
+
+
+def leased_store(reader: Path, store: str | os.PathLike[str]) -> Path | str:
+    """The newest version of a store, leased for as long as the reader's folder exists."""
+    while True:
+        found = resolved_store(store)
+        try:
+            hold(reader, [found])
+        except StoreError:  # it was replaced meanwhile
+            if resolved_store(store) == found:
+                raise
+        except OSError:  # the store is read-only: the caller reports that
+            return found
+        else:
+            return found
+
+
+def fingerprint(store: Path | str) -> str:
+    """The identity of a store's content, before any update."""
+    return open_store(store).fingerprint if is_uri(store) else content_of(version_at(store).lineage)

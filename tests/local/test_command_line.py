@@ -1,0 +1,67 @@
+"""``--engine local`` on the command line, where there is no Java."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from spark.small_world import MET, Files, write_query, write_world
+
+from cqels_opt.cli.main import main
+from cqels_opt.query.parser import parse
+from cqels_opt.verify import Options, evaluate, read_answers
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return write_world(tmp_path, 60)
+
+
+def test_a_run_without_java(files: Files, tmp_path: Path) -> None:
+    """And without anything else on the PATH."""
+    words = [sys.executable, "-m", "cqels_opt.cli.main", "run", str(write_query(tmp_path, MET)), *files.words]
+    words += ["--engine", "local", "--batch", "20", "--out", str(tmp_path / "out.jsonl"), "--checkpoint", str(tmp_path / "c")]
+    environment = {k: v for k, v in os.environ.items() if k != "JAVA_HOME"} | {"PATH": str(tmp_path)}
+    for _ in range(2):  # the second has nothing left to do
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert done.stderr.startswith("3 batches, 60 elements")
+    assert read_answers(tmp_path / "out.jsonl") == Counter(evaluate(parse(MET), files.inputs(), Options()))
+
+
+def test_verify_and_explain(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [str(write_query(tmp_path, MET)), *files.words, "--engine", "local"]
+    assert main(["verify", *words]) == 0
+    assert "all are the same" in capsys.readouterr().out
+    assert main(["explain", *words]) == 0
+    assert "now" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--master", "local[1]"], "--master needs Spark; leave out --engine local, or --master"),
+        (["--plan", "spark"], "--plan spark needs Spark"),
+        (["--joins", "sort-merge"], "--joins sort-merge needs Spark"),
+        (["--out", "kafka://host:9092/topic"], "--out: a topic of Kafka needs Spark; leave out --engine local"),
+    ],
+)
+def test_options_that_need_spark(
+    words: list[str], message: str, files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(write_query(tmp_path, MET)), *files.words, "--engine", "local", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_bad_lines(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with files.stream.open("a", encoding="utf-8") as file:
+        file.write("{}\n")
+    words = ["run", str(write_query(tmp_path, MET)), *files.words, "--engine", "local", "--out", str(tmp_path / "out.jsonl")]
+    assert main(words) == 2
+    assert f"{files.stream}:61: s is missing" in capsys.readouterr().err
+    assert main([*words, "--on-error", "skip"]) == 0
+    assert "1 rejected" in capsys.readouterr().err

@@ -1,0 +1,198 @@
+"""The local engine as a user has it: the answers of the independent evaluation, without Spark, Java or another process."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from spark.small_world import CROWDS, MAP, MET, STREAM, Files, rows, write_rows, write_world
+
+import cqels_opt as cq
+from cqels_opt.query.parser import parse
+from cqels_opt.trace.records import TraceRecord, read_trace
+from cqels_opt.verify import Options, evaluate, read_answers
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return write_world(tmp_path / "world", 60)
+
+
+def engine(files: Files) -> cq.local.Engine:
+    return cq.local.Engine(static=files.static, graphs={MAP: files.places})
+
+
+def expected(files: Files, query: str = MET) -> Counter[object]:
+    return Counter(evaluate(parse(query), files.inputs(), Options()))
+
+
+@pytest.mark.parametrize("query", [MET, CROWDS])
+def test_lines_of_answers(query: str, files: Files, tmp_path: Path) -> None:
+    out, trace = tmp_path / "out.jsonl", tmp_path / "trace.jsonl"
+    run = engine(files).register(query).start({STREAM: files.stream}, out, tmp_path / "checkpoint", trace, batch=20)
+    assert run.await_termination() and not run.is_active
+    assert read_answers(out) == expected(files, query)
+    assert [record.batch for record in read_trace(trace)] == [0, 1, 2]
+    assert sum(record.jobs for record in read_trace(trace)) == 0
+    assert repr(run).startswith("LocalRun(['q1'], 3 micro-batches")
+
+
+def test_a_function_gets_tables(files: Files, tmp_path: Path) -> None:
+    got: list[pa.Table] = []
+    queries = engine(files)
+    queries.register(MET, types={"name": "string"})
+    queries.register("PREFIX : <http://ex.org/> ASK FROM NAMED :S [RANGE 5s] AS ?w WHERE { GRAPH ?w { ?p :at :x1 } }", id="ask")
+    queries.start(
+        {STREAM: files.stream}, lambda table, batch: got.append(table), tmp_path / "checkpoint", batch="1s"
+    ).await_termination()
+    whole = pa.concat_tables(got)
+    assert whole.schema.names == ["time", "op", "query", "p", "q", "name", "boolean"]
+    assert whole.schema.field("time").type == pa.timestamp("ms", tz="UTC")
+    assert whole.schema.field("boolean").type == pa.bool_()
+    met = [row for row in whole.to_pylist() if row["query"] == "q1"]
+    assert len(met) == expected(files).total()
+    assert {row["boolean"] for row in whole.to_pylist() if row["query"] == "ask"} <= {True, False}
+    assert not any((row["name"] or "").startswith('"') for row in met)
+
+
+def test_a_folder_of_parquet_files(files: Files, tmp_path: Path) -> None:
+    engine(files).register(MET).start({STREAM: files.stream}, tmp_path / "out", tmp_path / "checkpoint").await_termination()
+    assert parquet.read_table(tmp_path / "out").num_rows == expected(files).total()
+
+
+def test_it_resumes(files: Files, tmp_path: Path) -> None:
+    """A sink that fails ends the run; the next start repeats the batch under its id."""
+    got: list[int] = []
+
+    def fails(table: pa.Table, batch: int) -> None:
+        if batch == 1 and 1 not in got:
+            got.append(batch)
+            raise ValueError("the sink is full")
+        got.append(batch)
+
+    with pytest.raises(ValueError, match="the sink is full"):
+        engine(files).register(MET).start({STREAM: files.stream}, fails, tmp_path / "c", batch=20).await_termination()
+    engine(files).register(MET).start({STREAM: files.stream}, fails, tmp_path / "c", batch=20).await_termination()
+    assert got == [0, 1, 1, 2]
+
+
+def test_live_folders_and_queries_that_come_and_go(files: Files, tmp_path: Path) -> None:
+    """Files are read in order of their times; a late element and an unreadable line are counted and do not end the run."""
+    folder, got, batches = tmp_path / "live", Counter[str](), queue.Queue[TraceRecord]()
+    folder.mkdir()
+    written = rows(60)
+    write_rows(folder / "a.ndjson", written[:20])
+    with (folder / "a.ndjson").open("a", encoding="utf-8") as file:
+        file.write('{"s": "nobody"}\n' + json.dumps(dict(zip("spot", written[0]))) + "\n")
+
+    def count(table: pa.Table, batch: int) -> None:
+        got.update(table.column("query").to_pylist())
+
+    def bring(name: str, some: Sequence[tuple[str, str, str, int]]) -> None:
+        write_rows(tmp_path / name, some)
+        (tmp_path / name).rename(folder / name)
+
+    queries = engine(files)
+    queries.register(MET)
+    run = queries.start({STREAM: folder}, count, tmp_path / "c", listener=batches.put)
+    first = batches.get(timeout=60)
+    assert (first.elements, first.late, first.rejected) == (20, 1, 1)
+    (folder / "_hidden.ndjson").write_text("no stream")
+    assert run.add(MET, id="later") == ("later",)
+    bring("b.ndjson", written[20:40])
+    assert {batches.get(timeout=60).batch} == {1}
+    assert got["later"] and got["q1"] > got["later"]
+    run.remove("later")
+    before = got["later"]
+    bring("c.ndjson", written[40:])
+    while batches.get(timeout=60).batch < 2:  # the two queries of batch 1 share a plan or have a record each
+        continue
+    run.stop()
+    assert got["later"] == before and run.driver.state.totals["elements"] == 60
+
+
+def test_a_run_that_follows_is_stopped(files: Files, tmp_path: Path) -> None:
+    folder = tmp_path / "live"
+    folder.mkdir()
+    write_rows(folder / "a.ndjson", rows(30))
+    run = engine(files).register(MET).start({STREAM: folder}, tmp_path / "out.jsonl", tmp_path / "c")
+    assert not run.await_termination(0)
+    run.stop()
+    assert run.await_termination() and not run.is_active
+
+
+def test_empty_input(files: Files, tmp_path: Path) -> None:
+    files.stream.write_text("")
+    (tmp_path / "live").mkdir()
+    for number, stream in enumerate((files.stream, tmp_path / "live")):
+        options = {} if stream.is_file() else {"to_the_end": True}
+        out = tmp_path / f"{number}.jsonl"
+        run = engine(files).register(MET).start({STREAM: stream}, out, tmp_path / f"c{number}", **options)
+        assert run.await_termination()
+        assert out.read_text() == ""
+
+
+def test_a_query_without_streams_is_answered_once(files: Files, tmp_path: Path) -> None:
+    query = "PREFIX : <http://ex.org/> SELECT ?n WHERE { GRAPH :map { ?l :name ?n } }"
+    for _ in range(2):
+        engine(files).register(query).start({}, tmp_path / "out.jsonl", tmp_path / "c").await_termination()
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("stream", "options", "message"),
+    [
+        (object(), {}, f"streams: <{STREAM}> is object: the local engine reads files and folders"),
+        ("missing.ndjson", {}, "missing.ndjson: no such file or folder"),
+        ("stream.ndjson", {"batch": 0}, "batch=0: a micro-batch has at least 1 element"),
+        ("stream.ndjson", {"max_ahead": "1s"}, "max_ahead= is for live folders, and the streams are a replay of files"),
+        ("live", {"drain": True}, "drain= is for a replay of files, and the streams are live folders"),
+        (["live", "stream.ndjson"], {}, "a run follows folders or replays files, not both at once"),
+        ("stream.ndjson", {"lateness": "soon"}, "lateness"),
+    ],
+)
+def test_bad_input(
+    stream: object, options: dict[str, object], message: str, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files.stream.parent)
+    Path("live").mkdir()
+    query = engine(files).register(MET)
+    with pytest.raises(cq.InputError, match=message.replace("(", r"\(")):
+        query.start({STREAM: stream}, Path("out.jsonl"), Path("c"), **options)  # type: ignore[arg-type]
+
+
+def test_other_static_data_under_a_checkpoint(files: Files, tmp_path: Path) -> None:
+    engine(files).register(MET).start({STREAM: files.stream}, tmp_path / "o.jsonl", tmp_path / "c").await_termination()
+    with files.static.open("a", encoding="utf-8") as file:
+        file.write("<http://ex.org/new> <http://ex.org/knows> <http://ex.org/new> .\n")
+    with pytest.raises(cq.CqelsOptError, match="its static data differs"):
+        engine(files).register(MET).start({STREAM: files.stream}, tmp_path / "o.jsonl", tmp_path / "c")
+
+
+ALONE = """
+import sys
+
+started, starts = [], ("subprocess.Popen", "os.fork", "os.posix_spawn")
+sys.addaudithook(lambda event, _: started.append(event) if event in starts else None)
+import cqels_opt as cq
+
+engine = cq.local.Engine(static=sys.argv[1], graphs={sys.argv[2]: sys.argv[3]})
+engine.register(sys.argv[4]).start({sys.argv[5]: sys.argv[6]}, sys.argv[7], sys.argv[8]).await_termination()
+print(len(started), "pyspark" in sys.modules, "py4j" in sys.modules)
+"""
+
+
+def test_no_java_and_no_pyspark(files: Files, tmp_path: Path) -> None:
+    """In a process of its own, which records each process that it starts."""
+    words = [files.static, MAP, files.places, MET, STREAM, files.stream, tmp_path / "out.jsonl", tmp_path / "c"]
+    done = subprocess.run([sys.executable, "-c", ALONE, *map(str, words)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "False", "False"]
+    assert read_answers(tmp_path / "out.jsonl") == expected(files)

@@ -1,0 +1,84 @@
+"""Files that grow: the answers are those of a replay, wherever the file was cut by the reader."""
+
+from __future__ import annotations
+
+import json
+import queue
+import random
+from pathlib import Path
+
+import pytest
+from spark.small_world import CROWDS, MAP, MET, STREAM, Files, write_world
+
+import cqels_opt as cq
+from cqels_opt.runtime import growing_files
+from cqels_opt.runtime.growing_files import GrowingFiles
+from cqels_opt.trace.records import TraceRecord
+from cqels_opt.windows.frontier import Frontier
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return write_world(tmp_path / "world", 60)
+
+
+def query(files: Files, text: str = MET) -> cq.local.CompiledQuery:
+    return cq.local.Engine(static=files.static, graphs={MAP: files.places}).register(text)
+
+
+def lines_of_graphs(files: Files, seed: int) -> None:
+    """Every other time, elements of two triples, which have a graph each."""
+    draw, found = random.Random(seed), []
+    for number, line in enumerate(files.stream.read_text().splitlines()):
+        row = json.loads(line)
+        graph = {"g": f"<http://ex.org/g{number}>"} if draw.random() < 0.5 else {}
+        found += [{**row, **graph}, {**row, **graph, "o": f"<http://ex.org/x{draw.randrange(4)}>"}]
+    files.stream.write_text("".join(json.dumps(row) + "\n" for row in found))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_answers_do_not_depend_on_the_reads(seed: int, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines_of_graphs(files, seed)
+    text = CROWDS if seed % 2 else MET
+    monkeypatch.setattr(growing_files, "MOST_BYTES", random.Random(seed).choice([150, 300, 1_000, 5_000]))
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    query(files, text).start({STREAM: files.stream}, whole, tmp_path / "c").await_termination()
+    run = query(files, text).start({STREAM: files.stream}, out, tmp_path / "c2", follow=True, to_the_end=True, commit_every="1h")
+    run.await_termination()
+    assert run.driver.log.written == run.driver.state.batch  # all is committed at the end
+    assert out.read_text() and whole.read_text().startswith(out.read_text())  # the latest time of a live stream may go on
+
+
+def test_lines_that_are_written_later(files: Files, tmp_path: Path) -> None:
+    content, live = files.stream.read_bytes(), tmp_path / "live.ndjson"
+    half = content.index(b"\n", len(content) // 2) + 1
+    live.write_bytes(content[: half + 10])
+    batches: queue.Queue[TraceRecord] = queue.Queue()
+    run = query(files).start({STREAM: live}, tmp_path / "out.jsonl", tmp_path / "c", follow=True, listener=batches.put)
+    first = batches.get(timeout=60)
+    assert first.elements == content[:half].count(b"\n")
+    with live.open("ab") as file:
+        file.write(content[half + 10 :] + b"{}\n")
+    second = batches.get(timeout=60)
+    assert (first.elements + second.elements, second.rejected) == (60, 1)
+    assert second.notices == (f"rejected: <{STREAM}>:61: live.ndjson: s is missing",)
+    run.stop()
+
+
+def test_a_file_that_is_cut(files: Files, tmp_path: Path) -> None:
+    query(files).start(
+        {STREAM: files.stream}, tmp_path / "o.jsonl", tmp_path / "c", follow=True, to_the_end=True
+    ).await_termination()
+    files.stream.write_text("")
+    run = query(files).start({STREAM: files.stream}, tmp_path / "o.jsonl", tmp_path / "c", follow=True, to_the_end=True)
+    with pytest.raises(cq.CqelsOptError, match=r"stream\.ndjson: the file has 0 bytes, but .* were read of it"):
+        run.await_termination()
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    with pytest.raises(cq.InputError, match=r"a\.csv: a file that grows has lines of JSON"):
+        GrowingFiles([(0, tmp_path / "a.csv")])
+    with pytest.raises(cq.InputError, match="a stream that grows is one file"):
+        GrowingFiles([(0, tmp_path / "a.jsonl"), (0, tmp_path / "b.jsonl")])
+    (tmp_path / "empty.jsonl").touch()
+    assert GrowingFiles([(0, tmp_path / "empty.jsonl")]).batch(Frontier(("s",))) is None
