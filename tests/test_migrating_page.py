@@ -11,11 +11,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from cqels_opt.cli.arguments import make_parser
-from cqels_opt.cli.options_from_arguments import run_options
 from pages import DOCS
 
 from cqels_opt.bench.local import Prepared, load
+from cqels_opt.cli.grammar import parse as parse_command
 from cqels_opt.cli.query_requests import query_requests
 from cqels_opt.cli.verification import judged
 from cqels_opt.compiler.compile import Compiler
@@ -39,7 +38,7 @@ def answers(command: str, query: str) -> list[str]:
         Path(name).write_text(re.findall(rf"```{kind}\n(.*?)```", TEXT, re.DOTALL)[0], encoding="utf-8")
     words = shlex.split(command)[1:]
     Path(words[1]).write_text(query, encoding="utf-8")
-    options = run_options(make_parser().parse_args(words))
+    options = parse_command(words)[1]
     (request,) = query_requests(options)
     meant = query_semantics(
         request.query, options.profile, request.report, options.output_operator, options.duplicates, request.t0

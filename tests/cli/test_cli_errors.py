@@ -95,8 +95,6 @@ USAGE: list[tuple[list[str], str]] = [
     (["explain", "q.rq", "--format", "xml"], "--format: there is no 'xml'"),
     (["explain", "q.rq", "--at", "3"], "--at names micro-batches of a run: add --analyze"),
     (["explain", "q.rq", "--analyze", "--every", "0"], "--every: '0' is no number of micro-batches: write 1 or more"),
-    (["explain", "q.rq", "--analyze", "--to", "cqels"], "--analyze runs the query, and --to does not: leave one of them out"),
-    (["explain", "q.rq", "--format", "xml"], "--format: invalid choice: 'xml'"),
     (["load", "--store", "st"], "nothing to load"),
     (["load", "a.nt"], "where to: --store DIR writes a store, --update DIR changes one"),
     (["load", "--store", "st", "--add", "a.nt"], "--add and --remove are of an update: name the store with --update"),
