@@ -73,7 +73,9 @@ def headline(savings: Savings, switched: int, unit: str | None, planning: float,
 
 def _verdict(savings: Savings, seconds: bool, planning: float | None) -> str:
     percent = 100 * abs(savings.share)
-    share = f"{percent:.{0 if 10 <= percent < 99 or percent >= 100 else 1}f} %" if not 99.95 <= percent < 100 else "more than 99.9 %"
+    share = (
+        f"{percent:.{0 if 10 <= percent < 99 or percent >= 100 else 1}f} %" if not 99.95 <= percent < 100 else "more than 99.9 %"
+    )
     if savings.saved > 0:
         if not seconds:
             return f"Adapting saved an estimated {share} of the cost of the first plan."
