@@ -16,5 +16,5 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "extending"
 def install(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> None:
     """Makes these the only entry points, and the examples' modules importable, until the test ends."""
     monkeypatch.syspath_prepend(EXAMPLES)
-    monkeypatch.setattr(plugins, "entry_points", EntryPoints(entries).select)
+    monkeypatch.setattr("importlib.metadata.entry_points", EntryPoints(entries).select)
     monkeypatch.setattr(plugins, "_installed", unwrap(plugins._installed))  # not cached

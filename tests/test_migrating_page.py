@@ -11,11 +11,11 @@ import shlex
 from pathlib import Path
 
 import pytest
+from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.options_from_arguments import run_options
 from pages import DOCS
 
 from cqels_opt.bench.local import Prepared, load
-from cqels_opt.cli.arguments import make_parser
-from cqels_opt.cli.options_from_arguments import run_options
 from cqels_opt.cli.query_requests import query_requests
 from cqels_opt.cli.verification import judged
 from cqels_opt.compiler.compile import Compiler

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import re
 import subprocess
@@ -11,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
+import click
 import pytest
 from pages import PAGES, ROOT, anchors, links, name
 
-from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.grammar import make_commands
 
 INSTEAD = {
     r"\bdear(er|est)?\b": "expensive",
@@ -60,16 +60,19 @@ def test_pages(page: Path) -> None:
     assert findings(page.read_text(encoding="utf-8")) == []
 
 
-def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for inner in action.choices.values():
-                yield from parsers(inner)
+def help_texts() -> Iterator[tuple[str, str]]:
+    group = make_commands()
+    top = click.Context(group, info_name="cqels-opt")
+    yield "cqels-opt", group.get_help(top)
+    for word in group.list_commands(top):
+        command = group.get_command(top, word)
+        assert command is not None
+        yield word, command.get_help(click.Context(command, top, word))
 
 
 def test_help_texts() -> None:
-    found = {parser.prog: findings(parser.format_help()) for parser in parsers(make_parser())}
+    found = {name: findings(text) for name, text in help_texts()}
+    assert len(found) > 10
     assert {name: words for name, words in found.items() if words} == {}
 
 

@@ -20,6 +20,7 @@ from cqels_opt.cli.run_parts import (
     input_streams,
     live_options,
     mode,
+    progress_hidden,
     registered,
     replay,
     replay_options,
@@ -27,6 +28,7 @@ from cqels_opt.cli.run_parts import (
     shown,
     sink_of,
     summary,
+    watched,
     workplace,
 )
 from cqels_opt.cli.run_results import LoadReport, Summary
@@ -75,6 +77,7 @@ def run(options: RunOptions, watch: Watcher | None = None, inspect: Inspect | No
 
     ``inspect`` gets the driver as well, in a replay.
     """
+    watch = watched(watch, options)
     title, earlier = ", ".join(path.name for path in options.queries), options.trace if options.checkpoint is not None else None
     with (
         workplace(options.checkpoint) as folder,
@@ -148,7 +151,7 @@ def _replay(
     driver_options = replay_options(options, catalog, folder, plan, _mode(options, spark))
     runner = _runner(spark, options)
     driver = make_driver(catalog, folder, runner, _sink(spark, options, catalog), frontier, driver_options, options.trace)
-    with batches_progress(len(plan.chunks), driver.state.batch + 1) as advance:
+    with batches_progress(len(plan.chunks), driver.state.batch + 1, progress_hidden(options)) as advance:
         handle = StreamRun(driver, runner, watching(advance, watch, partial(inspect, driver) if inspect else None))
         handle.chunks = [plan.path(number) for number in range(len(plan.chunks))]
         if driver.streams:

@@ -13,6 +13,7 @@ from cqels_opt.cli.run_parts import (
     input_streams,
     live_options,
     mode,
+    progress_hidden,
     registered,
     replay,
     replay_options,
@@ -20,6 +21,7 @@ from cqels_opt.cli.run_parts import (
     shown,
     sink_of,
     summary,
+    watched,
     workplace,
 )
 from cqels_opt.cli.run_results import Summary
@@ -51,6 +53,7 @@ def run(options: RunOptions, watch: Watcher | None = None, inspect: Inspect | No
     """
     check(options)
     began = time.monotonic()
+    watch = watched(watch, options)
     title, earlier = ", ".join(path.name for path in options.queries), options.trace if options.checkpoint is not None else None
     with interruptions() as stop, workplace(options.checkpoint) as folder, shown(title, options, earlier) as trace:
         requests = requests_of(options)
@@ -117,7 +120,7 @@ def _replay(
     frontier = finite_frontier(plan, options.lateness, options.eager)
     driver_options = replay_options(options, catalog, folder, plan, mode(options))
     driver = make_driver(catalog, folder, LocalRunner(), sink_of(options, catalog), frontier, driver_options, options.trace)
-    with batches_progress(len(plan.chunks), driver.state.batch + 1) as advance:
+    with batches_progress(len(plan.chunks), driver.state.batch + 1, progress_hidden(options)) as advance:
         handle = LocalRun(
             driver, chunks_of(driver, plan), watching(advance, watch, partial(inspect, driver) if inspect else None)
         )

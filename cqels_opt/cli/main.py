@@ -13,15 +13,27 @@ import signal
 import sys
 import threading
 import traceback
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from typing import Any
 
-from cqels_opt.cli import arguments, options_from_arguments
-from cqels_opt.cli.input_files import existing_folder, existing_store
+from cqels_opt.cli.grammar import parse
 from cqels_opt.cli.java import find_java
-from cqels_opt.cli.options import RunOptions
+from cqels_opt.cli.options import (
+    BenchOptions,
+    CalibrateOptions,
+    CheckOptions,
+    CheckpointOptions,
+    ConvertOptions,
+    DemoOptions,
+    ExplainOptions,
+    GatewayOptions,
+    LoadOptions,
+    RunOptions,
+    StoreOptions,
+    TraceOptions,
+    UpdateOptions,
+)
 from cqels_opt.cli.run_results import Summary
 from cqels_opt.cli.session_settings import jvm_settings_of_run
 from cqels_opt.errors import CqelsOptError, InputError, QueryError, for_the_command_line
@@ -41,9 +53,9 @@ def main(words: Sequence[str] | None = None) -> int:
         logging.basicConfig(level=logging.CRITICAL)  # we report a failure in one line instead
     gc.set_threshold(_ALLOCATIONS)
     try:
-        options = arguments.make_parser().parse_args(words)
+        command, options = parse(words)
         with _terminated_as_interrupted(), for_the_command_line():
-            code = _COMMANDS[options.command](options)
+            code = _COMMANDS[command](options) if command else DONE
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of the pipe has exited: not an error, and no more output is possible
@@ -94,10 +106,11 @@ def _one_line(message: str) -> str:
 
 
 # ------------------------------------------------------------------ the commands
-def _run(words: Namespace) -> int:
-    options = options_from_arguments.run_options(words)
+def _run(options: RunOptions) -> int:
     with _engine(options) as run:
-        print(run(options), file=sys.stderr)
+        summary = run(options)
+    if not options.quiet:
+        print(summary, file=sys.stderr)
     return DONE
 
 
@@ -116,13 +129,7 @@ def _engine(options: RunOptions) -> Iterator[Callable[[RunOptions], Summary]]:
         yield run_on_spark
 
 
-def _explain(words: Namespace) -> int:
-    options = options_from_arguments.explain_options(words)
-    if options.to is not None:
-        from cqels_opt.cli.query_requests import translated
-
-        print(translated(options), end="")
-        return DONE
+def _explain(options: ExplainOptions) -> int:
     if options.void is not None and not options.has_data:
         from cqels_opt.cli.void_planning import explain as explain_described
 
@@ -140,8 +147,21 @@ def _explain(words: Namespace) -> int:
     return DONE
 
 
-def _verify(words: Namespace) -> int:
-    options = options_from_arguments.run_options(words)
+def _check(options: CheckOptions) -> int:
+    from cqels_opt.cli.query_check import described
+
+    print(described(options.run))
+    return DONE
+
+
+def _convert(options: ConvertOptions) -> int:
+    from cqels_opt.cli.query_requests import translated
+
+    print(translated(options.run, options.to), end="")
+    return DONE
+
+
+def _verify(options: RunOptions) -> int:
     with _engine(options) as run:
         from cqels_opt.cli.verification import verify  # with rdflib and networkx, which no other command needs
 
@@ -150,13 +170,12 @@ def _verify(words: Namespace) -> int:
     return DONE if report.agrees else DIFFERENT
 
 
-def _load(words: Namespace) -> int:
-    if (changes := options_from_arguments.update_options(words)) is not None:
+def _load(options: LoadOptions | UpdateOptions) -> int:
+    if isinstance(options, UpdateOptions):
         from cqels_opt.cli.store_update import update
 
-        print(update(changes), file=sys.stderr)
+        print(update(options), file=sys.stderr)
         return DONE
-    options = options_from_arguments.load_options(words)
     find_java()
     from cqels_opt.cli.commands import load
 
@@ -164,9 +183,9 @@ def _load(words: Namespace) -> int:
     return DONE
 
 
-def _store(words: Namespace) -> int:
-    folder = existing_store(words.store, "store")
-    if words.action == "void":
+def _store(options: StoreOptions) -> int:
+    folder = options.store
+    if options.action == "void":
         from cqels_opt.lod.open_store import open_store
         from cqels_opt.lod.void_store import of_store
         from cqels_opt.rdf.void import turtle
@@ -175,7 +194,7 @@ def _store(words: Namespace) -> int:
         return DONE
     from cqels_opt.lod.check import check, info
 
-    if words.action == "check":
+    if options.action == "check":
         if findings := check(folder):
             print(*findings, sep="\n", file=sys.stderr)
             return WRONG_INPUT
@@ -193,22 +212,19 @@ def _store(words: Namespace) -> int:
     return DONE
 
 
-def _checkpoint(words: Namespace) -> int:
-    folder = existing_folder(words.checkpoint, "checkpoint")
+def _checkpoint(options: CheckpointOptions) -> int:
     from cqels_opt.runtime.checkpoint_check import check
 
-    out, trace = (Path(text) if text is not None else None for text in (words.out, words.trace))
-    if findings := check(folder, out, trace):
+    if findings := check(options.checkpoint, options.out, options.trace):
         print(*findings, sep="\n", file=sys.stderr)
         return WRONG_INPUT
-    print(f"{folder}: whole")
+    print(f"{options.checkpoint}: whole")
     return DONE
 
 
-def _trace(words: Namespace) -> int:
+def _trace(options: TraceOptions) -> int:
     from cqels_opt.trace import command
 
-    options = options_from_arguments.trace_options(words)
     if options.html:
         command.write_page(options.file, options.html, options.compare)
         print(f"page: {options.html}", file=sys.stderr)
@@ -219,8 +235,7 @@ def _trace(words: Namespace) -> int:
     return DONE
 
 
-def _bench(words: Namespace) -> int:
-    options = options_from_arguments.bench_options(words)
+def _bench(options: BenchOptions) -> int:
     if not options.list and options.spark:
         find_java()
     from cqels_opt.bench.harness import bench
@@ -229,8 +244,7 @@ def _bench(words: Namespace) -> int:
     return DONE
 
 
-def _gateway(words: Namespace) -> int:
-    options = options_from_arguments.gateway_options(words)
+def _gateway(options: GatewayOptions) -> int:
     from cqels_opt.gateway import LiveFolder, gateway, make_source
     from cqels_opt.rdf.payloads import payload_of
 
@@ -248,8 +262,7 @@ def _gateway(words: Namespace) -> int:
     return DONE
 
 
-def _calibrate(words: Namespace) -> int:
-    options = options_from_arguments.calibrate_options(words)
+def _calibrate(options: CalibrateOptions) -> int:
     if options.spark and not options.show:
         find_java()
     from cqels_opt.cli.commands import calibrate
@@ -258,19 +271,20 @@ def _calibrate(words: Namespace) -> int:
     return DONE
 
 
-def _demo(words: Namespace) -> int:
+def _demo(options: DemoOptions) -> int:
     from cqels_opt.cli.demo import demo
 
-    options = options_from_arguments.demo_options(words)
     if options.engine == "spark":
         find_java()
     demo(options)
     return DONE
 
 
-_COMMANDS: dict[str, Callable[[Namespace], int]] = {
+_COMMANDS: dict[str, Callable[[Any], int]] = {
     "run": _run,
     "explain": _explain,
+    "check": _check,
+    "convert": _convert,
     "verify": _verify,
     "load": _load,
     "store": _store,

@@ -1,18 +1,15 @@
-"""The options of the commands: frozen dataclasses, validated when they are made from the command line (`arguments.py`).
+"""The options of the commands: frozen dataclasses, which `grammar.py` makes from the command line.
 
 Times and durations are integer milliseconds. Paths are as typed.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from cqels_opt.errors import InputError
-from cqels_opt.query.durations import parse_positive_duration
 from cqels_opt.spark.kafka_topic import KafkaTopic
 
 if TYPE_CHECKING:
@@ -26,8 +23,6 @@ CONSTANTS = ("measured", "default")
 FILTERS = ("cost", "early", "late", "H1", "H2", "H3", "H4")
 JOINS = ("auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark")
 TIME_PREDICATE = "http://www.w3.org/ns/prov#generatedAtTime"
-
-_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*")
 
 
 class Address(NamedTuple):
@@ -53,7 +48,9 @@ class RunOptions:
     input decides. ``fixed`` is the plans' text of ``--plan fixed:…``; ``plan`` is then ``"fixed"``. ``out`` None is standard
     output; with ``out_folder`` it is a folder with Parquet files per batch; ``out_topic`` replaces it. ``topics`` are streams in
     addition to ``streams``. ``more`` are further queries of the same run; ``instances`` is the file with the constants of a
-    query's instances. ``base`` resolves relative IRIs of the queries.
+    query's instances. ``base`` resolves relative IRIs of the queries. ``text`` is the
+    text of a query that is not in a file; ``query`` is then its name.
+    ``conf`` are settings of Spark; ``format`` and ``limit`` are of answers on standard output.
     """
 
     query: Path
@@ -104,6 +101,12 @@ class RunOptions:
     max_time: int | None = None
     max_state: int | None = None
     max_memory: int | None = None
+    conf: tuple[tuple[str, str], ...] = ()
+    format: Literal["json", "table", "csv", "nt"] = "json"
+    limit: int | None = None
+    quiet: bool = False
+    verbose: bool = False
+    text: str | None = None
 
     @property
     def queries(self) -> tuple[Path, ...]:
@@ -113,7 +116,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """`explain`: its output format, whether to show all retained alternatives, and the dialect to translate the query to.
+    """`explain`: its output format, and whether to show all retained alternatives.
 
     ``void`` is a description of the static data, which need not exist yet. ``analyze`` runs the query and shows the last micro-batch, that
     with the number ``at``, or each ``every``-th.
@@ -122,7 +125,6 @@ class ExplainOptions:
     run: RunOptions
     format: Literal["text", "json", "dot"] = "text"
     all: bool = False
-    to: str | None = None
     void: Path | None = None
     analyze: bool = False
     at: int | None = None
@@ -132,6 +134,21 @@ class ExplainOptions:
     def has_data(self) -> bool:
         """Whether static data are given, whose counts are exact."""
         return bool(self.run.static or self.run.graphs or self.run.store)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """`check`: queries, which are parsed and described without data."""
+
+    run: RunOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertOptions:
+    """`convert`: queries, and the dialect to print them in."""
+
+    run: RunOptions
+    to: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +172,26 @@ class UpdateOptions:
     remove: tuple[Path, ...] = ()
     graphs: tuple[tuple[str, Path], ...] = ()
     on_error: OnError = "fail"
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """`store`: the action (``info``, ``check`` or ``void``) and the store."""
+
+    action: str
+    store: Path | str
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOptions:
+    """`checkpoint check`: the folder, and the answers and the trace of its run."""
+
+    action: str
+    checkpoint: Path
+    out: Path | None = None
+    trace: Path | None = None
     debug: bool = False
 
 
@@ -191,6 +228,7 @@ class TraceOptions:
     html: Path | None = None
     follow: bool = False
     ui: Address | None = None
+    debug: bool = False
     compare: Path | None = None
 
 
@@ -227,71 +265,3 @@ class DemoOptions:
     engine: str = "local"
     verbose: bool = False
     debug: bool = False
-
-
-# ------------------------------------------------------------------ parsers of values; each raises InputError
-def parse_batch(text: str) -> Batch:
-    """``100`` is a number of elements, ``500ms`` a span of stream time."""
-    if not text.isdecimal():
-        return Batch(duration=parse_positive_duration(text))
-    if int(text) == 0:
-        raise InputError("a micro-batch has at least 1 element")
-    return Batch(elements=int(text))
-
-
-def parse_bytes(text: str) -> int:
-    """Bytes: ``0``, ``500k``, ``64M`` or ``4G``, in powers of 1024."""
-    found = re.fullmatch(r"(\d+)([kMG]?)", text)
-    if found is None:
-        raise InputError(f"{text!r} is no size: write a number of bytes, or 500k, 64M, 4G")
-    return int(found[1]) << {"": 0, "k": 10, "M": 20, "G": 30}[found[2]]
-
-
-def parse_address(text: str) -> Address:
-    """``PORT`` on 127.0.0.1, or ``HOST:PORT``; an IPv6 address in square brackets."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") and host.endswith("]") else host
-    bare = not text.startswith("[") and ":" in host
-    if not re.fullmatch(r"\d{1,5}", port) or int(port) > 65535 or (colon and not host) or bare:
-        raise InputError(f"{text!r} is no address: write PORT, HOST:PORT or [IPV6]:PORT, with a port up to 65535")
-    return Address(host or "127.0.0.1", int(port))
-
-
-def parse_iri(text: str) -> str:
-    """An absolute IRI, with or without angle brackets."""
-    iri = text[1:-1] if text.startswith("<") and text.endswith(">") else text
-    if not _IRI.fullmatch(iri):
-        raise InputError(f"{text!r} is no absolute IRI, like http://example.org/stream")
-    return iri
-
-
-def parse_t0(text: str) -> tuple[str, int]:
-    """``MS`` or ``NAME=MS``: the window's name (``""`` for all) and its origin."""
-    name, _, milliseconds = text.rpartition("=")
-    if not re.fullmatch(r"[+-]?\d+", milliseconds) or text.startswith("="):
-        raise InputError(f"{text!r} is no origin of time: write MS or NAME=MS, in whole milliseconds")
-    return _window_name(name), int(milliseconds)
-
-
-def parse_report(text: str) -> tuple[str, Policy]:
-    """``wc,nc`` or ``NAME=p:10s``: the window's name (``""`` for all) and its report policy."""
-    from cqels_opt.compiler.dialect_profile import parse_policy
-
-    name, _, policy = text.rpartition("=")
-    if text.startswith("="):
-        raise InputError(f"{text!r} names no window: write NAME=POLICIES")
-    return _window_name(name), parse_policy(policy)
-
-
-def parse_plan(text: str) -> tuple[str, str | None]:
-    """The plan policy, and the plans' text of ``fixed:PLANS``."""
-    policy, colon, plans = text.partition(":")
-    if policy == "fixed" and colon and plans.strip():
-        return "fixed", plans.strip()
-    if text in PLANS:
-        return text, None
-    raise InputError(f"{text!r} is no plan policy: choose from {', '.join(PLANS)}, or give fixed:PLANS")
-
-
-def _window_name(text: str) -> str:
-    return text.removeprefix("?")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cqels_opt.cli.options import ExplainOptions, RunOptions
+from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.warnings_console import warn
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.errors import EngineWarning, InputError, first_of
@@ -41,7 +41,7 @@ class QueryRequest:
 
 def query_requests(options: RunOptions) -> list[QueryRequest]:
     """The queries of the options. Several queries are named after their files; options may name a window of any of them."""
-    texts = instances_of(options) if options.instances is not None else _files(options.queries)
+    texts = instances_of(options) if options.instances is not None else _files(options)
     if options.base is not None:
         texts = [(path, f"BASE <{options.base}> {text}", name) for path, text, name in texts]
     reader = Reader()
@@ -117,9 +117,10 @@ Texts: TypeAlias = "list[tuple[Path, str, str | None]]"
 """The file of each query, its text, and its name if there are several."""
 
 
-def _files(paths: Sequence[Path]) -> Texts:
+def _files(options: RunOptions) -> Texts:
+    paths = options.queries
     names = _names([path.stem for path in paths]) if len(paths) > 1 else [None]
-    return [(path, _text(path), name) for path, name in zip(paths, names)]
+    return [(path, _text(path) if options.text is None else options.text, name) for path, name in zip(paths, names)]
 
 
 def instances_of(options: RunOptions) -> Texts:
@@ -128,7 +129,7 @@ def instances_of(options: RunOptions) -> Texts:
     assert file is not None
     if options.more:
         raise InputError("--instances is of one query: give its file alone")
-    text = _text(path)
+    text = _text(path) if options.text is None else options.text
     rows = list(csv.reader(io.StringIO(_text(file))))
     if len(rows) < 2:
         raise InputError(f"{file}: it needs one line with the names of the columns, and one line per instance")
@@ -150,9 +151,9 @@ def instances_of(options: RunOptions) -> Texts:
     return [(path, own, name) for (path, own, _), name in zip(found, _names(stems))] if len(found) > 1 else found
 
 
-def translated(options: ExplainOptions) -> str:
-    """The queries of the options, translated to the given dialect."""
-    return "\n".join(to_text(request.query, options.to or request.query.dialect) for request in query_requests(options.run))
+def translated(options: RunOptions, dialect: str) -> str:
+    """The queries of the options in another dialect."""
+    return "\n".join(to_text(request.query, dialect) for request in query_requests(options))
 
 
 def _names(stems: Sequence[str]) -> list[str]:

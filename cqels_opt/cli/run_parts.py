@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from cqels_opt.cli.answer_text import answer_text, check_format
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.query_requests import (
     QueryRequest,
@@ -17,7 +19,7 @@ from cqels_opt.cli.query_requests import (
 )
 from cqels_opt.cli.run_results import Summary
 from cqels_opt.cli.void_planning import warn_of_disagreement
-from cqels_opt.cli.warnings_console import warn
+from cqels_opt.cli.warnings_console import show_batch, silence, warn
 from cqels_opt.errors import InputError
 from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.planner.planner_options import PlannerOptions
@@ -34,6 +36,7 @@ from cqels_opt.runtime.run_factory import check_streams, rejects_of
 from cqels_opt.runtime.run_handle import RunHandle
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.scratch import scratch_folder
+from cqels_opt.trace.progress import Watcher, watching
 from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan
 
 if TYPE_CHECKING:
@@ -48,7 +51,9 @@ def requests_of(options: RunOptions) -> list[QueryRequest]:
         raise InputError(
             "--store does not combine with --static and --graph yet: load those files into the store with cqels-opt load"
         )
-    return query_requests(options)
+    requests = query_requests(options)
+    check_format(options, [request.query for request in requests])
+    return requests
 
 
 def registered(engine: QueryRegistry[Q], options: RunOptions, requests: Sequence[QueryRequest]) -> list[Q]:
@@ -127,7 +132,7 @@ def mode(options: RunOptions) -> PlannerOptions:
 def sink_of(options: RunOptions, catalog: QueryCatalog) -> Sink:
     """The sink of a run that is no topic."""
     if options.out is None or str(options.out) == "-":
-        return StreamSink()
+        return StreamSink(answer_text(options, catalog.started.members[0].query))
     if not options.out_folder:
         return FileSink(options.out)
     return FolderSink(options.out.absolute(), catalog.programs if len(catalog.started.members) > 1 else None)
@@ -153,6 +158,18 @@ def summary(handle: RunHandle, options: RunOptions, stopped: bool, unread: int, 
         rejects=rejects if options.trace is not None and (rejects := rejects_of(options.trace, Path())).exists() else None,
         stopped=stopped,
     )
+
+
+def watched(watch: Watcher | None, options: RunOptions) -> Watcher | None:
+    """What observes the batches, with ``--verbose``; no warnings with ``--quiet``."""
+    if options.quiet:
+        silence()
+    return watching(watch, show_batch) if options.verbose else watch
+
+
+def progress_hidden(options: RunOptions) -> bool:
+    """Whether there is no progress bar: ``--quiet``, or the answers appear on the terminal."""
+    return options.quiet or (options.out is None and sys.stdout.isatty())
 
 
 def shown(title: str, options: RunOptions, earlier: Path | None) -> AbstractContextManager[LiveTrace | None]:

@@ -21,4 +21,5 @@ def jvm_settings_of_run(options: RunOptions) -> JvmSettings:
 
         packages = CONNECTOR
     works = bool(options.topics) or options.plan == "spark" or options.joins in _JOINS_OF_SPARK
-    return JvmSettings(options.master or DEFAULT_MASTER, None if packages == "none" else packages, works, not options.debug)
+    packages = None if packages == "none" else packages
+    return JvmSettings(options.master or DEFAULT_MASTER, packages, works, not options.debug, options.conf)

@@ -14,13 +14,12 @@ from cqels_opt import verify as checking
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.query_requests import QueryRequest, query_requests
 from cqels_opt.cli.run_results import VerifyReport
-from cqels_opt.compiler.dialect_profile import query_semantics, with_bounds
+from cqels_opt.compiler.dialect_profile import policy_words, query_semantics, with_bounds
 from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Query
 from cqels_opt.spark.scratch import scratch_folder
 from cqels_opt.verify import Element, Inputs
 from cqels_opt.verify import Options as Checked
-from cqels_opt.windows.instants import Policy
 
 
 def verify(options: RunOptions, run: Callable[[RunOptions], object]) -> VerifyReport:
@@ -92,21 +91,11 @@ def _as_verified(request: QueryRequest, query: Query, options: RunOptions) -> Ch
     semantics = query_semantics(query, options.profile, request.report, options.output_operator, options.duplicates, request.t0)
     report = semantics.report
     return Checked(
-        policy=_words(report.default),
-        policies={name: _words(policy) for name, policy in report.by_window.items()},
+        policy=policy_words(report.default),
+        policies={name: policy_words(policy) for name, policy in report.by_window.items()},
         operator=semantics.operator,
         duplicates=semantics.duplicates,
         t0=report.origin(""),
         t0s={name: t0 for name, t0 in report.t0.items() if name},
         drain=options.drain,
     )
-
-
-def _words(policy: Policy) -> str:
-    words = {
-        "cc": policy.content_change,
-        "wc": policy.window_close,
-        "nc": policy.non_empty,
-        f"p:{policy.period}": policy.period > 0,
-    }
-    return ",".join(word for word, enabled in words.items() if enabled)

@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from rich.console import Console
 
 from cqels_opt.errors import EngineWarning
+from cqels_opt.trace.figures import plural
 from cqels_opt.trace.records import TraceRecord
 
 MOST = 20
 """The maximum number of notices printed per run; the trace has all of them."""
 
 
+_silent = False
+
+
+def silence() -> None:
+    """Prints no more warnings in this process (``--quiet``)."""
+    global _silent
+    _silent = True
+
+
+def show_batch(records: Sequence[TraceRecord]) -> None:
+    """One line per micro-batch (``--verbose``)."""
+    for record in records[:1]:
+        switches = sum(len(one.switches) for one in records)
+        plans = (
+            "; ".join(f"delta {delta.source}: {delta.plan}" for delta in record.deltas) if switches or not record.batch else ""
+        )
+        spent = sum(asdict(record.ms).values())
+        print(
+            f"batch {record.batch}: {plural(record.elements, 'element')}, {spent:,.0f} ms{f', {plans}' if plans else ''}",
+            file=sys.stderr,
+        )
+
+
 def warn(message: str) -> None:
     """Prints one warning."""
+    if _silent:
+        return
     Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"warning: {message}")
 
 

@@ -65,6 +65,17 @@ def parse_policy(text: str) -> Policy:
     return Policy.named(chosen, period)
 
 
+def policy_words(policy: Policy) -> str:
+    """The words of a policy, with the period in ms."""
+    words = {
+        "cc": policy.content_change,
+        "wc": policy.window_close,
+        "nc": policy.non_empty,
+        f"p:{policy.period}": policy.period > 0,
+    }
+    return ",".join(word for word, enabled in words.items() if enabled)
+
+
 def with_bounds(query: Query, bounds: Literal["open-closed", "closed-open"] | None) -> Query:
     """The query with the bounds of ``--bounds`` for its (α, β, t0) windows."""
     if bounds is None:

@@ -19,6 +19,7 @@ from cqels_opt.compiler.multi_query_sharing import Member, Record, SharedProgram
 from cqels_opt.compiler.query_terms import NOTHING_KNOWN, KnownIds
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.compiler.view_maintenance import ViewMaintenance
+from cqels_opt.errors import InputError
 from cqels_opt.operators.compiled_query import CompiledProgram, Instances
 from cqels_opt.operators.instances import NAMES, write_names
 from cqels_opt.operators.query_forms import answer_variables
@@ -99,7 +100,12 @@ def record_of(
 
 def _policies(report: str | Mapping[str, Policy | str] | None) -> dict[str, Policy]:
     """The report policies by window name, "" for all."""
-    given = {"": report} if isinstance(report, str) else report or {}
+    given = {"": report} if isinstance(report, str) else {} if report is None else report
+    if not isinstance(given, Mapping):
+        raise InputError(f'report={report!r}: give policies such as "wc,nc", or {{"w": "p:10s"}} by the window\'s name')
+    for name, policy in given.items():
+        if not isinstance(name, str) or not isinstance(policy, str | Policy):
+            raise InputError(f'report={{{name!r}: {policy!r}}}: give policies by the name of a window, such as {{"w": "wc,nc"}}')
     return {name: parse_policy(policy) if isinstance(policy, str) else policy for name, policy in given.items()}
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from cqels_opt.errors import InputError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Group: TypeAlias = Literal["cost_models", "join_methods", "operators", "windows", "stream_operators", "dialects", "contenders"]
 """What can be added. The entry point's group is ``cqels_opt.<group>``; its name is the name that queries or options use."""
@@ -25,6 +27,8 @@ Named = TypeVar("Named", bound=_HasName)
 
 @cache
 def _installed(group: Group) -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points  # 50 ms, which most usage errors need not take
+
     # Reading the metadata of all installed packages takes longer than parsing a query.
     return tuple(entry_points(group=PREFIX + group))
 

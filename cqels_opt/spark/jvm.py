@@ -36,17 +36,19 @@ class JvmSettings:
     """What a JVM is started with. The rest of a session's settings is set when the session is made.
 
     ``packages`` are Maven coordinates that Spark fetches before it starts. ``works`` is whether the JVM processes rows. ``quiet`` sends
-    its standard error to a file.
+    its standard error to a file. ``conf`` are further settings of the user.
     """
 
     master: str = DEFAULT_MASTER
     packages: str | None = None
     works: bool = False
     quiet: bool = True
+    conf: tuple[tuple[str, str], ...] = ()
 
     def of_spark(self) -> dict[str, str]:
         """These settings under Spark's names."""
-        return {"spark.master": self.master, **({} if self.packages is None else {"spark.jars.packages": self.packages})}
+        packages = {} if self.packages is None else {"spark.jars.packages": self.packages}
+        return {"spark.master": self.master, **packages, **dict(self.conf)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ Watcher: TypeAlias = Callable[[Sequence[TraceRecord]], None]
 
 
 @contextmanager
-def batches_progress(batches: int, done: int) -> Iterator[Watcher]:
-    """A bar of batches on standard error, if that is a terminal; call it with each batch's records."""
+def batches_progress(batches: int, done: int, hidden: bool = False) -> Iterator[Watcher]:
+    """A bar of batches on standard error, if that is a terminal and not ``hidden``; call it with each batch's records."""
     console = Console(stderr=True)
     columns = (TextColumn("batches"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+    with Progress(*columns, console=console, disable=hidden or not console.is_terminal, transient=True) as bar:
         task = bar.add_task("batches", total=batches, completed=done, elements=0)
         elements = 0
 

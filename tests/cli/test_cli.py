@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from cqels_opt.cli import main as main_module
 from cqels_opt.cli import verification
-from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.grammar import parse
 from cqels_opt.cli.java import Java
 from cqels_opt.cli.main import main
 from cqels_opt.cli.options import (
@@ -28,8 +29,8 @@ from cqels_opt.cli.options import (
     LoadOptions,
     RunOptions,
 )
-from cqels_opt.cli.options_from_arguments import explain_options, run_options
 from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
+from cqels_opt.compiler.registration import record_of
 from cqels_opt.errors import DataError, InputError, QueryError, RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.trace.page import trace_page
@@ -66,7 +67,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, module: str, **functions: Callable
 
 
 def parsed(*words: str) -> RunOptions:
-    return run_options(make_parser().parse_args(["run", "q.rq", *words]))
+    command, options = parse(["run", "q.rq", *words])
+    assert command == "run" and isinstance(options, RunOptions)
+    return options
 
 
 # ------------------------------------------------------------------ options
@@ -370,11 +373,9 @@ def test_without_java_there_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 # ------------------------------------------------------------------ help
-@pytest.mark.parametrize("words", [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)])
+@pytest.mark.parametrize("words", [[], ["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)])
 def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as done:
-        main(words)
-    assert done.value.code == 0
+    assert main(words) == 0
     printed = capsys.readouterr()
     assert "cqels-opt" in printed.out
     assert printed.err == ""
@@ -383,7 +384,7 @@ def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_imports_nothing_heavy() -> None:
     program = (
         "import sys, contextlib, io\nfrom cqels_opt.cli.main import main\n"
-        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n    main(['run', '--help'])\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n    main(['run', '--help'])\n"
         "print([name for name in ('pyspark', 'numpy', 'pandas', 'pyarrow', 'rdflib', 'lark', 'networkx') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -413,11 +414,58 @@ def test_several_queries_and_another_dialect(capsys: pytest.CaptureFixture[str],
     for name, what in (("a", "CONSTRUCT { ?x :b ?y }"), ("b", "ASK")):
         text = f"PREFIX : <http://ex.org/> {what} FROM NAMED :S [RANGE 5s] AS ?w WHERE {{ GRAPH ?w {{ ?x :a ?y }} }}"
         (tmp_path / f"{name}.rq").write_text(text, encoding="utf-8")
-    words = ["explain", str(tmp_path / "a.rq"), str(tmp_path / "b.rq"), "--to"]
-    options = explain_options(make_parser().parse_args([*words, "cqels"]))
+    words = ["convert", str(tmp_path / "a.rq"), str(tmp_path / "b.rq"), "--to"]
+    _, options = parse([*words, "cqels"])
     assert options.run.queries == (tmp_path / "a.rq", tmp_path / "b.rq") and options.to == "cqels"
     assert main([*words, "cqels"]) == 0
     printed = capsys.readouterr().out
     assert printed.count("FROM NAMED <http://ex.org/S> [RANGE 5s] AS ?w") == 2 and "ASK" in printed
     assert main([*words, "rspql"]) == 2
     assert "rspql cannot say this query: it has no words for the window w, a range without a step" in capsys.readouterr().err
+
+
+QUERY = "PREFIX : <http://ex.org/>\nSELECT ?x ?z\nFROM NAMED :S [RANGE 5s] AS ?w\nWHERE { GRAPH ?w { ?x :a ?y } }"
+
+
+def test_check_describes_a_query_and_warns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(QUERY))
+    assert main(["check", "-", "--report", "p:5s"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [
+        "stdin: cqels, SELECT ?x ?z",
+        "  window w over <http://ex.org/S>: FROM NAMED :S [RANGE 5s] AS ?w; reports p:5000 ms",
+        "  profile cqels: istream, duplicates bag",
+    ]
+    assert "?z is in SELECT, and nothing binds it" in printed.err
+
+
+def test_convert_points_at_what_the_dialect_cannot_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "-e", QUERY, "--to", "rspql"]) == 2
+    assert capsys.readouterr().err.splitlines()[0].startswith("query:3:1: rspql cannot say this query")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["check"], "QUERY.rq is missing: name a file, - for standard input, or give the text with -e TEXT"),
+        (["check", "q.rq", "-e", "ASK {}"], "-e: the query is given twice"),
+        (["check", "q.rq", "-"], "-: standard input is one query"),
+        (["convert", "q.rq"], "--to is missing"),
+        (["run", "q.rq", "--conf", "memory=4g"], "--conf: 'memory=4g' is no setting of Spark: write spark.NAME=VALUE"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_wrong_queries_and_settings(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_completion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--completion", "zsh"]) == 0
+    assert "_CQELS_OPT_COMPLETE=zsh_complete" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("report", [5, ["wc"], {"w": 5}, {5: "wc"}])
+def test_wrong_types_of_a_report_are_sentences(report: Any) -> None:
+    with pytest.raises(InputError, match="give policies"):
+        record_of(QUERY, "q", report=report)

@@ -16,9 +16,8 @@ from rich.console import Console
 from cqels_opt.bench.flights import lift
 from cqels_opt.bench.side_by_side import Step
 from cqels_opt.cli import demo
-from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.grammar import parse
 from cqels_opt.cli.options import DemoOptions
-from cqels_opt.cli.options_from_arguments import run_options
 from cqels_opt.runtime.interfaces import Runner
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.spark.runner import SparkRunner
@@ -127,7 +126,7 @@ def test_the_command_that_is_shown_can_be_typed(tmp_path: Path, monkeypatch: pyt
     (options.out / "fog").mkdir()
     (options.out / "fog.rq").write_text(demo.FOG.read_text())
     words = shlex.split(demo.command(options, files))
-    typed = run_options(make_parser().parse_args(words[1:]))
+    typed = parse(words[1:])[1]
     assert typed.query.samefile(options.out / "fog.rq")
     assert dict(typed.streams) == files.streams
     assert typed.static == (files.static,)

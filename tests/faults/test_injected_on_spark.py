@@ -30,7 +30,7 @@ KINDS: tuple[Kind, ...] = ("fail", "tear")
 
 @pytest.fixture
 def session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "_session", lambda *_: nullcontext(spark))
+    monkeypatch.setattr(commands, "open_session", lambda *_: nullcontext(spark))
 
 
 @pytest.mark.usefixtures("session")

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_runs import World, register
 
-from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.grammar import parse
 from cqels_opt.cli.options import ExplainOptions
-from cqels_opt.cli.options_from_arguments import explain_options
 from cqels_opt.cli.void_planning import explain, warn_of_disagreement
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.errors import InputError
@@ -91,7 +90,8 @@ def data(authors: int, near: int) -> list[tuple[str, str, str]]:
 def options(tmp_path: Path, void: Path, *words: str, query: str = QUERY) -> ExplainOptions:
     (tmp_path / "q.rq").write_text(query)
     given = ["explain", str(tmp_path / "q.rq"), "--void", str(void), "--format", "json", "--constants", "default", *words]
-    return explain_options(make_parser().parse_args(given))
+    found: ExplainOptions = parse(given)[1]
+    return found
 
 
 @pytest.mark.parametrize(("authors", "near"), [(2, 200), (60, 5)])

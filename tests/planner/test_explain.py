@@ -30,7 +30,9 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CompiledProgram:
 
 def test_defaults_until_the_machine_was_measured(program: CompiledProgram) -> None:
     text = explained([program], plan_mode("adaptive"), "text", 0)
-    assert "\n\nconstants: committed defaults; `cqels-opt calibrate` measures this machine's\n  operator 20 µs, scan 10 ns" in text
+    assert (
+        "\n\nconstants: committed defaults; `cqels-opt calibrate` measures this machine's\n  operator 20 µs, scan 10 ns" in text
+    )
     assert "shuffle 1 µs" in text
 
 

@@ -11,7 +11,7 @@ import pytest
 from added_parts import install
 from local_runs import Cut, Registered, World, register
 
-from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.grammar import parse
 from cqels_opt.errors import InputError
 from cqels_opt.planner.calibration_store import Calibration
 from cqels_opt.planner.explain import explained_now
@@ -96,7 +96,7 @@ def test_a_join_method_that_costs_more_is_not_chosen(query: Registered) -> None:
 
 
 def test_installed_names_are_options() -> None:
-    words = make_parser().parse_args(["run", "q.rq", "--cost-model", "rows", "--joins", "sorted-probe"])
+    _, words = parse(["run", __file__, "--cost-model", "rows", "--joins", "sorted-probe"])
     assert (words.cost_model, words.joins) == ("rows", "sorted-probe")
     assert join_methods("probe") == (REPLICATED,)
     assert join_methods("auto")[: len(CHOSEN_FROM)] == CHOSEN_FROM

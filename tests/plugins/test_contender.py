@@ -13,9 +13,8 @@ from cqels_opt.bench import harness
 from cqels_opt.bench.comparing import compare
 from cqels_opt.bench.contenders import find
 from cqels_opt.bench.declared import read
-from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.grammar import parse
 from cqels_opt.cli.options import BenchOptions
-from cqels_opt.cli.options_from_arguments import bench_options
 from cqels_opt.errors import InputError
 
 SCENARIO = """
@@ -65,8 +64,7 @@ def test_a_scenario_names_it(tmp_path: Path) -> None:
 
 
 def test_the_command_line_names_it(tmp_path: Path) -> None:
-    words = make_parser().parse_args(["bench", "where.toml", "--contender", "pandas"])
-    options = bench_options(words)
+    _, options = parse(["bench", "where.toml", "--contender", "pandas"])
     assert options.contenders == ("pandas",)
     assert answers(compare(read(scenario(tmp_path, '["adaptive"]')), options.contenders)) == {"adaptive": 60, "pandas": 60}
 

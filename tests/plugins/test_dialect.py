@@ -10,7 +10,7 @@ import pytest
 from added_parts import install
 from local_runs import Cut, Settings, World, register
 
-from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.grammar import parse as parse_command
 from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.errors import InputError, QueryError
 from cqels_opt.query.algebra import Window
@@ -81,7 +81,7 @@ def test_it_prints_back_and_into_other_dialects() -> None:
 
 
 def test_it_is_an_option_like_ours() -> None:
-    words = make_parser().parse_args(["run", "q.rq", "--dialect", "latest", "--profile", "latest"])
+    _, words = parse_command(["run", __file__, "--dialect", "latest", "--profile", "latest"])
     assert (words.dialect, words.profile) == ("latest", "latest")
     with pytest.raises(QueryError, match=r"unknown dialect 'last'; did you mean latest\?; there are auto, cqels, .*, latest"):
         parse(QUERY, "last")

@@ -13,7 +13,7 @@ from added_parts import install
 from local_runs import Cut, Settings, register
 from random_cases import make, seeds_with_answers
 
-from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.grammar import parse as parse_command
 from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.errors import InputError
 from cqels_opt.query.parser import parse
@@ -60,7 +60,7 @@ def test_answers_are_those_of_the_definition(text: str, seed: int, tmp_path: Pat
 
 
 def test_options_name_it() -> None:
-    run = make_parser().parse_args(["run", "q.rq", "--output-operator", "changed"])
+    _, run = parse_command(["run", __file__, "--output-operator", "changed"])
     assert run.output_operator == "changed"
     assert query_semantics(parse(JOIN), operator="changed").operator == "changed"
 

@@ -13,7 +13,8 @@ import pytest
 from spark.small_world import MAP, MET, STREAM, Files, write_query, write_world
 
 from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import RunOptions, parse_batch
+from cqels_opt.cli.options import RunOptions
+from cqels_opt.cli.values import parse_batch
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.check import check, info
 from cqels_opt.lod.locations import cache_folder

@@ -17,7 +17,7 @@ from .small_world import EX, MAP, MET, STREAM, Files, rows, write_query, write_w
 @pytest.fixture(autouse=True)
 def shared_session(spark: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands run in the session of the tests."""
-    monkeypatch.setattr(commands, "_session", lambda *_: nullcontext(spark))
+    monkeypatch.setattr(commands, "open_session", lambda *_: nullcontext(spark))
 
 
 @pytest.fixture

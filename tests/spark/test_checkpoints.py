@@ -19,7 +19,7 @@ from .small_world import rows as some_rows
 @pytest.fixture(autouse=True)
 def shared_session(spark: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands run in the session of the tests."""
-    monkeypatch.setattr(commands, "_session", lambda *_: nullcontext(spark))
+    monkeypatch.setattr(commands, "open_session", lambda *_: nullcontext(spark))
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def finished(spark: object, tmp_path_factory: pytest.TempPathFactory) -> tuple[F
     folder = tmp_path_factory.mktemp("finished")
     files = write_world(folder / "world", 60)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "_session", lambda *_: nullcontext(spark))
+        patch.setattr(commands, "open_session", lambda *_: nullcontext(spark))
         assert main(words(folder, files, write_query(folder, MET))) == 0
     return files, folder
 

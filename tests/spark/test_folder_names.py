@@ -24,7 +24,7 @@ NAMES = {"a[1]": "a1", "b{c,d}": "bc", "e*f": "exf", "g?": "gh", "i\\j": "ij", "
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_and_a_restart(name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoint, answers, streams and static files are in such a folder; the sibling has a checkpoint of other elements."""
-    monkeypatch.setattr(commands, "_session", lambda *_: nullcontext(spark))
+    monkeypatch.setattr(commands, "open_session", lambda *_: nullcontext(spark))
     outs = {}
     for place, people in ((tmp_path / "plain", 60), (tmp_path / NAMES[name], 40), (tmp_path / name, 60)):
         files, out = write_world(place, people), place / "out.jsonl"

@@ -20,7 +20,8 @@ from local_runs import register, write_stream
 from random_cases import Case, make
 
 from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import RunOptions, parse_batch, parse_report
+from cqels_opt.cli.options import RunOptions
+from cqels_opt.cli.values import parse_batch, parse_report
 from cqels_opt.errors import QueryError
 from cqels_opt.verify import judge, read_answers
 

@@ -88,7 +88,7 @@ def to_the_end(spark: SparkSession) -> Iterator[Callable[[Run], None]]:
         assert out.getvalue() == ""
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "_session", lambda *_: nullcontext(spark))
+        patch.setattr(commands, "open_session", lambda *_: nullcontext(spark))
         yield run_it
 
 

@@ -42,7 +42,7 @@ def cannot(writing: Writing, window: a.Window) -> NoReturn:
     """Raise: the dialect has no clause for this kind of window."""
     more = f" by {window.every}" if window.every else ""
     kind = _KINDS[window.kind] if window.kind in _KINDS else call_of(window)
-    writing.fail(f"it has no words for the window {window.name}, {kind}{more}")
+    writing.fail(f"it has no words for the window {window.name}, {kind}{more}", window.name)
 
 
 def call_of(window: a.Window) -> str:
@@ -61,7 +61,7 @@ def static_graph(writing: Writing, source: a.Source) -> str:
         case a.Merged():
             writing.fail("it does not match patterns in windows and static data merged")
         case a.InWindow(window):
-            writing.fail(f"it has no name for the window {window}, in which a pattern is matched alone")
+            writing.fail(f"it has no name for the window {window}, in which a pattern is matched alone", window)
         case _:
             writing.fail("it matches no pattern in the static default graph alone")
 
@@ -93,14 +93,16 @@ def no_operator(writing: Writing) -> str:
     """No word after SELECT; raise where the query names its output operator."""
     if writing.query.operator is not None:
         decisive = option("output_operator=", "--output-operator")
-        writing.fail(f"it has no word for {writing.query.operator.upper()}: its profile or {decisive} decides")
+        writing.fail(
+            f"it has no word for {writing.query.operator.upper()}: its profile or {decisive} decides", word=writing.query.operator
+        )
     return ""
 
 
 def no_header(writing: Writing) -> str:
     """No header; raise where the query names the stream of its answers."""
     if writing.query.output is not None and isinstance(writing.query.form, a.Construct | a.Describe):
-        writing.fail(f"it has no name for a stream of answers, {writing.query.output}")
+        writing.fail(f"it has no name for a stream of answers, {writing.query.output}", word=writing.query.output)
     return ""
 
 

@@ -119,9 +119,15 @@ class Writing:
         """The query that is printed."""
         return self.whole.query
 
-    def fail(self, message: str) -> NoReturn:
-        """QueryError: the dialect cannot express this."""
-        raise QueryError(f"{self.dialect} cannot say this query: {message}", self.query.text, 1, 1, self.query.file)
+    def fail(self, message: str, window: str | None = None, word: str | None = None) -> NoReturn:
+        """QueryError: the dialect cannot express this. The position is the declaration of a window, or a word of the text."""
+        text = self.query.text
+        starts = [clause.start for clause in self.query.clauses if clause.window == window]
+        if word is not None and (found := re.search(re.escape(word), text, re.IGNORECASE)):
+            starts.append(found.start())
+        before = text[: starts[0] if starts else 0]
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        raise QueryError(f"{self.dialect} cannot say this query: {message}", text, line, column, self.query.file)
 
     @property
     def graph(self) -> a.Variable | None:

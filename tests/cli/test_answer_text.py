@@ -1,0 +1,57 @@
+"""Answers as a table, CSV and N-Triples, and a limit."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqels_opt.cli.answer_text import AnswerText, check_format
+from cqels_opt.cli.options import RunOptions
+from cqels_opt.errors import InputError
+from cqels_opt.query.parser import parse
+
+ROWS: list[dict[str, Any]] = [
+    {"time": 1, "op": "+", "bindings": {"x": {"type": "literal", "value": "a, b"}}},
+    {"time": 22, "op": "-", "bindings": {"x": {"type": "uri", "value": "u"}, "y": {"type": "literal", "value": "long"}}},
+]
+SELECT, CONSTRUCT = parse("SELECT ?x { ?x ?p ?y }"), parse("CONSTRUCT { ?x ?p ?y } WHERE { ?x ?p ?y }")
+
+
+def printed(rows: list[dict[str, Any]], **options: Any) -> str:
+    to = io.StringIO()
+    text = AnswerText(RunOptions(Path("q"), **options), ["x", "y"], to)
+    for row in rows:
+        text.write(json.dumps(row) + "\n")
+    return to.getvalue()
+
+
+def test_formats() -> None:
+    assert printed(ROWS, format="csv") == 'time,op,x,y\n1,+,"a, b",\n22,-,u,long\n'
+    assert printed(ROWS, format="table").splitlines() == ["time  op  x     y", "1     +   a, b", "22    -   u     long"]
+    assert printed([{"time": 1, "op": "+", "triples": [["<a>", "<b>", '"c"']]}], format="nt") == '<a> <b> "c" .\n'
+
+
+def test_a_limit_interrupts_the_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[int] = []
+    monkeypatch.setattr(signal, "raise_signal", raised.append)
+    assert printed(ROWS * 2, limit=3).splitlines() == [json.dumps(row) for row in (ROWS * 2)[:3]]
+    assert raised == [signal.SIGINT]
+
+
+@pytest.mark.parametrize(
+    ("options", "query", "message"),
+    [
+        ({"format": "nt"}, SELECT, "--format nt: it has the triples of CONSTRUCT"),
+        ({"format": "csv"}, CONSTRUCT, "--format csv: it has one column per variable of one SELECT"),
+        ({"format": "csv", "out": Path("o")}, SELECT, "--format csv: it is for answers on standard output"),
+        ({"limit": 1, "out": Path("o")}, SELECT, "--limit: it is for answers on standard output"),
+    ],
+)
+def test_wrong_combinations(options: dict[str, Any], query: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_format(RunOptions(Path("q"), **options), [query])
