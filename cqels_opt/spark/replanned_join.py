@@ -85,7 +85,7 @@ class ReplannedJoin(JoinRun):
             return self._planner.summary() if self._planner is not None else {}
 
     def explain(self, format: Format = "text", alternatives: int = 0, analyze: bool = False) -> str:
-        """See :class:`JoinRun`; it tells why Spark's own plan is used, if it is. The plans of ``analyze`` include your own action."""
+        """See :class:`JoinRun`; it reports why Spark's own plan is used, if it is. The plans of ``analyze`` include your own action."""
         with self._lock:
             if analyze and self._runner is not None:
                 reason = self._replanner.reason if self._replanner is not None else None

@@ -80,7 +80,7 @@ function savedCell(query, { one, saved }, greatest) {
 function switchTable(query, shown, choose) {
   const switches = rankedSwitches(query), whole = switches.reduce((sum, { saved }) => sum + Math.abs(saved ?? 0), 0), greatest = Math.abs(switches[0]?.saved ?? 0);
   const kept = query.switched > switches.length ? `, of which the newest ${WHOLE.format(switches.length)} are here` : "";
-  const columns = [["batch", "n"], ["stream time", "t"], ["delta", "t"], ["from, to", "t"], ["saved", "wide"], ["why", "wide"], ["", "show"]];
+  const columns = [["batch", "n"], ["stream time", "t"], ["delta", "t"], ["from, to", "t"], ["saved", "saved"], ["why", "wide"], ["", "show"]];
   const rows = (some) => some.map((found) => {
     const { source, one } = found;
     return [
