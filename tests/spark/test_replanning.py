@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -87,6 +88,11 @@ def test_the_first_batch_is_sparks_own(spark: SparkSession) -> None:
     assert ours(function) == 0
     assert notices(function) == ("Spark's own plan: the first micro-batch",)
     assert sink.bags[0] == bag(query(frame))
+    found = json.loads(function.explain("json", analyze=True))
+    assert found["spark_plan"] == "no micro-batch has been planned yet" and found["deltas"] == []
+    joins = [node["rows"] for plan in found["executed"] for node in plan["nodes"] if "Join" in node["node"]]
+    assert max(joins) == sum(sink.bags[0].values())
+    assert "Spark ran (SQL query " in function.explain(analyze=True)
 
 
 def test_it_gets_out_of_the_way_where_the_order_does_not_matter(spark: SparkSession) -> None:
