@@ -65,7 +65,7 @@ class LocalRun(RunHandle):
             self._finish()
 
     def _write_record(self, after: float = 0.0) -> None:
-        """Writes the commit record of batches that have none yet, if the last one was written so many seconds ago."""
+        """Writes the commit record of batches that have none yet, if the last one was written longer ago than the interval."""
         if self.driver.unwritten and self.driver.since_record >= after:
             self.driver.write_record()
 

@@ -13,6 +13,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from cqels_opt.errors import InputError
+from cqels_opt.relational.column_names import quoted
 
 _OPENS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
 _CLOSES = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
@@ -146,8 +147,3 @@ def _outermost(text: str) -> Iterator[sqlglot.Token]:
 def all_of(conditions: Iterable[Condition]) -> str:
     """The conjunction of conditions, as Spark SQL."""
     return " AND ".join(f"({condition.text})" for condition in conditions)
-
-
-def quoted(*path: str) -> str:
-    """A column or its path, quoted for Spark SQL."""
-    return ".".join("`" + part.replace("`", "``") + "`" for part in path)

@@ -30,7 +30,7 @@ MOST_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class NewLines:
-    """The new elements of a file, and the lines that are none."""
+    """The new elements of a file, and the lines that are not elements."""
 
     stream: int
     name: str

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cqels_opt.relational.conditions import quoted
+from cqels_opt.relational.column_names import quoted
 
 LogicalPlan: TypeAlias = Any
 """A node of Catalyst's logical plans (``org.apache.spark.sql.catalyst.plans.logical``)."""

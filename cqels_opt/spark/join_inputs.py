@@ -18,7 +18,8 @@ from pyspark.sql import types as t
 from cqels_opt.errors import InputError, first_line
 from cqels_opt.planner.calibration_store import known
 from cqels_opt.plans.cost_models.spark import SparkCost
-from cqels_opt.relational.conditions import JoinKey, quoted
+from cqels_opt.relational.column_names import quoted
+from cqels_opt.relational.conditions import JoinKey
 from cqels_opt.relational.counting import WHOLE, Counted, Extent, Layout, sampled_counts, weights_of
 from cqels_opt.relational.fanouts import KeyCounts, heavy_for, level_for
 from cqels_opt.relational.planner import Counts

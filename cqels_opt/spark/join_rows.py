@@ -21,7 +21,8 @@ from cqels_opt.errors import first_line
 from cqels_opt.plans import Plan, Probe, Scan
 from cqels_opt.plans.join_methods import BROADCAST
 from cqels_opt.plans.physical import MethodChoice
-from cqels_opt.relational.conditions import all_of, quoted
+from cqels_opt.relational.column_names import quoted
+from cqels_opt.relational.conditions import all_of
 from cqels_opt.relational.planner import JoinDecision, ObservedJoin
 from cqels_opt.relational.spec import TIME, JoinInput, JoinSpec
 from cqels_opt.spark.catalyst import Catalyst, analyzed, items

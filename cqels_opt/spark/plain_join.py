@@ -10,7 +10,8 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from cqels_opt.errors import InputError, first_line
-from cqels_opt.relational.conditions import all_of, quoted
+from cqels_opt.relational.column_names import quoted
+from cqels_opt.relational.conditions import all_of
 from cqels_opt.spark.catalyst import LogicalPlan, in_session, items, relations_of, same_session, temporary_view
 from cqels_opt.spark.replanned_join import Build
 from cqels_opt.spark.windowed_join import Declared

@@ -118,7 +118,7 @@ class SourceLog:
             raise CheckpointError(f"{log}: the log of the files is damaged ({error}); use another folder") from error
 
     def files(self, batch: int) -> list[NamedFile] | None:
-        """The files of a batch, logged; None while there are none. A batch that was begun before has the files of then."""
+        """The files of a batch, logged; None while there are none. A batch that had begun before keeps its files."""
         if not (self.checkpoint / "offsets" / str(batch)).exists():
             before = _positions(self.checkpoint, batch - 1, len(self._sources)) if batch else [-1] * len(self._sources)
             for place, source in enumerate(self._sources):
