@@ -82,7 +82,7 @@ def run(options: RunOptions, watch: Watcher | None = None, inspect: Inspect | No
     with (
         workplace(options.checkpoint) as folder,
         shown(title, options, earlier) as trace,
-        _session(folder, jvm_settings_of_run(options), True) as session,
+        open_session(folder, jvm_settings_of_run(options), True) as session,
     ):
         requests = requests_of(options)  # a mistake in a query is reported without waiting for Spark
         return in_session(session, options, folder, watching(watch, trace.add if trace else None), requests, inspect).summary
@@ -235,7 +235,7 @@ def explain(options: ExplainOptions) -> str:
     if options.analyze:
         return analyzed(options, run)
     requests = requests_of(options.run)
-    with workplace(None) as folder, _session(folder, jvm_settings_of_run(options.run)) as session:
+    with workplace(None) as folder, open_session(folder, jvm_settings_of_run(options.run)) as session:
         queries = _registered(session, options.run, folder, requests)
         if options.void is not None:
             warn_of_disagreement(queries[0].engine.store, read_description(options.void), str(options.void))
@@ -248,7 +248,7 @@ def calibrate(options: CalibrateOptions) -> str:
     if not options.show:
         found = operator_constants.measure()
         if options.spark:
-            with workplace(None) as folder, _session(folder, jvm_settings(options.master, options.debug)) as session:
+            with workplace(None) as folder, open_session(folder, jvm_settings(options.master, options.debug)) as session:
                 found |= spark_constants.measure(session.get())
         calibration_store.keep(found, datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
     return f"{calibration_store.known().text()}\n  kept in {calibration_store.cache_file()}"
@@ -257,7 +257,7 @@ def calibrate(options: CalibrateOptions) -> str:
 def load(options: LoadOptions) -> LoadReport:
     """Loads files into a store."""
     began = time.monotonic()
-    with workplace(None) as folder, _session(folder, jvm_settings(options.master, options.debug)) as session:
+    with workplace(None) as folder, open_session(folder, jvm_settings(options.master, options.debug)) as session:
         sources = static_sources(options.paths, options.graphs)
         with bytes_progress() as progress:
             report = load_store(session, sources, options.store, on_error=options.on_error, progress=progress)
@@ -281,7 +281,7 @@ def _registered(session: AnySession, options: RunOptions, folder: Path, requests
 
 
 @contextmanager
-def _session(folder: Path, settings: JvmSettings, at_once: bool = False) -> Iterator[DeferredSession]:
+def open_session(folder: Path, settings: JvmSettings, at_once: bool = False) -> Iterator[DeferredSession]:
     session = DeferredSession(folder, settings)
     if at_once:
         session.begin()

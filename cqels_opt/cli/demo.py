@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from cqels_opt.spark.scratch import scratch_folder
 from cqels_opt.trace.figures import clock, duration, figure, known, plural
 from cqels_opt.trace.history import histories
 from cqels_opt.trace.page import trace_page
-from cqels_opt.trace.records import Delta, Moved, OperatorRecord, read_trace
+from cqels_opt.trace.records import Delta, Moved, OperatorRecord, TraceRecord, read_trace
 from cqels_opt.trace.terminal import show_plans
 from cqels_opt.windows.replay import BatchSize
 
@@ -266,7 +266,9 @@ def _introduce(options: DemoOptions, files: FlightFiles, console: Console) -> No
 
 def _show_files(out: Path, options: DemoOptions, files: FlightFiles, console: Console) -> None:
     page = out / "trace.html"
-    page.write_text(trace_page(read_trace(out / "adaptive.jsonl"), "fog.rq, adaptive"), encoding="utf-8")
+    titles = {mode: f"{FOG.name}, {MODES[mode]}" for mode in MODES}
+    shown = trace_page(_records(out, "adaptive"), titles["adaptive"], (_records(out, "static"), titles["static"]))
+    page.write_text(shown, encoding="utf-8")
     console.print()
     for what, shown in (
         ("page", _short(page)),
@@ -275,6 +277,12 @@ def _show_files(out: Path, options: DemoOptions, files: FlightFiles, console: Co
         ("run it", command(options, files)),
     ):
         console.print(Text(f"  {what:9} {shown}"), soft_wrap=True)
+
+
+def _records(out: Path, mode: str) -> list[TraceRecord]:
+    """The trace of a plan mode, with the query's text."""
+    first, *others = read_trace(out / f"{mode}.jsonl")
+    return [replace(first, text=FOG.read_text(encoding="utf-8")), *others]
 
 
 def _show_all(out: Path, console: Console) -> None:

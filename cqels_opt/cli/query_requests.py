@@ -29,7 +29,7 @@ from cqels_opt.windows.instants import Policy
 
 @dataclass(frozen=True, slots=True)
 class QueryRequest:
-    """A query, its name in a run of several, and the options for its windows."""
+    """A query, its name (None: it comes from no file), and the options for its windows."""
 
     file: Path
     text: str
@@ -40,7 +40,7 @@ class QueryRequest:
 
 
 def query_requests(options: RunOptions) -> list[QueryRequest]:
-    """The queries of the options. Several queries are named after their files; options may name a window of any of them."""
+    """The queries of the options. They are named after their files; options may name a window of any of them."""
     texts = instances_of(options) if options.instances is not None else _files(options)
     if options.base is not None:
         texts = [(path, f"BASE <{options.base}> {text}", name) for path, text, name in texts]
@@ -114,13 +114,14 @@ def registration_options(query: QueryRequest, options: RunOptions) -> dict[str, 
 
 
 Texts: TypeAlias = "list[tuple[Path, str, str | None]]"
-"""The file of each query, its text, and its name if there are several."""
+"""The file of each query, its text, and its name, None for one that comes from no file."""
 
 
 def _files(options: RunOptions) -> Texts:
     paths = options.queries
-    names = _names([path.stem for path in paths]) if len(paths) > 1 else [None]
-    return [(path, _text(path) if options.text is None else options.text, name) for path, name in zip(paths, names)]
+    if options.text is not None:
+        return [(options.query, options.text, None)]
+    return [(path, _text(path), name) for path, name in zip(paths, _names([path.stem for path in paths]))]
 
 
 def instances_of(options: RunOptions) -> Texts:
