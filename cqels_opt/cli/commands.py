@@ -282,6 +282,7 @@ def _registered(session: AnySession, options: RunOptions, folder: Path, requests
 
 @contextmanager
 def open_session(folder: Path, settings: JvmSettings, at_once: bool = False) -> Iterator[DeferredSession]:
+    """A session for a command, stopped at its end; its JVM starts when it is needed, or ``at_once``."""
     session = DeferredSession(folder, settings)
     if at_once:
         session.begin()
