@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from cqels_opt.cli.void_planning import warn_of_disagreement
 from cqels_opt.cli.warnings_console import Notices, warn
 from cqels_opt.errors import InputError
 from cqels_opt.local.engine import Engine
-from cqels_opt.local.inputs import MOST_BYTES, Folders
+from cqels_opt.local.inputs import MOST_BYTES, Folders, Growing
 from cqels_opt.local.jobs import chunks_of
 from cqels_opt.local.run import LocalRun
 from cqels_opt.planner.explain import explained
@@ -37,6 +38,7 @@ from cqels_opt.rdf.void import read_description
 from cqels_opt.runtime.driver import check_ended
 from cqels_opt.runtime.file_streams import finite_frontier, numbered_folders
 from cqels_opt.runtime.files_read import FilesRead
+from cqels_opt.runtime.growing_files import GrowingFiles
 from cqels_opt.runtime.interruptions import interruptions
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.runtime.query_catalog import QueryCatalog
@@ -45,9 +47,12 @@ from cqels_opt.runtime.run_factory import external_streams, make_driver
 from cqels_opt.trace.progress import Watcher, batches_progress, watching
 from cqels_opt.windows.frontier import Frontier
 
+COMMIT_EVERY = 1.0
+"""Seconds between two commit records of a run over files that grow."""
+
 
 def run(options: RunOptions, watch: Watcher | None = None, inspect: Inspect | None = None) -> Summary:
-    """Runs a query over files to their end, or over folders until stopped. ``watch`` gets each batch's records.
+    """Runs a query over files to their end, or over folders and files that grow until stopped. ``watch`` gets each batch's records.
 
     ``inspect`` gets the driver as well, in a replay.
     """
@@ -139,12 +144,18 @@ def _follow(
     stop: threading.Event,
 ) -> tuple[LocalRun, bool, int]:
     needed = external_streams(catalog)
-    folders = numbered_folders(streams, needed)
-    files = FilesRead(folders, folder)
-    driver_options = live_options(options, catalog, folder, files, mode(options))
+    places, sink = numbered_folders(streams, needed), sink_of(options, catalog)
     frontier = Frontier(needed, options.lateness, options.eager, max_ahead=options.max_ahead)
-    driver = make_driver(catalog, folder, LocalRunner(), sink_of(options, catalog), frontier, driver_options, options.trace)
-    source = Folders(driver, folders, options.time_predicate, most=options.batch_bytes or MOST_BYTES)
+    if all(path.is_file() for _, path in places):
+        lines = GrowingFiles(places)
+        growing = replace(live_options(options, catalog, folder, None, mode(options)), files=lines, commit_every=COMMIT_EVERY)
+        driver = make_driver(catalog, folder, LocalRunner(), sink, frontier, growing, options.trace)
+        handle = LocalRun(driver, Growing(driver, lines), watching(watch, Notices()))
+        return handle, handle.work(stop), 0
+    files = FilesRead(places, folder)
+    driver_options = live_options(options, catalog, folder, files, mode(options))
+    driver = make_driver(catalog, folder, LocalRunner(), sink, frontier, driver_options, options.trace)
+    source = Folders(driver, places, options.time_predicate, most=options.batch_bytes or MOST_BYTES)
     handle = LocalRun(driver, source, watching(watch, Notices()))
     stopped = handle.work(stop)
     for sentence in files.changed():  # since the last batch

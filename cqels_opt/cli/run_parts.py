@@ -76,6 +76,8 @@ def input_streams(options: RunOptions, needed: Sequence[str], one: bool) -> tupl
     if options.follow and not needed:
         raise InputError("the query reads no stream, and is answered once: leave --follow out")
     used = used_streams(options.streams, needed)
+    if options.engine == "local" and options.follow and all(path.is_file() for _, path in used):
+        return used, True  # files that grow
     return used, not options.topics and are_live(used, options.follow)
 
 

@@ -51,7 +51,7 @@ class Chunks:
 
 
 class Folders:
-    """Live folders. ``to_the_end``: the input ends with the files that are there."""
+    """Live folders. ``to_the_end``: the input ends after the current files."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Folders:
 
 
 class Growing:
-    """Files that grow. ``to_the_end``: the input ends with the lines that are there."""
+    """Files that grow. ``to_the_end``: the input ends after the current lines."""
 
     def __init__(self, driver: Driver, files: GrowingFiles, to_the_end: bool = False) -> None:
         self._driver, self._files, self.ends, self.poll = driver, files, to_the_end, 0.001

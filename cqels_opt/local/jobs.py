@@ -70,7 +70,7 @@ class LocalOptions(TypedDict, total=False):
     commit_every: int | str
     """Of live streams: the time between two commit records; a killed run repeats the batches since the last one."""
     to_the_end: bool
-    """Of live streams: the run ends after what is there; otherwise it follows them."""
+    """Of live streams: the run ends after the current input; otherwise it follows them."""
     continue_changed: bool
     """The queries may differ from those of the checkpoint (docs/checkpoints.md)."""
     limits: Limits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -13,6 +14,7 @@ from spark.small_world import MET, Files, write_query, write_world
 
 from cqels_opt.cli.main import main
 from cqels_opt.query.parser import parse
+from cqels_opt.state.commit_log import Commit, CommitLog
 from cqels_opt.verify import Options, evaluate, read_answers
 
 
@@ -65,3 +67,29 @@ def test_bad_lines(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert f"{files.stream}:61: s is missing" in capsys.readouterr().err
     assert main([*words, "--on-error", "skip"]) == 0
     assert "1 rejected" in capsys.readouterr().err
+
+
+def test_a_file_that_grows_is_followed_until_it_is_stopped(
+    files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGINT arrives during the first batch; the batch is committed before the run ends."""
+    committed = CommitLog.write
+
+    def interrupted(log: CommitLog, commit: Commit) -> None:
+        committed(log, commit)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(CommitLog, "write", interrupted)
+    words = [
+        "run",
+        str(write_query(tmp_path, MET)),
+        *files.words,
+        "--engine",
+        "local",
+        "--follow",
+        "--out",
+        str(tmp_path / "o.jsonl"),
+    ]
+    assert main(words) == 0
+    assert capsys.readouterr().err.startswith("stopped after 1 batch, 60 elements")
+    assert (tmp_path / "o.jsonl").read_text()
