@@ -21,7 +21,7 @@ class Input(Protocol):
     """What micro-batches read."""
 
     poll: float
-    """Seconds between two looks at an input that has nothing new."""
+    """Seconds between two readings of an input that has nothing new."""
 
     def rows(self, number: int) -> Path | FileBatch | LinesBatch | None:
         """The input of a micro-batch; None: there is none now."""
