@@ -65,7 +65,7 @@ def judged(options: RunOptions, inputs: Inputs, out: Path) -> tuple[list[checkin
         query = with_bounds(request.query, options.bounds)
         how = replace(_as_verified(request, query, options), until=until)
         known = Inputs(streams, inputs.default, inputs.graphs)
-        mine = checking.read_answers(out, request.id)
+        mine = checking.read_answers(out, request.id if several else None)
         verdicts.append(checking.judge(query, known, how, mine))
         got.update(mine)
         if (output := _output(request)) in read:

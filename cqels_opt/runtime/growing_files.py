@@ -49,11 +49,12 @@ class LinesBatch:
 
 @dataclass(slots=True)
 class _Place:
-    """How far a file is read: bytes and lines; ``next`` after the batch that is running."""
+    """How far a file is read: bytes and lines; ``next`` after the batch that is running. ``waits``: its size when it had no element."""
 
     path: Path
     at: tuple[int, int] = (0, 0)
     next: tuple[int, int] = (0, 0)
+    waits: int = -1
 
 
 class GrowingFiles:
@@ -97,7 +98,7 @@ def _read(number: int, place: _Place) -> NewLines | None:
     """The new lines of a file. DataError if it is shorter than what was read of it."""
     start, line = place.at
     with naming(place.path):
-        if (size := place.path.stat().st_size) == start:
+        if (size := place.path.stat().st_size) in (start, place.waits):
             return None
         if size < start:
             raise DataError(
@@ -108,13 +109,34 @@ def _read(number: int, place: _Place) -> NewLines | None:
             text = file.read(MOST_BYTES)
             if b"\n" not in text:
                 text += file.read(LONGEST_LINE)
-    text = text[: text.rfind(b"\n") + 1]
-    rejects: list[Reject] = []
-    parts, used = read_lines(text, line + 1, rejects.append) if text else ([], 0)
-    if not used:
+            found = _elements_of(text, line + 1)
+            while not found.used and (more := file.read(len(text))):  # one element, or one time of graphs, takes more
+                text += more
+                found = _elements_of(text, line + 1)
+    if not found.used:
+        place.waits = size
         return None
-    place.next = start + used, line + text.count(b"\n", 0, used)
-    return NewLines(number, place.path.name, parts, rejects)
+    place.next = start + found.used, line + text.count(b"\n", 0, found.used)
+    return NewLines(number, place.path.name, found.parts, found.rejects)
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """The elements of some text, the lines that are none, and the bytes of both."""
+
+    parts: Sequence[pa.RecordBatch] = ()
+    rejects: Sequence[Reject] = ()
+    used: int = 0
+
+
+def _elements_of(text: bytes, line: int) -> _Elements:
+    """The elements in the whole lines of a text that continues a file at ``line``."""
+    whole = text[: text.rfind(b"\n") + 1]
+    if not whole:
+        return _Elements()
+    rejects: list[Reject] = []
+    parts, used = read_lines(whole, line, rejects.append)
+    return _Elements(parts, rejects, used)
 
 
 def ingest_lines(batch: LinesBatch, task: IngestTask, name: str) -> IngestReport:
