@@ -122,7 +122,7 @@ def _read(number: int, place: _Place) -> NewLines | None:
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """The elements of some text, the lines that are none, and the bytes of both."""
+    """The elements of some text, the rejected lines, and the bytes of both."""
 
     parts: Sequence[pa.RecordBatch] = ()
     rejects: Sequence[Reject] = ()
