@@ -117,7 +117,6 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "no newest record": lambda folder: newest(folder / "commits").unlink(),
     "no record": lambda folder: emptied(folder / "commits"),
     "no record and no identity": lambda folder: (emptied(folder / "commits"), (folder / "cqels-opt.json").unlink()),
-    "no log of the job": lambda folder: shutil.rmtree(folder / "spark"),
     "half a replay plan": lambda folder: (folder / "replay" / "replay.json").write_text("{"),
     "half a static store": lambda folder: (folder / "registered" / "static" / "store" / "store.json").write_text("{"),
 }
@@ -132,6 +131,15 @@ def test_damage(how: str, copied: tuple[Files, Path], capsys: pytest.CaptureFixt
     line = refused(command, folder, capsys)
     assert str(folder / "checkpoint") in line
     assert "damaged" in line
+
+
+def test_a_replay_needs_no_log_of_the_job(copied: tuple[Files, Path]) -> None:
+    """The commit records say which chunks have run; the local engine writes no such log."""
+    files, folder = copied
+    before = (folder / "out.jsonl").read_bytes()
+    shutil.rmtree(folder / "checkpoint" / "spark")
+    assert main(words(folder, files, write_query(folder, MET))) == 0
+    assert (folder / "out.jsonl").read_bytes() == before
 
 
 def test_what_the_planners_know_may_be_lost(finished: tuple[Files, Path]) -> None:
