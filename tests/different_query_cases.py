@@ -15,7 +15,6 @@ from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.query_catalog import QueryCatalog
-from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Element
 
 EX = "http://ex.org/"
@@ -85,8 +84,3 @@ class DifferentRun:
     def alone(self, i: int) -> Counter[str]:
         """The answers that a query has alone."""
         return Counter(register(self.texts[i], self.world, self.folder / f"alone{i}").run(Cut("7")).lines)
-
-
-def told(records: Sequence[TraceRecord]) -> list[dict[str, Any]]:
-    """Trace records without the clock."""
-    return [{name: getattr(r, name) for name in TraceRecord.__slots__ if name != "ms"} for r in records]

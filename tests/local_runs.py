@@ -38,7 +38,7 @@ from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.commit_log import ANONYMOUS, Identity
 from cqels_opt.storage.compaction_policy import CompactionPolicy
-from cqels_opt.trace.records import TraceRecord
+from cqels_opt.trace.records import OperatorRecord, TraceRecord
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, drop_late, judge, read_answers
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.frontier import Frontier, SourcePartition
@@ -344,3 +344,19 @@ def force_designs(driver: Driver, rng: random.Random) -> int:
             block.take(design)
             others += design != catalogue.default
     return others
+
+
+def told(records: Sequence[TraceRecord]) -> list[dict[str, Any]]:
+    """Trace records without the clock (milliseconds of phases and operators), and without the text of the query, which follows a start."""
+    found = []
+    for record in records:
+        deltas = tuple(replace(d, operators=_untimed(d.operators)) for d in record.deltas)
+        found.append(
+            {name: getattr(record, name) for name in TraceRecord.__slots__ if name not in ("ms", "text")}
+            | {"deltas": deltas, "operators": _untimed(record.operators)}
+        )
+    return found
+
+
+def _untimed(operators: Sequence[OperatorRecord]) -> tuple[OperatorRecord, ...]:
+    return tuple(replace(operator, ms=None) for operator in operators)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from local_runs import Cut, Registered, register
+from local_runs import Cut, Registered, register, told
 from random_cases import make
 
 from cqels_opt.runtime.driver import Driver
@@ -22,11 +21,6 @@ from cqels_opt.stats.packing import unpack
 from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.storage.sealed_files import opened_whole
 from cqels_opt.trace.records import TraceRecord
-
-
-def told(records: Sequence[TraceRecord]) -> list[dict[str, Any]]:
-    """Trace records without the clock."""
-    return [{name: getattr(r, name) for name in TraceRecord.__slots__ if name != "ms"} for r in records]
 
 
 def at_once(query: Registered, how: Cut) -> list[dict[str, Any]]:

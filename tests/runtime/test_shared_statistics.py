@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from different_query_cases import DifferentRun, different, told
-from local_runs import Cut, register
+from different_query_cases import DifferentRun, different
+from local_runs import Cut, register, told
 
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.runtime.driver import Driver
