@@ -64,8 +64,14 @@ class Run:
 
 
 def without_clock(record: dict[str, Any]) -> dict[str, Any]:
-    """A trace record without the values that depend on the machine and the process: milliseconds and jobs."""
-    return {key: value for key, value in record.items() if key not in ("ms", "jobs")}
+    """A trace record without what depends on the machine and the process: milliseconds, jobs, and the query's text after a start."""
+    kept = {key: value for key, value in record.items() if key not in ("ms", "jobs", "text")}
+    kept["deltas"] = [delta | {"operators": _untimed(delta["operators"])} for delta in record["deltas"]]
+    return kept | {"operators": _untimed(record.get("operators", []))}
+
+
+def _untimed(operators: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in operator.items() if key != "ms"} for operator in operators]
 
 
 @pytest.fixture(scope="module")
@@ -119,10 +125,10 @@ def test_kill_in_mid_run(tmp_path: Path, files: Files, undisturbed: dict[str, Ru
     assert run.records() == whole.records()
 
 
-def test_a_kill_between_two_logs_of_spark(
+def test_logs_of_spark_that_lack_committed_batches(
     tmp_path: Path, files: Files, undisturbed: dict[str, Run], to_the_end: Callable[[Run], None]
 ) -> None:
-    """Spark has noted a chunk as read, and not yet the batch that reads it: its next batch names two chunks. Found by random kills."""
+    """As after batches of the local engine: the commit records say which chunks are left, here none, and Spark's query is not started."""
     whole, run = undisturbed["met"], prepared(tmp_path / "met", MET, files)
     to_the_end(run)
     spark = run.folder / "checkpoint" / "spark"
@@ -133,10 +139,7 @@ def test_a_kill_between_two_logs_of_spark(
             if number.isdecimal() and int(number) >= length:
                 path.unlink()
     to_the_end(run)
-    assert (
-        (spark / "offsets" / str(last)).read_text().endswith(f'{{"logOffset":{last + 1}}}')
-    )  # two chunks in one of Spark's batches
-    assert not (spark / "offsets" / str(last + 1)).exists()
+    assert not (spark / "offsets" / str(last)).exists()
     assert run.answers() == whole.answers()
     assert run.records() == whole.records()
     to_the_end(run)
