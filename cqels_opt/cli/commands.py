@@ -9,17 +9,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cqels_opt.cli.analysis import Inspect, analyzed
 from cqels_opt.cli.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
-from cqels_opt.cli.query_requests import (
-    QueryRequest,
-)
+from cqels_opt.cli.query_requests import QueryRequest
 from cqels_opt.cli.run_parts import (
     input_streams,
     live_options,
     mode,
+    plans_text,
     progress_hidden,
     registered,
     replay,
@@ -27,6 +25,7 @@ from cqels_opt.cli.run_parts import (
     requests_of,
     shown,
     sink_of,
+    static_data,
     summary,
     watched,
     workplace,
@@ -36,17 +35,14 @@ from cqels_opt.cli.session_settings import jvm_settings, jvm_settings_of_run
 from cqels_opt.cli.void_planning import warn_of_disagreement
 from cqels_opt.cli.warnings_console import Notices, warn
 from cqels_opt.engine import Engine
-from cqels_opt.errors import InputError
 from cqels_opt.planner import calibration as operator_constants
 from cqels_opt.planner import calibration_store
-from cqels_opt.planner.explain import explained
 from cqels_opt.planner.planner_options import PlannerOptions
-from cqels_opt.rdf.void import read_description
 from cqels_opt.runtime.driver import check_ended
 from cqels_opt.runtime.file_streams import finite_frontier, numbered_folders
 from cqels_opt.runtime.files_read import FilesRead
 from cqels_opt.runtime.interfaces import Sink
-from cqels_opt.runtime.live_files import live_files
+from cqels_opt.runtime.live_files import MOST_BYTES, live_files
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.registered_query import population_of
 from cqels_opt.runtime.run_factory import external_streams, make_driver
@@ -60,15 +56,12 @@ from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.registered_query import CompiledQuery
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import AnySession, DeferredSession, SparkSession, in_one_process, session_of
-from cqels_opt.spark.stream import MOST_BYTES, StreamRun, folder_stream
+from cqels_opt.spark.stream import StreamRun, folder_stream
 from cqels_opt.spark.tasks import freeze_modules
 from cqels_opt.spark.waiting import wait
 from cqels_opt.spark.warm_up import warm_up
 from cqels_opt.trace.progress import Watcher, batches_progress, bytes_progress, watching
 from cqels_opt.windows.frontier import Frontier
-
-if TYPE_CHECKING:
-    pass
 
 
 # ------------------------------------------------------------------ run
@@ -144,8 +137,6 @@ def _replay(
     watch: Watcher | None,
     inspect: Inspect | None = None,
 ) -> tuple[StreamRun, bool, int]:
-    if options.max_ahead is not None:
-        raise InputError("--max-ahead is for a live source; a replay has its files whole: correct the times in them")
     plan = replay(options, streams, external_streams(catalog), folder)
     frontier = finite_frontier(plan, options.lateness, options.eager)
     driver_options = replay_options(options, catalog, folder, plan, _mode(options, spark))
@@ -236,11 +227,7 @@ def explain(options: ExplainOptions) -> str:
         return analyzed(options, run)
     requests = requests_of(options.run)
     with workplace(None) as folder, open_session(folder, jvm_settings_of_run(options.run)) as session:
-        queries = _registered(session, options.run, folder, requests)
-        if options.void is not None:
-            warn_of_disagreement(queries[0].engine.store, read_description(options.void), str(options.void))
-        programs = population_of(queries, folder).programs()
-        return explained(programs, mode(options.run), options.format, 1000 if options.all else 3)
+        return plans_text(_registered(session, options.run, folder, requests), options, folder)
 
 
 def calibrate(options: CalibrateOptions) -> str:
@@ -269,15 +256,7 @@ def load(options: LoadOptions) -> LoadReport:
 
 # ------------------------------------------------------------------ shared
 def _registered(session: AnySession, options: RunOptions, folder: Path, requests: Sequence[QueryRequest]) -> list[CompiledQuery]:
-    engine = Engine(
-        session,
-        static=options.static or None,
-        graphs=dict(options.graphs) or None,
-        store=options.store,
-        folder=folder / "registered",
-        on_error=options.on_error or "fail",
-    )
-    return registered(engine, options, requests)
+    return registered(Engine(session, **static_data(options, folder)), options, requests)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from cqels_opt.cli.run_parts import (
     input_streams,
     live_options,
     mode,
+    plans_text,
     progress_hidden,
     registered,
     replay,
@@ -21,25 +22,24 @@ from cqels_opt.cli.run_parts import (
     requests_of,
     shown,
     sink_of,
+    static_data,
     summary,
     watched,
     workplace,
 )
 from cqels_opt.cli.run_results import Summary
-from cqels_opt.cli.void_planning import warn_of_disagreement
 from cqels_opt.cli.warnings_console import Notices, warn
 from cqels_opt.errors import InputError
 from cqels_opt.local.engine import Engine
-from cqels_opt.local.inputs import MOST_BYTES, Folders, Growing
+from cqels_opt.local.inputs import Folders, Growing
 from cqels_opt.local.jobs import chunks_of
 from cqels_opt.local.run import LocalRun
-from cqels_opt.planner.explain import explained
-from cqels_opt.rdf.void import read_description
 from cqels_opt.runtime.driver import check_ended
 from cqels_opt.runtime.file_streams import finite_frontier, numbered_folders
 from cqels_opt.runtime.files_read import FilesRead
 from cqels_opt.runtime.growing_files import GrowingFiles
 from cqels_opt.runtime.interruptions import interruptions
+from cqels_opt.runtime.live_files import MOST_BYTES
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.registered_query import population_of
@@ -62,7 +62,7 @@ def run(options: RunOptions, watch: Watcher | None = None, inspect: Inspect | No
     title, earlier = ", ".join(path.name for path in options.queries), options.trace if options.checkpoint is not None else None
     with interruptions() as stop, workplace(options.checkpoint) as folder, shown(title, options, earlier) as trace:
         requests = requests_of(options)
-        queries = registered(_engine(options, folder), options, requests)
+        queries = registered(Engine(**static_data(options, folder)), options, requests)
         catalog = population_of(queries, folder)
         streams, live = input_streams(options, external_streams(catalog), len(catalog.started.members) == 1)
         watcher = watching(watch, trace.add if trace else None)
@@ -80,20 +80,8 @@ def explain(options: ExplainOptions) -> str:
         return analyzed(options, run)
     requests = requests_of(options.run)
     with workplace(None) as folder:
-        queries = registered(_engine(options.run, folder), options.run, requests)
-        if options.void is not None:
-            warn_of_disagreement(queries[0].engine.store, read_description(options.void), str(options.void))
-        return explained(population_of(queries, folder).programs(), mode(options.run), options.format, 1000 if options.all else 3)
-
-
-def _engine(options: RunOptions, folder: Path) -> Engine:
-    return Engine(
-        static=options.static or None,
-        graphs=dict(options.graphs) or None,
-        store=options.store,
-        folder=folder / "registered",
-        on_error=options.on_error or "fail",
-    )
+        queries = registered(Engine(**static_data(options.run, folder)), options.run, requests)
+        return plans_text(queries, options, folder)
 
 
 def check(options: RunOptions) -> None:

@@ -42,7 +42,7 @@ def query_parameters(answers: bool = True) -> list[click.Parameter]:
             Option("--config FILE.toml", "Options from a file: the key of an option is its long name (docs/cli.md).", click.Path(),
                 is_eager=True, expose_value=False, callback=read_config),
             Option("--instances FILE.csv",
-                "Run one query once per row of this file: $NAME$ in its text stands for the value of the column NAME.",
+                "Run one query once per row of this file: $NAME$ in its text is replaced by the value of the column NAME.",
                 click.Path(path_type=Path)),
             Option("--stream IRI PATH",
                 "A stream: a file, a folder of new files, or kafka://host:port/topic; may be repeated.", **_pairs("streams", SCHEME)),

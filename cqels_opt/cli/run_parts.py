@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cqels_opt.cli.answer_text import answer_text, check_format
-from cqels_opt.cli.options import RunOptions
+from cqels_opt.cli.options import ExplainOptions, RunOptions
 from cqels_opt.cli.query_requests import (
     QueryRequest,
     mistakes_as_warnings,
@@ -21,8 +21,10 @@ from cqels_opt.cli.run_results import Summary
 from cqels_opt.cli.void_planning import warn_of_disagreement
 from cqels_opt.cli.warnings_console import show_batch, silence, warn
 from cqels_opt.errors import InputError
+from cqels_opt.planner.explain import explained
 from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.rdf.void import read_description
 from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.file_streams import are_live, replay_of, used_streams, with_replay
 from cqels_opt.runtime.files_read import FilesRead
@@ -31,7 +33,7 @@ from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.line_sinks import FileSink, StreamSink
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_registry import QueryRegistry
-from cqels_opt.runtime.registered_query import RegisteredQuery
+from cqels_opt.runtime.registered_query import RegisteredQuery, population_of
 from cqels_opt.runtime.run_factory import check_streams, rejects_of
 from cqels_opt.runtime.run_handle import RunHandle
 from cqels_opt.runtime.run_state import DriverOptions
@@ -54,6 +56,24 @@ def requests_of(options: RunOptions) -> list[QueryRequest]:
     requests = query_requests(options)
     check_format(options, [request.query for request in requests])
     return requests
+
+
+def static_data(options: RunOptions, folder: Path) -> dict[str, Any]:
+    """The keywords of an engine, on Spark or local: the static data of a run, and the folder of what it registers."""
+    return {
+        "static": options.static or None,
+        "graphs": dict(options.graphs) or None,
+        "store": options.store,
+        "folder": folder / "registered",
+        "on_error": options.on_error or "fail",
+    }
+
+
+def plans_text(queries: Sequence[RegisteredQuery], options: ExplainOptions, folder: Path) -> str:
+    """EXPLAIN of registered queries before they run."""
+    if options.void is not None:
+        warn_of_disagreement(queries[0].engine.store, read_description(options.void), str(options.void))
+    return explained(population_of(queries, folder).programs(), mode(options.run), options.format, 1000 if options.all else 3)
 
 
 def registered(engine: QueryRegistry[Q], options: RunOptions, requests: Sequence[QueryRequest]) -> list[Q]:

@@ -8,13 +8,9 @@ from typing import Protocol
 
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.growing_files import GrowingFiles, LinesBatch
-from cqels_opt.runtime.live_files import FileBatch, batch_of
+from cqels_opt.runtime.live_files import MOST_BYTES, FileBatch, batch_of
+from cqels_opt.state.commit_log import SPARK
 from cqels_opt.state.source_log import SourceLog
-
-SOURCES = "spark"
-"""The folder of a checkpoint with the log of live folders, which Spark uses as well."""
-MOST_BYTES = 64 << 20
-"""Bytes of new files of a folder in one micro-batch."""
 
 
 class Input(Protocol):
@@ -62,7 +58,7 @@ class Folders:
         most: int = MOST_BYTES,
     ) -> None:
         self.poll = 0.05
-        self._log = SourceLog(driver.folder / SOURCES, folders, most)
+        self._log = SourceLog(driver.folder / SPARK, folders, most)  # the log of Spark's job, so that Spark can continue
         self._driver, self._time_predicate, self.ends = driver, time_predicate, to_the_end
 
     def rows(self, number: int) -> FileBatch | None:

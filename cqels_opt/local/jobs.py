@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import InputError
-from cqels_opt.local.inputs import Chunks, Folders, Growing, Input
+from cqels_opt.local.inputs import Chunks, Folders, Growing
 from cqels_opt.local.run import LocalRun
 from cqels_opt.local.sinks import TableFunction, TableSink
 from cqels_opt.lod.locations import local_path
@@ -29,7 +29,6 @@ from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of
-from cqels_opt.runtime.run_handle import Coming, Progress
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.trace.listener import BatchReporter, ListenerLike
 from cqels_opt.windows.frontier import Frontier
@@ -77,19 +76,6 @@ class LocalOptions(TypedDict, total=False):
     """Per query: a query that exceeds one ends, see ``LocalRun.failures``, and the others continue."""
     listener: ListenerLike | None
     """A function of each batch's trace record, a :class:`Listener`, or a list of these."""
-
-
-@dataclass(frozen=True, slots=True)
-class Handle:
-    """The parts of a run's handle that callers choose."""
-
-    on_batch: Progress | None = None
-    coming: Coming | None = None
-    reporter: BatchReporter | None = None
-
-    def of(self, driver: Driver, source: Input | None) -> LocalRun:
-        """The handle of a run."""
-        return LocalRun(driver, source, self.on_batch, self.coming, self.reporter)
 
 
 def sink_of(sink: TableFunction | PathLike, programs: Callable[[], Sequence[CompiledProgram]], with_query: bool) -> Sink:
@@ -153,7 +139,7 @@ def start(
         commit_every=duration_of(commit_every, "commit_every") / 1000,
     )
     to = sink_of(sink, catalog.programs, with_query=coming is not None)
-    handle = Handle(None, None if coming is None else partial(coming, to), BatchReporter(listener))
+    joining, reporter = None if coming is None else partial(coming, to), BatchReporter(listener)
     if live:
         folders = numbered_folders(used, needed)
         ahead = None if max_ahead is None else duration_of(max_ahead, "max_ahead", positive=True)
@@ -161,17 +147,17 @@ def start(
         if growing:
             lines = GrowingFiles(folders)
             driver = make_driver(catalog, folder, LocalRunner(), to, frontier, replace(options, files=lines), trace)
-            run = handle.of(driver, Growing(driver, lines, to_the_end))
+            run = LocalRun(driver, Growing(driver, lines, to_the_end), None, joining, reporter)
         else:
             files = FilesRead(folders, folder)
             options = replace(options, files=files, waiting=lambda *_: (None, files.waiting))
             driver = make_driver(catalog, folder, LocalRunner(), to, frontier, options, trace)
-            run = handle.of(driver, Folders(driver, folders, time_predicate, to_the_end))
+            run = LocalRun(driver, Folders(driver, folders, time_predicate, to_the_end), None, joining, reporter)
     else:
         replay = replay_of(used, needed, folder, late, on_error or "fail", time_predicate, _size(batch))
         frontier = finite_frontier(replay, late, eager)
         driver = make_driver(catalog, folder, LocalRunner(), to, frontier, with_replay(options, replay), trace)
-        run = handle.of(driver, chunks_of(driver, replay))
+        run = LocalRun(driver, chunks_of(driver, replay), None, joining, reporter)
     run.keeps = keeps
     return run.start()
 

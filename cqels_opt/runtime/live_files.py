@@ -19,6 +19,9 @@ from cqels_opt.windows.admission import Admission, Admitted
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.intervals import BEFORE_TIME
 
+MOST_BYTES = 64 << 20
+"""Bytes of new files of a live folder in one micro-batch."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileBatch:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cqels_opt.errors import CqelsOptError, InputError, RunError, first_line
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.live_files import FileBatch
+from cqels_opt.runtime.live_files import MOST_BYTES, FileBatch
 from cqels_opt.runtime.run_handle import Coming, Progress, RunHandle
 from cqels_opt.spark.drop_in import at_most
 from cqels_opt.spark.files import NO_ORDER, NumberedBatch, OrderedBatch
@@ -33,7 +33,6 @@ CHUNK_SCHEMA = "stream int, partition int, offset long, s string, p string, o st
 FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 MAX_FILE_AGE = "36500d"  # Spark by default ignores files modified a week before the newest, such as copies with old times
 MOST_ROWS = (1 << 33) - 1  # of a task, in Spark's numbers
-MOST_BYTES = 64 << 20  # maximum bytes of new files per batch and live folder
 __all__ = ["DataFrame", "SparkSession", "StreamRun", "as_rows", "chunk_stream", "folder_stream", "row_stream"]
 
 _TEXTS = (t.StringType, t.VarcharType, t.CharType, t.NullType)
