@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_runs import Cut, Registered, World, register
+from local_runs import Cut, Registered, World, register, told
 
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.planner.background_jobs import THREAD, BackgroundJobs, in_thread
@@ -73,11 +73,6 @@ def batches(driver: Driver, query: Registered) -> list[TraceRecord]:
 
 def changes(records: list[TraceRecord]) -> list[tuple[int, SubResults]]:
     return [(record.batch, change) for record in records for change in record.sub_results]
-
-
-def told(records: list[TraceRecord]) -> list[dict[str, Any]]:
-    """Trace records without the clock."""
-    return [{name: getattr(r, name) for name in TraceRecord.__slots__ if name != "ms"} for r in records]
 
 
 def relations_of(record: TraceRecord) -> set[str]:

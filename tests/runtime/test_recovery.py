@@ -9,13 +9,13 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from local_runs import Cut, Registered, World, register
+from local_runs import Cut, Registered, World, register, told
 from random_cases import make, seeds_with_answers
 
 from cqels_opt.errors import CheckpointError
@@ -103,11 +103,6 @@ class MortalTrace:
         self.records += records
         self.fate.point()
         return len(self.records)
-
-
-def told(records: Sequence[TraceRecord]) -> list[dict[str, Any]]:
-    """What a trace says, but for the milliseconds."""
-    return [{name: value for name, value in asdict(record).items() if name != "ms"} for record in records]
 
 
 def undisturbed(query: Registered, how: Cut) -> tuple[list[str], list[dict[str, Any]]]:
