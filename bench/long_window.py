@@ -65,14 +65,14 @@ WHERE { GRAPH ?now { ?a :at ?x } GRAPH ?hour { ?b :at ?x } ?a :knows ?b }
 def elements(first: int, count: int) -> pa.Table:
     """``count`` elements from number ``first`` of the stream; deterministic for every partition into calls."""
     number = np.arange(first, first + count, dtype=np.uint64)
-    person, place = (_hashed(number, salt) % size for salt, size in ((1, PEOPLE), (2, PLACES)))
+    person, place = (hashed(number, salt) % size for salt, size in ((1, PEOPLE), (2, PLACES)))
     columns: dict[str, Any] = {
         "stream": np.zeros(count, np.int32),
         "partition": np.zeros(count, np.int32),
         "offset": number.astype(np.int64),
-        "s": _iris("p", person),
-        "p": _named(["<http://example.org/at>"], np.zeros(count, np.int64)),
-        "o": _iris("x", place),
+        "s": iris("p", person),
+        "p": named(["<http://example.org/at>"], np.zeros(count, np.int64)),
+        "o": iris("x", place),
         "g": pa.nulls(count, pa.string()),
         "t": START + (number * np.uint64(1000) // np.uint64(RATE)).astype(np.int64),
         "late": np.zeros(count, bool),
@@ -81,18 +81,21 @@ def elements(first: int, count: int) -> pa.Table:
     return pa.table(columns).cast(ROW_SCHEMA)
 
 
-def _hashed(number: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
+def hashed(number: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
+    """Pseudo-random numbers, one per number and salt."""
     x = number * np.uint64(0x9E3779B97F4A7C15) + np.uint64(salt * 0xD1B54A32D192ED03 & (1 << 64) - 1)
     x = (x ^ (x >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
     return x ^ (x >> np.uint64(32))
 
 
-def _iris(kind: str, numbers: NDArray[np.uint64]) -> pa.StringArray:
+def iris(kind: str, numbers: NDArray[np.uint64]) -> pa.StringArray:
+    """An IRI per number."""
     distinct, inverse = np.unique(numbers, return_inverse=True)
-    return _named([f"<http://example.org/{kind}{i}>" for i in distinct.tolist()], inverse)
+    return named([f"<http://example.org/{kind}{i}>" for i in distinct.tolist()], inverse)
 
 
-def _named(terms: Sequence[str], which: NDArray[np.int64]) -> pa.StringArray:
+def named(terms: Sequence[str], which: NDArray[np.int64]) -> pa.StringArray:
+    """The terms at these places."""
     places: pa.Int64Array = pa.array(which, pa.int64())
     return pa.array(terms, pa.string()).take(places)
 

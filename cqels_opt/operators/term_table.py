@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,11 @@ from cqels_opt.rdf import ids as term_ids
 from cqels_opt.storage.columns import read_table, write_table
 
 Ints = NDArray[np.int64]
+
+PREFIXES: Final = 8
+"""Prefixes of hashes per id of a page, a byte each: the binary search is avoided for all but 1/8 of the ids that are absent."""
+
+_NOWHERE: Final = np.empty(0, np.int64)
 
 
 def write_page(path: Path, ids: Ints, texts: Sequence[str] | pa.StringArray) -> None:
@@ -34,23 +40,41 @@ class Page:
         self.ids = np.asarray(table.column("id").combine_chunks().to_numpy(zero_copy_only=False), dtype=np.int64)
         self.terms: Any = table.column("term").combine_chunks()
 
+    @cached_property
+    def _prefixes(self) -> tuple[int, NDArray[np.bool_]]:
+        """Which prefixes of hashes the page has, :data:`PREFIXES` or more per id, and the bits of an id behind a prefix."""
+        bits = min(term_ids.HASH_BITS, max(1, len(self.ids) * PREFIXES - 1).bit_length())
+        behind = term_ids.HASH_BITS - bits
+        has = np.zeros(1 << bits, bool)
+        has[(self.ids >> behind) & (len(has) - 1)] = True
+        return behind, has
+
+    def _places(self, wanted: Ints) -> tuple[Ints, Ints]:
+        """The ids that are on the page, by their places among ``wanted``, and their rows.
+
+        Most ids are on no page or on another one: a look-up of the prefix excludes all but a few of them from the binary search.
+        """
+        if not len(self.ids):
+            return _NOWHERE, _NOWHERE
+        behind, has = self._prefixes
+        asked = np.flatnonzero(has[(wanted >> behind) & (len(has) - 1)])
+        row = np.minimum(np.searchsorted(self.ids, wanted[asked]), len(self.ids) - 1)
+        here = self.ids[row] == wanted[asked]
+        return asked[here], row[here]
+
     def find(self, wanted: Ints) -> tuple[NDArray[np.bool_], list[str]]:
         """Which of the ids are on the page, and their terms."""
-        if not len(self.ids):
-            return np.zeros(len(wanted), bool), []
-        place = np.searchsorted(self.ids, wanted)
-        place[place == len(self.ids)] = 0
-        found: NDArray[np.bool_] = self.ids[place] == wanted
-        return found, self.terms.take(pa.array(place[found])).to_pylist()
+        found = np.zeros(len(wanted), bool)
+        asked, row = self._places(wanted)
+        found[asked] = True
+        return found, self.terms.take(pa.array(row)).to_pylist()
 
     def others(self, ids: Ints, texts: pa.StringArray) -> NDArray[np.bool_]:
         """Which of the ids belong here to another text than the given one."""
         other = np.zeros(len(ids), bool)
-        if len(self.ids) and len(ids):
-            place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
-            both = np.flatnonzero(self.ids[place] == ids)
-            known = self.terms.take(place[both])
-            other[both] = pc.not_equal(known, texts.take(both)).to_numpy(zero_copy_only=False)
+        asked, row = self._places(ids)
+        if len(asked):
+            other[asked] = pc.not_equal(self.terms.take(row), texts.take(asked)).to_numpy(zero_copy_only=False)
         return other
 
 
