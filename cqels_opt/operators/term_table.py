@@ -58,6 +58,8 @@ class Page:
             return _NOWHERE, _NOWHERE
         behind, has = self._prefixes
         asked = np.flatnonzero(has[(wanted >> behind) & (len(has) - 1)])
+        if not len(asked):
+            return _NOWHERE, _NOWHERE
         row = np.minimum(np.searchsorted(self.ids, wanted[asked]), len(self.ids) - 1)
         here = self.ids[row] == wanted[asked]
         return asked[here], row[here]
@@ -67,7 +69,7 @@ class Page:
         found = np.zeros(len(wanted), bool)
         asked, row = self._places(wanted)
         found[asked] = True
-        return found, self.terms.take(pa.array(row)).to_pylist()
+        return found, self.terms.take(row).to_pylist() if len(row) else []
 
     def others(self, ids: Ints, texts: pa.StringArray) -> NDArray[np.bool_]:
         """Which of the ids belong here to another text than the given one."""
