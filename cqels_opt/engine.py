@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.compiler.registration import Do, QueryOptions, record_of
 from cqels_opt.errors import InputError
 from cqels_opt.lod.locations import state_folder
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.query_forms import answer_variables
 from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.rdf.payloads import Payload
@@ -104,18 +105,11 @@ class Engine(QueryRegistry[CompiledQuery]):
         catalog = population_of(self.queries, folder)
         return query_jobs.start(self, catalog, folder, streams, sink, trace, self._coming, **options)
 
-    def _coming(self, to: Sink, queries: Sequence[object], options: Mapping[str, Any]) -> list[Member]:
-        """Registers queries that are added to a run: texts, or queries registered with this engine."""
-        found = []
-        for query in queries:
-            if not isinstance(query, CompiledQuery):
-                query = self.register(str(query), **options)
-            if isinstance(to, KafkaSink):
-                to.check(query.id, answer_variables(query.member.query))
-            if isinstance(to, FunctionSink):
-                to.check([query.program, *(other.program for other in self.queries if other.id != query.id)])
-            found.append(query.member)
-        return found
+    def _check_sink(self, sink: Sink, coming: CompiledQuery, others: Sequence[CompiledProgram]) -> None:
+        if isinstance(sink, KafkaSink):
+            sink.check(coming.id, answer_variables(coming.member.query))
+        if isinstance(sink, FunctionSink):
+            sink.check([coming.program, *others])
 
     @keywords_of(QueryOptions, record_of)
     def adaptive(

@@ -31,19 +31,19 @@ from cqels_opt.cli.run_results import Summary
 from cqels_opt.cli.warnings_console import Notices, warn
 from cqels_opt.errors import InputError
 from cqels_opt.local.engine import Engine
-from cqels_opt.local.inputs import Folders, Growing
+from cqels_opt.local.inputs import live_input
 from cqels_opt.local.jobs import chunks_of
 from cqels_opt.local.run import LocalRun
-from cqels_opt.runtime.driver import check_ended
+from cqels_opt.runtime.driver import Driver, check_ended
 from cqels_opt.runtime.file_streams import finite_frontier, numbered_folders
 from cqels_opt.runtime.files_read import FilesRead
-from cqels_opt.runtime.growing_files import GrowingFiles
 from cqels_opt.runtime.interruptions import interruptions
 from cqels_opt.runtime.live_files import MOST_BYTES
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.registered_query import population_of
 from cqels_opt.runtime.run_factory import external_streams, make_driver
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.trace.progress import Watcher, batches_progress, watching
 from cqels_opt.windows.frontier import Frontier
 
@@ -134,18 +134,17 @@ def _follow(
     needed = external_streams(catalog)
     places, sink = numbered_folders(streams, needed), sink_of(options, catalog)
     frontier = Frontier(needed, options.lateness, options.eager, max_ahead=options.max_ahead)
-    if all(path.is_file() for _, path in places):
-        lines = GrowingFiles(places)
-        growing = replace(live_options(options, catalog, folder, None, mode(options)), files=lines, commit_every=COMMIT_EVERY)
-        driver = make_driver(catalog, folder, LocalRunner(), sink, frontier, growing, options.trace)
-        handle = LocalRun(driver, Growing(driver, lines), watching(watch, Notices()))
-        return handle, handle.work(stop), 0
-    files = FilesRead(places, folder)
-    driver_options = live_options(options, catalog, folder, files, mode(options))
-    driver = make_driver(catalog, folder, LocalRunner(), sink, frontier, driver_options, options.trace)
-    source = Folders(driver, places, options.time_predicate, most=options.batch_bytes or MOST_BYTES)
+
+    def make(driver_options: DriverOptions) -> Driver:
+        return make_driver(catalog, folder, LocalRunner(), sink, frontier, driver_options, options.trace)
+
+    growing = all(path.is_file() for _, path in places)
+    commit_every, most = COMMIT_EVERY if growing else 0.0, options.batch_bytes or MOST_BYTES
+    driver_options = replace(live_options(options, catalog, folder, None, mode(options)), commit_every=commit_every)
+    driver, source = live_input(places, make, folder, driver_options, options.time_predicate, most=most)
     handle = LocalRun(driver, source, watching(watch, Notices()))
     stopped = handle.work(stop)
-    for sentence in files.changed():  # since the last batch
-        warn(sentence)
+    if isinstance(files := driver.options.files, FilesRead):
+        for sentence in files.changed():  # since the last batch
+            warn(sentence)
     return handle, stopped, 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.compiler.registration import Do
@@ -16,6 +16,7 @@ from cqels_opt.local.loading import compiled, loaded
 from cqels_opt.local.run import LocalRun
 from cqels_opt.local.sinks import TableFunction, TableSink
 from cqels_opt.lod.locations import state_folder
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.query_registry import PathLike, QueryRegistry
 from cqels_opt.runtime.registered_query import RegisteredQuery, population_of
@@ -87,13 +88,6 @@ class Engine(QueryRegistry[CompiledQuery]):
         folder = state_folder(checkpoint, "checkpoint").absolute()
         return jobs.start(self, population_of(self.queries, folder), folder, streams, sink, trace, self._coming, **options)
 
-    def _coming(self, to: Sink, queries: Sequence[object], options: Mapping[str, Any]) -> list[Member]:
-        """Registers queries that are added to a run: texts, or queries registered with this engine."""
-        found = []
-        for query in queries:
-            if not isinstance(query, CompiledQuery):
-                query = self.register(str(query), **options)
-            if isinstance(to, TableSink):
-                to.check([query.program, *(other.program for other in self.queries if other.id != query.id)])
-            found.append(query.member)
-        return found
+    def _check_sink(self, sink: Sink, coming: CompiledQuery, others: Sequence[CompiledProgram]) -> None:
+        if isinstance(sink, TableSink):
+            sink.check([coming.program, *others])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.files_read import FilesRead
 from cqels_opt.runtime.growing_files import GrowingFiles, LinesBatch
 from cqels_opt.runtime.live_files import MOST_BYTES, FileBatch, batch_of
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.commit_log import SPARK
 from cqels_opt.state.source_log import SourceLog
 
@@ -83,3 +86,26 @@ class Growing:
 
     def committed(self, number: int) -> None:
         """Nothing: the commit record says how far the files were read."""
+
+
+def live_input(
+    places: Sequence[tuple[int, Path]],
+    make: Callable[[DriverOptions], Driver],
+    folder: Path,
+    options: DriverOptions,
+    time_predicate: str,
+    *,
+    to_the_end: bool = False,
+    most: int = MOST_BYTES,
+) -> tuple[Driver, Folders | Growing]:
+    """The driver of live sources and its input: files of lines that grow if all ``places`` are files, else folders.
+
+    ``folder`` is that of the checkpoint. Only growing files have commit records at an interval; folders have one per batch.
+    """
+    if all(path.is_file() for _, path in places):
+        lines = GrowingFiles(places)
+        driver = make(replace(options, files=lines))
+        return driver, Growing(driver, lines, to_the_end)
+    files = FilesRead(places, folder)
+    driver = make(replace(options, files=files, waiting=lambda *_: (None, files.waiting)))
+    return driver, Folders(driver, places, time_predicate, to_the_end, most)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import InputError
-from cqels_opt.local.inputs import Chunks, Folders, Growing
+from cqels_opt.local.inputs import Chunks, live_input
 from cqels_opt.local.run import LocalRun
 from cqels_opt.local.sinks import TableFunction, TableSink
 from cqels_opt.lod.locations import local_path
@@ -21,8 +20,6 @@ from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.file_streams import are_live, finite_frontier, numbered_folders, replay_of, used_streams, with_replay
-from cqels_opt.runtime.files_read import FilesRead
-from cqels_opt.runtime.growing_files import GrowingFiles
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.line_sinks import FileSink
@@ -144,22 +141,22 @@ def start(
         folders = numbered_folders(used, needed)
         ahead = None if max_ahead is None else duration_of(max_ahead, "max_ahead", positive=True)
         frontier = Frontier(needed, late, eager, max_ahead=ahead)
-        if growing:
-            lines = GrowingFiles(folders)
-            driver = make_driver(catalog, folder, LocalRunner(), to, frontier, replace(options, files=lines), trace)
-            run = LocalRun(driver, Growing(driver, lines, to_the_end), None, joining, reporter)
-        else:
-            files = FilesRead(folders, folder)
-            options = replace(options, files=files, waiting=lambda *_: (None, files.waiting))
-            driver = make_driver(catalog, folder, LocalRunner(), to, frontier, options, trace)
-            run = LocalRun(driver, Folders(driver, folders, time_predicate, to_the_end), None, joining, reporter)
+        make = partial(_driver, catalog, folder, to, frontier, trace)
+        driver, source = live_input(folders, make, folder, options, time_predicate, to_the_end=to_the_end)
+        run = LocalRun(driver, source, None, joining, reporter)
     else:
         replay = replay_of(used, needed, folder, late, on_error or "fail", time_predicate, _size(batch))
         frontier = finite_frontier(replay, late, eager)
-        driver = make_driver(catalog, folder, LocalRunner(), to, frontier, with_replay(options, replay), trace)
+        driver = _driver(catalog, folder, to, frontier, trace, with_replay(options, replay))
         run = LocalRun(driver, chunks_of(driver, replay), None, joining, reporter)
     run.keeps = keeps
     return run.start()
+
+
+def _driver(
+    catalog: QueryCatalog, folder: Path, to: Sink, frontier: Frontier, trace: PathLike | None, options: DriverOptions
+) -> Driver:
+    return make_driver(catalog, folder, LocalRunner(), to, frontier, options, trace)
 
 
 def chunks_of(driver: Driver, replay: ReplayPlan) -> Chunks | None:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from cqels_opt.compiler.multi_query_sharing import Member, alone
 from cqels_opt.compiler.registration import Do, Programs, member_of, record_of
@@ -20,8 +20,10 @@ from cqels_opt.lod.locations import local_path
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import store_of
 from cqels_opt.lod.update import UpdateReport, update
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.query.never_bound import likely_mistakes
 from cqels_opt.rdf.ids import IdScheme
+from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.registered_query import RegisteredQuery
 from cqels_opt.runtime.static_data import Load, leased_store, static_sources, static_store
 from cqels_opt.state.commit_log import key_of
@@ -74,6 +76,19 @@ class QueryRegistry(ABC, Generic[Q]):
     @abstractmethod
     def _registered(self, member: Member) -> Q:
         """A query of this engine."""
+
+    @abstractmethod
+    def _check_sink(self, sink: Sink, coming: Q, others: Sequence[CompiledProgram]) -> None:
+        """InputError if the sink of a run cannot take the answers of a query beside those of others."""
+
+    def _coming(self, sink: Sink, queries: Sequence[object], options: Mapping[str, Any]) -> list[Member]:
+        """Registers queries that are added to a run: texts, or queries registered with this engine."""
+        found = []
+        for query in queries:
+            coming = cast("Q", query) if isinstance(query, RegisteredQuery) else self.register(str(query), **options)
+            self._check_sink(sink, coming, [other.program for other in self.queries if other.id != coming.id])
+            found.append(coming.member)
+        return found
 
     def _programs(self, name: str) -> Programs:
         return Programs(self.store, self.folder / name, self._compiling(self.store))
