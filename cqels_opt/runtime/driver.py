@@ -7,19 +7,19 @@ commits. A batch that runs again overwrites what it wrote. The driver handles co
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from cqels_opt.errors import CheckpointError, DataError, EngineWarning, RunError
+from cqels_opt.errors import CheckpointError, DataError, RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep, StepFiles
 from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.rows import Ints
 from cqels_opt.rdf.ids import CollisionError
+from cqels_opt.runtime.batch_records import BatchRecords
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.ingest_state import IngestState
 from cqels_opt.runtime.interfaces import ReadsByQuery
@@ -29,18 +29,13 @@ from cqels_opt.runtime.optimizer_checkpoint import optimizer_file, read_optimize
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.runtime.quotas import Quotas, ResourceUsage
 from cqels_opt.runtime.reconfiguration import Reconfiguration
-from cqels_opt.runtime.rejected_elements import SAMPLE
 from cqels_opt.runtime.run_state import FOLDERS, RunState
-from cqels_opt.runtime.trace_builder import trace_record
 from cqels_opt.state.commit_log import Commit
 from cqels_opt.state.pending_counts import LostOptimizerStateError
 from cqels_opt.state.retention import Retention
 from cqels_opt.state.slot_indexes import LARGE
-from cqels_opt.trace.records import Lag, StoreVersions, TraceRecord
+from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.instants import drained, instants
-from cqels_opt.windows.intervals import BEFORE_TIME
-
-MOST_NOTICES = 20  # a batch
 
 
 class Driver(RunState):
@@ -48,10 +43,9 @@ class Driver(RunState):
 
     def open(self) -> None:
         """See :meth:`RunState.open`."""
-        self.reconfiguration = Reconfiguration(self)
+        self.reconfiguration, self.records = Reconfiguration(self), BatchRecords(self)
         self.quotas = Quotas(self.options.limits, self.folder, self.catalog)
         self._rows = 0  # of the last delta
-        self._told = set[str]()  # queries whose text is in the trace
         self._written = 0.0  # when the last commit record was written
         self._instants: dict[Hashable, Ints] = {}  # of the stage, by windows and report policies
         self.restore(None)
@@ -74,7 +68,7 @@ class Driver(RunState):
         self.state = found or Commit(-1)
         self.frontier.restore(self.state.frontier or self._fresh_frontier)
         self.sink.restore(self.state.lengths, self.state.digests)
-        self._told.clear()
+        self.records.forget()
         if self.trace is not None:
             self.trace.restore(self.state.lengths.get("trace", 0), self.state.digests.get("trace", ""))
         self.rejects.restore(self.state.lengths)
@@ -128,12 +122,11 @@ class Driver(RunState):
         batch.lengths = {**self.state.lengths, **put, **self.rejects.put(batch.rejected)}
         if self.sink.format == "jsonl":  # it has read the lines; frames may be read later
             self.deletion.begin(f.path for _, f in chunks)
-        self._note_untyped(batch)
-        notices = (*self.notices, *self._notices(batch.reports))
+        notices = self.records.notices(batch)
         if self.options.files is not None:
             batch.lengths |= self.options.files.put()
         batch.clock.lap("commit")
-        records = self._records(batch, observed, jobs, notices)
+        records = self.records.of(batch, observed, jobs, notices)
         if self.trace is not None:
             batch.lengths["trace"] = self.trace.put(records)
         self.notices.clear()
@@ -220,46 +213,6 @@ class Driver(RunState):
                 self.planners[program].blocks[block].observe(total)
         return observed
 
-    def _records(
-        self, batch: MicroBatch, observed: Mapping[str, Mapping[str, Observed]], jobs: int, notices: tuple[str, ...]
-    ) -> list[TraceRecord]:
-        ms, lag = batch.clock.done(), self._lag(batch.number, batch.reports)
-        refreshed = self.catalog.refreshed if self.catalog is not None else None
-        static = None if refreshed is None else StoreVersions(refreshed.now, refreshed.was)
-        records = [
-            replace(
-                trace_record(p, self.planners[p.id], batch, observed.get(p.id, {}), self.frontier, ms, jobs, lag),
-                cost_unit=self.planners[p.id].cost_unit,
-                text=self._untold_text(p.id),
-            )
-            for p in self.programs
-        ]
-        if static is not None:
-            records = [replace(record, static=static) for record in records]
-        return [replace(record, notices=notices) for record in records] if notices else records
-
-    def _untold_text(self, program: str) -> str | None:
-        """The text of a query that has no trace record since the state was restored."""
-        if self.catalog is None or program in self._told:
-            return None
-        self._told.add(program)
-        return self.catalog.text(program)
-
-    def _notices(self, reports: Sequence[IngestReport]) -> tuple[str, ...]:
-        """Warnings about the input for the trace: files that have changed, and the first rejected elements."""
-        changed = self.options.files.take(reports) if self.options.files is not None else []
-        more = [f"{len(changed) - MOST_NOTICES:,} more files have changed since they were read"] if changed[MOST_NOTICES:] else []
-        bad = [r for report in reports for r in report.rejected.sample]
-        return (*changed[:MOST_NOTICES], *more, *(f"rejected: {self.rejects.said(r)}" for r in bad[:SAMPLE]))
-
-    def _note_untyped(self, batch: MicroBatch) -> None:
-        """Reports values that are null in the answers because they are not of their column's type: each batch in the trace."""
-        for (program, variable), count in batch.untyped().items():
-            type_of = dict(self.planners[program].program.types)[variable]
-            values = f"values of ?{variable} in the answers of {program} are not of the type {type_of}: they are null"
-            self.notices.append(f"{count:,} {values}")
-            warnings.warn(f"some {values}; the trace counts them", EngineWarning, stacklevel=2)  # which Python prints once
-
     def _idle(self, number: int, reports: Sequence[IngestReport]) -> Collection[str | int]:
         """The streams and partitions that no longer hold the frontier back from this batch on."""
         if self.idle is None:
@@ -302,14 +255,6 @@ class Driver(RunState):
                 self.displace(error)
             else:
                 return reports
-
-    def _lag(self, number: int, reports: Sequence[IngestReport]) -> Lag:
-        """How far the frontier is behind the newest input; if that is not known, behind the newest element that was read."""
-        known = self.options.waiting if self.trace is not None else None
-        newest, waiting = known(number, reports) if known else (None, None)
-        newest = self.frontier.greatest if newest is None else newest
-        behind = newest - self.frontier.value if newest is not None and self.frontier.value > BEFORE_TIME else None
-        return Lag(max(0, behind) if behind is not None else None, waiting)
 
     def _seen(self, reports: Sequence[IngestReport]) -> None:
         """Records the partitions of the input, and the first time of each stream and of all streams."""

@@ -1,0 +1,86 @@
+"""The trace records of a batch: one per query, with the notices of the batch and how far it is behind its input."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from cqels_opt.errors import EngineWarning
+from cqels_opt.operators.observed import Observed
+from cqels_opt.runtime.ingest import IngestReport
+from cqels_opt.runtime.micro_batch import MicroBatch
+from cqels_opt.runtime.rejected_elements import SAMPLE
+from cqels_opt.runtime.run_state import RunState
+from cqels_opt.runtime.trace_builder import trace_record
+from cqels_opt.trace.records import Lag, StoreVersions, TraceRecord
+from cqels_opt.windows.intervals import BEFORE_TIME
+
+MOST_NOTICES = 20
+"""Sentences per batch about files that have changed."""
+
+
+class BatchRecords:
+    """Makes the records of a run's batches."""
+
+    def __init__(self, run: RunState) -> None:
+        self.run = run
+        self._told = set[str]()  # queries whose text is in the trace
+
+    def forget(self) -> None:
+        """The next record of each query has its text again: the trace may have been cut back."""
+        self._told.clear()
+
+    def notices(self, batch: MicroBatch) -> tuple[str, ...]:
+        """The sentences of a batch: files that have changed, the first rejected elements, and values that are not of their column's type.
+
+        To be called once per batch: files note that their lines have been read.
+        """
+        run = self.run
+        self._note_untyped(batch)
+        changed = run.options.files.take(batch.reports) if run.options.files is not None else []
+        more = [f"{len(changed) - MOST_NOTICES:,} more files have changed since they were read"] if changed[MOST_NOTICES:] else []
+        bad = [r for report in batch.reports for r in report.rejected.sample]
+        return (*run.notices, *changed[:MOST_NOTICES], *more, *(f"rejected: {run.rejects.said(r)}" for r in bad[:SAMPLE]))
+
+    def of(
+        self, batch: MicroBatch, observed: Mapping[str, Mapping[str, Observed]], jobs: int, notices: tuple[str, ...]
+    ) -> list[TraceRecord]:
+        """The records of a batch that is finished but for its commit."""
+        run, ms, lag = self.run, batch.clock.done(), self._lag(batch.number, batch.reports)
+        refreshed = run.catalog.refreshed if run.catalog is not None else None
+        static = None if refreshed is None else StoreVersions(refreshed.now, refreshed.was)
+        records = [
+            replace(
+                trace_record(p, run.planners[p.id], batch, observed.get(p.id, {}), run.frontier, ms, jobs, lag),
+                cost_unit=run.planners[p.id].cost_unit,
+                text=self._untold_text(p.id),
+            )
+            for p in run.programs
+        ]
+        if static is not None:
+            records = [replace(record, static=static) for record in records]
+        return [replace(record, notices=notices) for record in records] if notices else records
+
+    def _untold_text(self, program: str) -> str | None:
+        """The text of a query that has no trace record since the state was restored."""
+        if self.run.catalog is None or program in self._told:
+            return None
+        self._told.add(program)
+        return self.run.catalog.text(program)
+
+    def _note_untyped(self, batch: MicroBatch) -> None:
+        """Reports values that are null in the answers because they are not of their column's type: each batch in the trace."""
+        for (program, variable), count in batch.untyped().items():
+            type_of = dict(self.run.planners[program].program.types)[variable]
+            values = f"values of ?{variable} in the answers of {program} are not of the type {type_of}: they are null"
+            self.run.notices.append(f"{count:,} {values}")
+            warnings.warn(f"some {values}; the trace counts them", EngineWarning, stacklevel=2)  # which Python prints once
+
+    def _lag(self, number: int, reports: Sequence[IngestReport]) -> Lag:
+        """How far the frontier is behind the newest input; if that is not known, behind the newest element that was read."""
+        frontier, known = self.run.frontier, self.run.options.waiting if self.run.trace is not None else None
+        newest, waiting = known(number, reports) if known else (None, None)
+        newest = frontier.greatest if newest is None else newest
+        behind = newest - frontier.value if newest is not None and frontier.value > BEFORE_TIME else None
+        return Lag(max(0, behind) if behind is not None else None, waiting)
