@@ -1,6 +1,6 @@
 """Trees of JSON values, int64 arrays and bytes as compact bytes, and back: how statistics travel to a checkpoint.
 
-Each array is stored in the smallest unsigned width that its range needs, so counts and times take a byte or two a value. The
+A long array is stored in the smallest unsigned width that its range needs, so counts and times take a byte or two a value. The
 layout: ``MAGIC``, the length of the header (4 bytes), the header (JSON: the tree with ``{"$": i}`` for array i, and width, least
 value and length of each array; bytes have the width 0), the arrays. Everything is little-endian.
 """
@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAGIC = b"CQS2"
+NARROWED = 64
+"""Shorter arrays are stored as they are: to find their width takes longer than to write them."""
 Tree: TypeAlias = "dict[str, Tree] | list[Tree] | NDArray[np.int64] | bytes | str | int | float | bool | None"
 
 
@@ -53,8 +55,8 @@ def _stored(array: NDArray[np.int64] | bytes) -> tuple[list[int], bytes]:
     if isinstance(array, bytes):
         return [0, 0, len(array)], array
     array = np.asarray(array, np.int64)
-    if not len(array):
-        return [1, 0, 0], b""
+    if len(array) < NARROWED:
+        return [8, 0, len(array)], array.astype("<i8", copy=False).tobytes()
     least, most = int(array.min()), int(array.max())
     width = np.min_scalar_type(most - least).newbyteorder("<")
     return [width.itemsize, least, len(array)], (array - np.int64(least)).view(np.uint64).astype(width).tobytes()
