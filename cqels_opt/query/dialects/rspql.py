@@ -11,7 +11,7 @@ from typing import Final
 
 from cqels_opt.query.algebra import Algebra, InWindow, Join, Source, Union, Values, Variable, Window
 from cqels_opt.query.dialects.called_windows import CALLED, read_called, written_call
-from cqels_opt.query.dialects.clauses import DURATIONS, HEADER, OPERATORS, read_count, read_duration, register
+from cqels_opt.query.dialects.clauses import DURATIONS, HEADER, OPERATORS, read_count, read_duration, read_length, register
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.groups import graph_name
 from cqels_opt.query.mistakes import nearest
@@ -37,8 +37,10 @@ _quoted_object: variable | iri | literal | triple_quoted | triple_expression
 window_block: "WINDOW"i var_or_iri group
 
 window: "RANGE"i duration ("STEP"i | "SLIDE"i) duration                                         -> range
+    | "RANGE"i duration _ODD_COMMA ("STEP"i | "SLIDE"i) duration                                -> range_with_comma
     | "ELEMENTS"i INTEGER ("STEP"i INTEGER)?                                                    -> elements
     | called_window                                                                             -> called
+_ODD_COMMA: ","
 """
 
 
@@ -48,6 +50,14 @@ def _registration(reading: Reading, tree: Branch) -> None:
     every = only(tree, "computed_every")
     if every is not None:
         reading.every = read_duration(reading, branches(every)[0])
+
+
+def _length(reading: Reading, tree: Branch) -> int:
+    """The milliseconds of a duration; of a number without a unit, as RSP-JS and Kolibrie write it, with a note."""
+    token = tokens(tree)[0]
+    if token.type == "INTEGER":
+        reading.note(f"{token} has no unit: it is read as {token} ms")
+    return read_length(reading, tree)[0]
 
 
 def _declare(reading: Reading, tree: Branch, name: Branch, stream: Branch, window: Branch) -> None:
@@ -63,7 +73,9 @@ def _declare(reading: Reading, tree: Branch, name: Branch, stream: Branch, windo
             reading.fail(window, "COMPUTED EVERY is for windows of RSP-QL*, and this window is of another kind")
         declared = read_called(reading, branches(window)[0], called, source)
     else:
-        width, slide = (read_duration(reading, part) for part in branches(window))
+        width, slide = (_length(reading, part) for part in branches(window))
+        if window.data == "range_with_comma":
+            reading.note("the comma in the window is ignored")
         declared = Window(called, source, "star" if reading.every else "open-closed", width, slide, step=reading.every)
     reading.declare(declared, iri, name, *span(tree))
 
