@@ -25,11 +25,15 @@ Branch: TypeAlias = "Tree[Token]"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What holds where a query's text and the options leave it open: the report policy as ``--report`` writes it, and the output."""
+    """What holds where a query's text and the options leave it open: the report policy as ``--report`` writes it, and the output.
 
-    report: Literal["cc", "wc", "wc,nc"]
+    ``windows`` maps window kinds of the text to those of an engine that reads the same text otherwise than its dialect says.
+    """
+
+    report: Literal["cc", "ea", "wc", "wc,nc"]
     operator: str
     duplicates: Literal["set", "bag"]
+    windows: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
