@@ -10,6 +10,7 @@ from cqels_opt.query.never_bound import likely_mistakes
 from cqels_opt.query.parser import parse
 from cqels_opt.query.printing import to_text
 from cqels_opt.query.texts import Reader
+from cqels_opt.verify.dialects import rewritten
 
 S = "<http://ex.org/S>"
 RSPQL = f"SELECT ?p\nFROM NAMED WINDOW <urn:w> ON {S} %s\nWHERE {{ WINDOW <urn:w> {{ ?p <urn:at> ?place }} }}"
@@ -106,6 +107,36 @@ def test_a_relative_name_of_the_answers_is_a_word_where_no_base_resolves_it() ->
     assert (again.output, again.operator) == ("out-1", "rstream")
     with pytest.raises(QueryError, match=r"<\.\./out> is a relative IRI"):
         parse(f"REGISTER RStream <../out> AS {body}")
+
+
+LOCAL = (
+    f"SELECT * FROM NAMED WINDOW {{0}} ON {S} [RANGE 1s STEP 1s] FROM NAMED WINDOW <urn:v> ON {S} [RANGE 2s STEP 1s] {{{{ WINDOW {{1}} "
+    "{{ ?s ?p ?o }} }}"
+)
+
+
+@pytest.mark.parametrize("name", [":w", "w:w", "<w>"])
+def test_the_name_of_a_window_that_nothing_resolves_is_local_to_the_query(name: str) -> None:
+    query = parse(LOCAL.format(name, name))
+    assert query.windows[0] == Window("w", S, "open-closed", 1000, 1000)
+    assert likely_mistakes(query) == (f"line 1, column 10: {name} is local to the query: no PREFIX or BASE resolves it",)
+    again = parse(to_text(query, "rspql"))
+    assert (again.windows, again.body) == (query.windows, query.body)
+    over = parse(LOCAL.format(name, "?w"))
+    assert "'<urn:window:w>'" in repr(over.body)
+    assert "{ <urn:window:w> }" in rewritten(over).text and "{ <urn:v> }" in rewritten(over).text
+    assert rewritten(query).text.count("GRAPH <urn:cqels-opt:window:w>") == 1
+    with pytest.raises(QueryError, match=r"the window :x is not declared"):
+        parse(LOCAL.format(name, ":x"))
+    with pytest.raises(QueryError, match="<a/b> is a relative IRI"):
+        parse(LOCAL.format("<a/b>", "<a/b>"))
+
+
+def test_other_names_need_their_prefix() -> None:
+    with pytest.raises(QueryError, match="the prefix ':' is not declared"):
+        parse(LOCAL.format(":w", ":w").replace("?p", ":p"))
+    with pytest.raises(QueryError, match="the prefix ':' is not declared"):
+        parse(LOCAL.format(":w", ":w").replace(S, ":s"))
 
 
 def test_the_place_is_that_of_each_text_of_an_outline() -> None:

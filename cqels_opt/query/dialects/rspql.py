@@ -15,6 +15,7 @@ from cqels_opt.query.dialects.clauses import DURATIONS, HEADER, OPERATORS, read_
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.groups import graph_name
 from cqels_opt.query.mistakes import nearest
+from cqels_opt.query.names import UnresolvedError
 from cqels_opt.query.printing.style import Style, duration, static_graph
 from cqels_opt.query.printing.writing import Writing
 from cqels_opt.query.reading import Branch, Dialect, Profile, Reading, branches, only, span, tokens
@@ -44,6 +45,9 @@ _ODD_COMMA: ","
 """
 
 
+_LOCAL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
 def _registration(reading: Reading, tree: Branch) -> None:
     register(reading, tree)
     reading.operator = OPERATORS.get(tokens(tree)[0].upper())
@@ -60,8 +64,22 @@ def _length(reading: Reading, tree: Branch) -> int:
     return read_length(reading, tree)[0]
 
 
+def _window_name(reading: Reading, tree: Branch) -> tuple[str, str]:
+    """The IRI of a window's name, and a note. A name that no BASE or PREFIX resolves is local to the query (Kolibrie, RSPLab)."""
+    token = tokens(tree)[0]
+    try:
+        return reading.names.iri(token), ""
+    except UnresolvedError:
+        local = token.strip("<>").rpartition(":")[2]
+        if not _LOCAL.fullmatch(local):
+            return read_iri(reading, tree), ""
+        return f"<urn:window:{local}>", f"{token} is local to the query: no PREFIX or BASE resolves it"
+
+
 def _declare(reading: Reading, tree: Branch, name: Branch, stream: Branch, window: Branch) -> None:
-    iri = read_iri(reading, name)
+    iri, note = _window_name(reading, name)
+    if note:
+        reading.note(note)
     if iri in reading.window_of:
         reading.fail(name, f"the window {reading.source(name)} is declared twice")
     called, source = reading.free_window_name(iri), read_iri(reading, stream)
@@ -91,7 +109,7 @@ def _window_clause(reading: Reading, tree: Branch) -> None:
 
 def _window_block(reading: Reading, tree: Branch, source: Source) -> Algebra:
     named, group = branches(tree)
-    name = graph_name(reading, named)
+    name = _window_name(reading, named)[0] if named.data == "iri" else graph_name(reading, named)
     if isinstance(name, Variable):
         return _any_window(reading, tree, name, group)
     if name not in reading.window_of:
