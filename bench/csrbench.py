@@ -21,12 +21,12 @@ from cqels_opt.bench.real_data import real_data
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.w3c.results import read_quads
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import query_semantics
+from cqels_opt.compiler.dialect_profile import query_semantics, with_window_semantics
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.algebra import Query
-from cqels_opt.query.dialects.registry import find
+from cqels_opt.query.dialects.profiles import find_profile
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, judge, read_answers
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
@@ -37,7 +37,7 @@ SECOND = 1000
 NUMBERS = range(1, 8)
 Language = Literal["rspql", "csparql", "cqels"]
 LANGUAGES: tuple[Language, ...] = ("rspql", "csparql", "cqels")
-POLICIES: dict[Language, str] = {"rspql": "wc", "csparql": "wc,nc", "cqels": "cc"}
+POLICIES = {"rspql": "wc", "csparql": "wc,nc", "cqels": "cc", "cqels-1.x": "ea"}
 """The report policies of the profiles, in the notation of the independent evaluation."""
 ENGINES = "What the real engines answered: parts of their answers that are ours, at their instants and with all instants moved"
 
@@ -74,10 +74,11 @@ def origins(query: Query) -> list[int]:
     return [k * SECOND - window.width for k in range(window.slide // SECOND)]
 
 
-def run(query: Query, t0: int | None, stream: list[Element], file: Path, folder: Path) -> Run:
-    """The engine's answers to a query with their verdict; its input drains."""
+def run(query: Query, t0: int | None, stream: list[Element], file: Path, folder: Path, profile: str | None = None) -> Run:
+    """The engine's answers to a query with their verdict; its input drains. ``profile``: None is that of its language."""
     language: Any = query.dialect
-    meant = query_semantics(query, t0=None if t0 is None else {"": t0})
+    meant = query_semantics(query, profile, t0=None if t0 is None else {"": t0})
+    query, known = with_window_semantics(query, profile), find_profile(profile or language)
     folder.mkdir()
     build_store(folder / "store", [], durable=False)
     program = Compiler(query, str(folder / "store"), folder, meant.report, meant.duplicates == "set").compile("q", meant.operator)
@@ -86,9 +87,9 @@ def run(query: Query, t0: int | None, stream: list[Element], file: Path, folder:
     prepared.finish(folder / "state", PlannerOptions("first"), drain=True, out=out)
     answers = read_answers(out)
     options = Options(
-        policy=POLICIES[language],
-        operator=find(language).profile.operator if query.operator is None else query.operator,
-        duplicates=find(language).profile.duplicates,
+        policy=POLICIES[profile or language],
+        operator=known.operator if query.operator is None else query.operator,
+        duplicates=known.duplicates,
         t0=t0 or 0,
         drain=True,
     )

@@ -108,7 +108,7 @@ class Settings:
 def _policy(text: str) -> Policy:
     words = set(text.split(","))
     period = next((int(w[2:]) for w in words if w.startswith("p:")), 0)
-    return Policy("cc" in words, "wc" in words, "nc" in words, period)
+    return Policy.named(words, period)
 
 
 MANY_MERGES = CompactionPolicy(files=2, rows=6, share=4)

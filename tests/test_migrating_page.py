@@ -18,7 +18,7 @@ from cqels_opt.cli.grammar import parse as parse_command
 from cqels_opt.cli.query_requests import query_requests
 from cqels_opt.cli.verification import judged
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import query_semantics, with_bounds
+from cqels_opt.compiler.dialect_profile import query_semantics, with_window_semantics
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.verify.inputs import read_inputs
@@ -47,7 +47,7 @@ def answers(command: str, query: str) -> list[str]:
     here = Path.cwd()
     store = load(here / "store", sources)
     (here / "query").mkdir()
-    bounded = with_bounds(request.query, options.bounds)
+    bounded = with_window_semantics(request.query, options.profile, options.bounds)
     program = Compiler(bounded, str(store), here / "query", meant.report, meant.duplicates == "set").compile("q", meant.operator)
     replay = cut([ReplaySource(f"<{iri}>", (path,)) for iri, path in options.streams], here / "replay", BatchSize(count=2))
     _, lines = Prepared("q", program, replay, here / "query").finish(here / "state", out=here / "answers.jsonl")

@@ -92,7 +92,7 @@ def test_a_window_that_does_not_exist() -> None:
         member_of(record_of(text, "q1", report={"v": "wc"}))
     with for_the_command_line(), pytest.raises(InputError, match=r"^--t0 v=…: the query has no window v; "):
         member_of(record_of(text, "q1", t0={"v": 1}))
-    with pytest.raises(InputError, match="'often' is no report policy: give some of cc, wc, nc and p:DUR"):
+    with pytest.raises(InputError, match="'often' is no report policy: give some of cc, ea, wc, nc and p:DUR"):
         record_of(text, "q1", report="often")
 
 

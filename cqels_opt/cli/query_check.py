@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.query_requests import QueryRequest, query_requests, warn_of_mistakes
-from cqels_opt.compiler.dialect_profile import policy_words, query_semantics, with_bounds
+from cqels_opt.compiler.dialect_profile import policy_words, query_semantics, with_window_semantics
 
 
 def described(options: RunOptions) -> str:
@@ -16,7 +16,7 @@ def described(options: RunOptions) -> str:
 
 
 def _described(request: QueryRequest, options: RunOptions) -> str:
-    query = with_bounds(request.query, options.bounds)
+    query = with_window_semantics(request.query, options.profile, options.bounds)
     means = query_semantics(query, options.profile, request.report, options.output_operator, options.duplicates, request.t0)
     form = "SELECT" if query.form is None else type(query.form).__name__.upper()
     lines = [f"{request.file}: {query.dialect}, {form} {' '.join(f'?{one.name}' for one in query.variables)}".rstrip()]

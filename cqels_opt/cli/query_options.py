@@ -151,11 +151,11 @@ def meaning_options() -> list[Option]:
     return [
         *dialect_options(),
         Option("--profile",
-            "Report, operator, duplicates and bounds as this dialect defines them (default: the query's own dialect).",
-            OneOf(dialects.names)),
-        Option("--report [NAME=]cc|wc|nc|p:DUR,...",
-            "When windows report: cc at each change of their content, wc at each window close, p:DUR every DUR; nc restricts "
-            "these to windows that are not empty. Default: the profile's. NAME: of one window.",
+            "Windows, report, operator and duplicates as this dialect or engine defines them (default: the query's own dialect).",
+            OneOf(dialects.profile_names)),
+        Option("--report [NAME=]cc|ea|wc|nc|p:DUR,...",
+            "When windows report: cc at each change of their content, ea when an element enters, wc at each window close, p:DUR "
+            "every DUR; nc restricts these to windows that are not empty. Default: the profile's. NAME: of one window.",
             Value(parse_report), multiple=True, callback=by_window),
         Option("--output-operator",
             "Emit the rows that are new (istream), that are gone (dstream), or all rows at each report (rstream). Default: "

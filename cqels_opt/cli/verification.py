@@ -14,7 +14,7 @@ from cqels_opt import verify as checking
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.query_requests import QueryRequest, query_requests
 from cqels_opt.cli.run_results import VerifyReport
-from cqels_opt.compiler.dialect_profile import policy_words, query_semantics, with_bounds
+from cqels_opt.compiler.dialect_profile import policy_words, query_semantics, with_window_semantics
 from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Query
 from cqels_opt.spark.scratch import scratch_folder
@@ -62,7 +62,7 @@ def judged(options: RunOptions, inputs: Inputs, out: Path) -> tuple[list[checkin
         made = {_output(request) for request in waiting}
         request = next(a for a in waiting if not made & {window.stream.strip("<>") for window in a.query.windows})
         waiting.remove(request)
-        query = with_bounds(request.query, options.bounds)
+        query = with_window_semantics(request.query, options.profile, options.bounds)
         how = replace(_as_verified(request, query, options), until=until)
         known = Inputs(streams, inputs.default, inputs.graphs)
         mine = checking.read_answers(out, request.id if several else None)

@@ -11,10 +11,10 @@ from typing import Literal
 
 from cqels_opt.errors import InputError, option
 from cqels_opt.query.algebra import Query
-from cqels_opt.query.dialects.registry import find
+from cqels_opt.query.dialects.profiles import find_profile
 from cqels_opt.query.durations import parse_positive_duration
 from cqels_opt.windows.instants import Policy, Report
-from cqels_opt.windows.kinds import kind_of, with_window_bounds
+from cqels_opt.windows.kinds import kind_of, of_engine, with_window_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def query_semantics(
     t0: Mapping[str, int] | None = None,
 ) -> QuerySemantics:
     """The meaning of a query. ``report`` and ``t0`` are by window name, ``""`` for all; a name of no window is an error."""
-    defaults = find(profile or query.dialect).profile
+    defaults = find_profile(profile or query.dialect)
     names = {w.name for w in query.windows}
     for name, given in (("report", report or {}), ("t0", t0 or {})):
         if wrong := sorted(set(given) - names - {""}):
@@ -51,17 +51,17 @@ def query_semantics(
 
 
 def parse_policy(text: str) -> Policy:
-    """The report policy ``wc,nc`` or ``p:10s``: some of ``cc``, ``wc``, ``nc`` and ``p:DURATION``. Raises InputError."""
+    """The report policy ``wc,nc`` or ``p:10s``: some of ``cc``, ``ea``, ``wc``, ``nc`` and ``p:DURATION``. Raises InputError."""
     chosen, period = set(), 0
     for policy in text.split(","):
         if policy.startswith("p:"):
             period = parse_positive_duration(policy[2:])
-        elif policy in ("cc", "wc", "nc"):
+        elif policy in ("cc", "ea", "wc", "nc"):
             chosen.add(policy)
         else:
-            raise InputError(f"{policy!r} is no report policy: give some of cc, wc, nc and p:DUR, separated by commas")
+            raise InputError(f"{policy!r} is no report policy: give some of cc, ea, wc, nc and p:DUR, separated by commas")
     if not period and not chosen - {"nc"}:
-        raise InputError(f"{text!r} has no instants: nc restricts others, so add cc, wc or p:DUR")
+        raise InputError(f"{text!r} has no instants: nc restricts others, so add cc, ea, wc or p:DUR")
     return Policy.named(chosen, period)
 
 
@@ -69,6 +69,7 @@ def policy_words(policy: Policy) -> str:
     """The words of a policy, with the period in ms."""
     words = {
         "cc": policy.content_change,
+        "ea": policy.arrival,
         "wc": policy.window_close,
         "nc": policy.non_empty,
         f"p:{policy.period}": policy.period > 0,
@@ -76,8 +77,12 @@ def policy_words(policy: Policy) -> str:
     return ",".join(word for word, enabled in words.items() if enabled)
 
 
-def with_bounds(query: Query, bounds: Literal["open-closed", "closed-open"] | None) -> Query:
-    """The query with the bounds of ``--bounds`` for its (α, β, t0) windows."""
-    if bounds is None:
-        return query
-    return replace(query, windows=tuple(with_window_bounds(w, bounds) for w in query.windows))
+def with_window_semantics(
+    query: Query, profile: str | None = None, bounds: Literal["open-closed", "closed-open"] | None = None
+) -> Query:
+    """The query with the windows of its profile, and with the bounds of ``--bounds`` for its (α, β, t0) windows."""
+    kinds = find_profile(profile or query.dialect).windows
+    windows = tuple(of_engine(window, kinds) for window in query.windows)
+    if bounds is not None:
+        windows = tuple(with_window_bounds(window, bounds) for window in windows)
+    return query if windows == query.windows else replace(query, windows=windows)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import parse_policy, query_semantics, with_bounds
+from cqels_opt.compiler.dialect_profile import parse_policy, query_semantics, with_window_semantics
 from cqels_opt.compiler.multi_query_sharing import Member, Record, SharedProgram
 from cqels_opt.compiler.query_terms import NOTHING_KNOWN, KnownIds
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
@@ -51,7 +51,7 @@ class QueryOptions(TypedDict, total=False):
     profile: str | None
     """The dialect whose defaults decide what the query's text leaves open; by default its own."""
     report: str | Mapping[str, Policy | str] | None
-    """When windows report: some of ``cc``, ``wc``, ``nc`` and ``p:10s``, separated by commas; or that by the window's name."""
+    """When windows report: some of ``cc``, ``ea``, ``wc``, ``nc`` and ``p:10s``, separated by commas; or that by the window's name."""
     output_operator: str | None
     """``istream``, ``dstream`` or ``rstream``."""
     duplicates: Literal["set", "bag"] | None
@@ -87,7 +87,7 @@ def record_of(
         "text": text,
         "dialect": dialect,
         "profile": profile,
-        "report": {name: asdict(policy) for name, policy in _policies(report).items()},
+        "report": {name: _policy_record(policy) for name, policy in _policies(report).items()},
         "output_operator": output_operator,
         "duplicates": duplicates,
         "bounds": bounds,
@@ -96,6 +96,12 @@ def record_of(
         "sub_result_bytes": sub_result_bytes,
         **({"types": dict(types)} if types else {}),
     }
+
+
+def _policy_record(policy: Policy) -> dict[str, Any]:
+    """As JSON. ``arrival`` is left out where it is False, so that records are equal to those of earlier versions."""
+    found = asdict(policy)
+    return found if policy.arrival else {name: value for name, value in found.items() if name != "arrival"}
 
 
 def _policies(report: str | Mapping[str, Policy | str] | None) -> dict[str, Policy]:
@@ -112,9 +118,8 @@ def _policies(report: str | Mapping[str, Policy | str] | None) -> dict[str, Poli
 def member_of(record: Record) -> Member:
     """The query of a record. Raises QueryError with line and column."""
     query, outlined = _READER.read(record["text"], record["dialect"], record["file"])
-    if record["bounds"] is not None:
-        query = with_bounds(query, record["bounds"])
-        outlined = None if outlined is None else replace(outlined, query=replace(outlined.query, windows=query.windows))
+    query = with_window_semantics(query, record["profile"], record["bounds"])
+    outlined = None if outlined is None else replace(outlined, query=replace(outlined.query, windows=query.windows))
     report = {name: Policy(**policy) for name, policy in record["report"].items()}
     meant = query_semantics(query, record["profile"], report, record["output_operator"], record["duplicates"], record["t0"])
     types = column_types(record.get("types", {}), answer_variables(query))

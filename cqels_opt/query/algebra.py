@@ -382,11 +382,15 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class WindowClause:
-    """The position of a window's declaration in the query text, characters ``[start, end)``, for tools that rewrite it."""
+    """The position of a window's declaration in the query text, characters ``[start, end)``, for tools that rewrite it.
+
+    ``note`` says how a form that the language does not define was read; empty for all other declarations.
+    """
 
     window: str
     start: int
     end: int
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ _KEYWORDS_OF: Final = {
 }
 """The keywords of a terminal that matches several."""
 _UPDATES: Final = {"INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH"}
+_NOT_NAMED: Final = {"KIND", "_ODD_COMMA"}
+"""Accepted, but no advice: a window kind of another package, which few readers have, and the comma that RSP-QL does not define."""
 _LOGIC: Final = {"AND": "&&", "OR": "||"}
 _SIGNS: Final = {"==": "=", "<>": "!=", "=>": ">=", "=<": "<=", "&": "&&"}
 _NEAR: Final = 0.65
@@ -55,12 +57,15 @@ _BARE_ITEM = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """A variable or a call at the end of the text, in the head of a SELECT."""
+_STREAM_OF = re.compile(r"(?:\bON|(?<!REGISTER )\bSTREAM)$", re.IGNORECASE)
+"""The words before the name of a window's stream, with one space between words."""
+_PREFIXED = re.compile(r"[\w.-]*:[\w.-]+$")
 _NAME = re.compile(r"AS\s+([?$]\w+)", re.IGNORECASE)
 
 
 def explain(unexpected: UnexpectedInput, text: str, grammar: Lark) -> tuple[str, int]:
     """The message for a syntax error and its offset in the text."""
-    accepted = _accepted(unexpected) - {"KIND"}  # a window kind of another package: few readers have one
+    accepted = _accepted(unexpected) - _NOT_NAMED
     if isinstance(unexpected, UnexpectedToken) and unexpected.token.type == "$END":
         return f"the query ends too early; expected {_listed(accepted, grammar)}", len(text.rstrip())
     at = unexpected.pos_in_stream or 0
@@ -132,6 +137,12 @@ def _known_mistake(text: str, at: int, accepted: set[str]) -> str | None:
         return "GROUP BY belongs after the '}' of the WHERE that it groups; in a sub-select, before the brace that closes it"
     if re.match(r"https?:", rest) or re.search(r"(?<![\w<])https?:/?$", text[:at]):
         return "an IRI stands in angle brackets: write <http://…>"
+    if rest[:1] in "?$" and "VAR" not in accepted and _STREAM_OF.search(" ".join(text[max(0, at - _LONGEST) : at].split())):
+        return (
+            "a variable cannot name the stream of a window, because it has no value before the query runs: write the stream's IRI"
+        )
+    if rest[:1] == "/" and "SLASH" not in accepted and (name := _PREFIXED.search(text[:at])) is not None:
+        return f"a '/' in a prefixed name is written \\/: write {name[0]}\\/…, or the whole IRI in angle brackets"
     for sign, right in _SIGNS.items():
         if "COMPARISON" in accepted and rest.startswith(sign):
             return f"unexpected {sign}: write {right}"

@@ -1,4 +1,4 @@
-"""Finds likely mistakes in valid queries: variables of SELECT that nothing binds, and conditions that are never true."""
+"""Finds likely mistakes in valid queries: variables that nothing binds, conditions that are never true, and odd window clauses."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from cqels_opt.query.algebra import Distinct, OrderBy, Project, Query, Slice
 from cqels_opt.query.never_true import never_true
+from cqels_opt.query.reading import line_and_column
 from cqels_opt.query.visible import nameable, visible
 
 _NEAR = 0.75
@@ -27,7 +28,17 @@ def meant(name: str, bound: Collection[str], selected: Collection[str]) -> str |
 
 def likely_mistakes(query: Query) -> tuple[str, ...]:
     """One sentence per likely mistake, for a warning."""
-    return (*never_true(query), *never_bound(query))
+    return (*odd_windows(query), *never_true(query), *never_bound(query))
+
+
+def odd_windows(query: Query) -> tuple[str, ...]:
+    """One sentence per window clause in a form that its language does not define: how it was read."""
+    found = []
+    for clause in query.clauses:
+        if clause.note:
+            line, column = line_and_column(query.text, clause.start)
+            found.append(f"line {line}, column {column}: {clause.note}")
+    return tuple(found)
 
 
 def never_bound(query: Query) -> tuple[str, ...]:

@@ -25,11 +25,15 @@ Branch: TypeAlias = "Tree[Token]"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What holds where a query's text and the options leave it open: the report policy as ``--report`` writes it, and the output."""
+    """What holds where a query's text and the options leave it open: the report policy as ``--report`` writes it, and the output.
 
-    report: Literal["cc", "wc", "wc,nc"]
+    ``windows`` maps window kinds of the text to those of an engine that reads the same text otherwise than its dialect says.
+    """
+
+    report: Literal["cc", "ea", "wc", "wc,nc"]
     operator: str
     duplicates: Literal["set", "bag"]
+    windows: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,7 @@ class Reading:
         self.windows: dict[str, a.Window] = {}
         self.window_of: dict[a.Name, str] = {}
         self.clauses: list[a.WindowClause] = []
+        self._notes: list[str] = []
         self.operator: str | None = None
         self.output: str | None = None
         self.every = 0
@@ -139,7 +144,12 @@ class Reading:
         self.windows[window.name] = window
         if known_as is not None:
             self.window_of[known_as] = window.name
-        self.clauses.append(a.WindowClause(window.name, start, end))
+        self.clauses.append(a.WindowClause(window.name, start, end, "; ".join(dict.fromkeys(self._notes))))
+        self._notes.clear()
+
+    def note(self, sentence: str) -> None:
+        """Adds how an odd form in the window clause that is read now was understood, for a warning."""
+        self._notes.append(sentence)
 
     def free_window_name(self, iri: str) -> str:
         """The local name of a stream, numbered from the second window onwards; ``s1``, ``s2`` … if the IRI has none."""

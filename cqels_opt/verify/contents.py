@@ -14,7 +14,7 @@ from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Window
 
 OPENINGS = ("open-closed", "closed-open", "star")
-PERIODIC = (*OPENINGS, "grid", "delta")
+PERIODIC = (*OPENINGS, "grid", "delta", "purged")
 ENDLESS = ("all", "last")
 """Kinds that never empty by time alone."""
 
@@ -51,6 +51,9 @@ def _span(window: Window, at: int, t0: int) -> tuple[int, int] | None:
         case "delta":  # whole cells of length slide; a cell expires a width after its start
             oldest = at - width + 1
             return oldest + -oldest % slide, at
+        case "purged":  # both ends of the range; its begin moves to multiples of the slide only
+            oldest = at - width
+            return oldest + -oldest % max(1, slide), at
         case "open-closed":  # (opening, closing], up to the instant
             return _present_opening(window, at, t0) + 1, at
         case "closed-open":  # [opening, closing), before the instant
@@ -76,8 +79,8 @@ def _present_opening(window: Window, at: int, t0: int) -> int:
 def candidates(window: Window, t: int, t0: int) -> Iterator[int]:
     """A superset of the instants at which an element of time t can enter or leave; the caller checks each."""
     width, slide = window.width, window.slide
-    yield from (t, t + 1, t + width, t + slide, t0 + width + 1)  # the last: just after the first closing
-    if window.kind in PERIODIC:
+    yield from (t, t + 1, t + width, t + width + 1, t + slide, t0 + width + 1)  # the last: just after the first closing
+    if window.kind in PERIODIC and slide:
         origin = t0 if window.kind in OPENINGS else 0
         for near in (t, t + width):  # every opening and closing within two slides before and after entry and exit
             first = near - (near - origin) % slide - 2 * slide
@@ -91,6 +94,16 @@ def changes(window: Window, times: Sequence[int], t0: int) -> list[int]:
     return sorted(at for at in moments if content(window, times, at, t0) != content(window, times, at - 1, t0))
 
 
+def arrivals(window: Window, times: Sequence[int], t0: int) -> list[int]:
+    """Every instant at which an element enters the window, ascending."""
+    found = []
+    for at in changes(window, times, t0):
+        now, before = content(window, times, at, t0), content(window, times, at - 1, t0)
+        if now and not (before and before.start <= now.start and now.stop <= before.stop):
+            found.append(at)
+    return found
+
+
 def closings(window: Window, times: Sequence[int], t0: int, begin: int, end: int) -> list[int]:
     """The closings of the window from ``begin`` to ``end``; a window without a step closes at each change of its content."""
     match window.kind:
@@ -100,6 +113,8 @@ def closings(window: Window, times: Sequence[int], t0: int, begin: int, end: int
             first, step = t0 + window.width, window.step
         case "grid":
             first, step = begin - begin % window.slide, window.slide
+        case "purged" if window.slide:  # just after the ages of multiples of the slide reach the width
+            first, step = begin - (begin - window.width - 1) % window.slide, window.slide
         case "delta":
             first, step = begin - (begin - window.width) % window.slide, window.slide
         case _:

@@ -24,6 +24,8 @@ from cqels_opt.verify.model import bare
 from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 
 WINDOW = "urn:cqels-opt:window:"
+_LOCAL_WINDOW = "urn:window:"
+"""Before the name of a window that nothing resolves: other names of a query have a PREFIX or a BASE where they need one."""
 HERE = "urn:cqels-opt:here"
 NAME = "urn:cqels-opt:name"
 GRAPHS = WINDOW + "graphs"
@@ -161,9 +163,10 @@ class _Iris:
 
     def __call__(self, token: Token) -> str:
         if token.kind == "iri":
-            return urljoin(self.base, token.text[1:-1])
+            found = urljoin(self.base, token.text[1:-1])
+            return found if self.base or ":" in found else _LOCAL_WINDOW + found
         prefix, colon, local = token.text.partition(":")
-        return self.prefixes.get(prefix + colon, "") + re.sub(r"\\(.)", r"\1", local)
+        return self.prefixes.get(prefix + colon, _LOCAL_WINDOW) + re.sub(r"\\(.)", r"\1", local)
 
 
 def _enclosing_group(found: list[Token], at: int, names: dict[str, str]) -> tuple[int, bool]:

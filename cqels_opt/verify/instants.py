@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Query, Window
-from cqels_opt.verify.contents import ENDLESS, changes, closings, content, periodic
+from cqels_opt.verify.contents import ENDLESS, arrivals, changes, closings, content, periodic
 from cqels_opt.verify.model import Options
 
 Times = Mapping[str, Sequence[int]]
@@ -52,6 +52,8 @@ def _of_window(window: Window, times: Sequence[int], words: set[str], options: O
     for word in words:
         if word == "cc":
             found.update(at for at in changes(window, times, t0) if begin <= at <= end)
+        elif word == "ea":
+            found.update(at for at in arrivals(window, times, t0) if begin <= at <= end)
         elif word == "wc":
             found.update(closings(window, times, t0, begin, end))
         else:
@@ -62,11 +64,13 @@ def _of_window(window: Window, times: Sequence[int], words: set[str], options: O
 def _words(policy: str) -> set[str]:
     """The policies of a list; at least one must name instants, because NC only excludes some."""
     words = set(policy.lower().replace(",", " ").split())
-    bad = sorted(w for w in words if w not in ("cc", "wc", "nc") and not (w.startswith("p:") and w[2:].isdigit() and int(w[2:])))
+    bad = sorted(
+        w for w in words if w not in ("cc", "ea", "wc", "nc") and not (w.startswith("p:") and w[2:].isdigit() and int(w[2:]))
+    )
     if bad:
-        raise InputError(f"unknown report policy {bad[0]!r}: use cc, wc, nc or p:MILLISECONDS")
+        raise InputError(f"unknown report policy {bad[0]!r}: use cc, ea, wc, nc or p:MILLISECONDS")
     if not words - {"nc"}:
-        raise InputError(f"report policy {policy!r} names no instants: add cc, wc or p:MILLISECONDS")
+        raise InputError(f"report policy {policy!r} names no instants: add cc, ea, wc or p:MILLISECONDS")
     return words
 
 

@@ -62,7 +62,7 @@ class Inputs:
 class Options:
     """How answers are computed and emitted (SEMANTICS §3, §4).
 
-    ``policy`` is a comma-separated list of ``cc``, ``wc``, ``nc`` and ``p:MILLISECONDS``, ``policies`` has the exceptions by
+    ``policy`` is a comma-separated list of ``cc``, ``ea``, ``wc``, ``nc`` and ``p:MILLISECONDS``, ``policies`` has the exceptions by
     window name; ``t0`` and ``t0s`` likewise. ``until`` is the end of the input, by default the time of the last element that the
     query reads. Without ``operator`` the query's own operator is used, ISTREAM by default. Late elements must be dropped before
     (:func:`cqels_opt.verify.inputs.drop_late`), file by file.

@@ -18,17 +18,21 @@ from cqels_opt.windows.window_kind import WindowKind
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When a window reports: on content change, on window close, every ``period`` ms; restricted to non-empty windows or not."""
+    """When a window reports: on content change, on window close, every ``period`` ms; restricted to non-empty windows or not.
+
+    ``arrival``: when an element enters the window, but not when one leaves (a content change that a tuple drives: SECRET §4.3, "tick").
+    """
 
     content_change: bool = False
     window_close: bool = False
     non_empty: bool = False
     period: int = 0
+    arrival: bool = False
 
     @classmethod
     def named(cls, names: Collection[str], period: int = 0) -> Policy:
-        """The policy of the names ``cc``, ``wc`` and ``nc`` that queries' options and profiles use."""
-        return cls("cc" in names, "wc" in names, "nc" in names, period)
+        """The policy of the names ``cc``, ``ea``, ``wc`` and ``nc`` that queries' options and profiles use."""
+        return cls("cc" in names, "wc" in names, "nc" in names, period, "ea" in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +57,17 @@ class Report:
         return self.t0.get(window, self.t0.get("", 0))
 
 
-def changes(window: Window, times: Times, t0: int, after: int, upto: int) -> Times:
-    """Instants in ``(after, upto]`` at which an element of sorted distinct ``times`` enters or leaves the window."""
+def changes(window: Window, times: Times, t0: int, after: int, upto: int, leaving: bool = True) -> Times:
+    """Instants in ``(after, upto]`` at which an element of sorted distinct ``times`` enters the window or, with ``leaving``, leaves it."""
     kind = kind_of(window)
     if kind.counts_elements:
         found = times[slice(*np.searchsorted(times, [after, upto], "right"))]
     else:
         times = _held(kind, times, t0)
-        entering = times[_reached(kind, times, t0, 0, after) : _reached(kind, times, t0, 0, upto)]
-        leaving = times[_reached(kind, times, t0, 1, after) : _reached(kind, times, t0, 1, upto)]
-        start, end = kind.validity(np.concatenate([entering, leaving]), t0)
-        found = np.concatenate([start[start < end], end[start < end]])
+        edges = (0, 1) if leaving else (0,)
+        crossing = [times[_reached(kind, times, t0, edge, after) : _reached(kind, times, t0, edge, upto)] for edge in edges]
+        validity = kind.validity(np.concatenate(crossing), t0)
+        found = np.concatenate([validity[edge][validity[0] < validity[1]] for edge in edges])
     return distinct_values(found[(found > after) & (found <= upto)])
 
 
@@ -116,6 +120,8 @@ def instants(
         closing = kind_of(window).closings(t0, after + 1, upto) if policy.window_close else None
         if policy.content_change or (policy.window_close and closing is None):
             own.append(changes(window, stream, t0, after, upto))
+        elif policy.arrival:
+            own.append(changes(window, stream, t0, after, upto, leaving=False))
         if closing is not None:
             own.append(closing)
         if policy.period:

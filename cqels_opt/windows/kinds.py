@@ -78,6 +78,22 @@ class Delta(_TimeWindow):
         return periodic(self.window.width, self.window.slide, first, last)
 
 
+class Purged(_TimeWindow):
+    """CQELS 1.x ``[RANGE 30s SLIDE 10s]``: elements enter at once. Those older than ``width`` are purged at multiples of ``slide``.
+
+    An element of exactly that age stays (``RangeWindow.purge`` of CQELS 1.0 keeps both ends). ``slide`` 0: purged at every instant.
+    """
+
+    def interval(self, t: Times, t0: int) -> tuple[Times, Times]:
+        """Until the last instant at which the oldest multiple of the slide in the range is not after the element."""
+        slide = self.window.slide or 1
+        return t, t // slide * slide + self.window.width + 1
+
+    def closings(self, t0: int, first: int, last: int) -> Times | None:
+        """Where elements are purged; without a slide when the content changes."""
+        return periodic(self.window.width + 1, self.window.slide, first, last) if self.window.slide else None
+
+
 class _Openings(_TimeWindow):
     """A window (α, β, t0): it opens at t0 + kβ, k ≥ 0, and closes α later. The base class of its three readings."""
 
@@ -168,6 +184,7 @@ KINDS: Final[Mapping[str, type[WindowKind]]] = {
     "range": Range,
     "grid": Grid,
     "delta": Delta,
+    "purged": Purged,
     "open-closed": OpenClosed,
     "closed-open": ClosedOpen,
     "star": Star,
@@ -182,6 +199,11 @@ def kind_of(window: Window) -> WindowKind:
     """A window as its kind reads it. Raises InputError where neither this package nor an installed one has the kind."""
     kind: type[WindowKind] = KINDS.get(window.kind) or plugins.load_class("windows", window.kind, WindowKind)
     return kind(window)
+
+
+def of_engine(window: Window, kinds: Mapping[str, str]) -> Window:
+    """The window as an engine reads it: ``kinds`` maps the kinds of a query's text to those of the engine."""
+    return replace(window, kind=kinds.get(window.kind, window.kind))
 
 
 def with_window_bounds(window: Window, bounds: Literal["open-closed", "closed-open"]) -> Window:

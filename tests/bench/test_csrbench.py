@@ -12,6 +12,7 @@ import pytest
 from cqels_opt.bench.csrbench import NUMBERS, Language, compared, elements, origins, read_query, run, runs
 from cqels_opt.bench.csrbench_answers import compare_cqels, compare_windows, ours, recorded
 from cqels_opt.bench.local import write_elements
+from cqels_opt.verify import Element
 
 pytestmark = pytest.mark.needs_shared_data
 
@@ -81,6 +82,27 @@ def test_cqels_averages_readings_of_four_seconds_ago_as_well(folder: Path, tmp_p
     assert found.verdict.equal
     ours_at = {time: ours(Counter({(time, op, row): n})) for (time, op, row), n in found.answers.items()}
     assert all(bag == ours_at[at // 1000 * 1000] for at, bag in recorded(folder, "cqels", 4))
+
+
+def test_the_profile_cqels_1_x_has_the_15_recorded_rows_of_query_4(folder: Path, tmp_path: Path) -> None:
+    """At their seconds. Its other rows are at seconds without a reading over 80, for which CQELS evaluates nothing."""
+    stream = elements(folder)
+    write_elements(tmp_path / "stream.ndjson", stream)
+    found = run(read_query("cqels", 4), None, stream, tmp_path / "stream.ndjson", tmp_path / "run", "cqels-1.x")
+    assert found.verdict.equal, found.verdict.text()
+    one = compare_cqels(4, recorded(folder, "cqels", 4), found.answers)
+    assert (one.rows, one.equal, one.missing, one.extra) == (15, 15, 6, 0)
+    warm = {second * 1000 for second in (12, 14, 15, 17, 18, 20, 21, 23, 24, 26, 27, 29, 30, 32, 33)}
+    assert {at // 1000 * 1000 for at, _ in recorded(folder, "cqels", 4)} == warm == {e.t for e in stream if _over_80(e)}
+    assert {time for time, _, _ in found.answers} - warm == {second * 1000 for second in (0, 19, 22, 25, 28, 31)}
+
+
+def _over_80(element: Element) -> bool:
+    """Whether an element has a reading of the air temperature over 80."""
+    values = {s: float(o.split('"')[1]) for s, p, o in element.triples if p.endswith("#floatValue>")}
+    result = {s: o for s, p, o in element.triples if p.endswith("#result>")}
+    air = [s for s, p, o in element.triples if p.endswith("#observedProperty>") and o.endswith("#_AirTemperature>")]
+    return any(values[result[s]] > 80 for s in air if result.get(s) in values)
 
 
 def test_a_row_that_csparql_loses_at_one_closing_comes_at_the_next(folder: Path) -> None:

@@ -24,6 +24,7 @@ VALIDITY: dict[str, Callable[[int, int, int, int], tuple[int, int]]] = {
     "range": lambda t, a, b, t0: (t, t + a),
     "grid": lambda t, a, b, t0: (up(t, b) * b, up(t + a, b) * b),
     "delta": lambda t, a, b, t0: (t, t // b * b + a),
+    "purged": lambda t, a, b, t0: (t, t // max(1, b) * max(1, b) + a + 1),
     "open-closed": lambda t, a, b, t0: (t, t0 + (up(t - t0, b) - 1) * b + a + 1),
     "closed-open": lambda t, a, b, t0: (t + 1, t0 + (t - t0) // b * b + a + 1),
     "star": lambda t, a, b, t0: (t0 + a + max(0, (t - t0 - a) // b + 1) * b + 1, t0 + (t - t0) // b * b + a + b + 1),
@@ -36,6 +37,8 @@ VALIDITY: dict[str, Callable[[int, int, int, int], tuple[int, int]]] = {
 def windows(draw: st.DrawFn) -> Window:
     kind = draw(st.sampled_from(sorted(VALIDITY)))
     width, slide = draw(st.integers(1, 12)), draw(st.integers(1, 8))
+    if kind == "purged":
+        slide = draw(st.integers(0, 8))
     if kind in ("delta", "past"):
         width = max(width, slide + (kind == "past"))
     return Window("w", "s", kind, width, slide)
@@ -92,6 +95,8 @@ def test_policies() -> None:
     times = [2, 4, 11]
     assert when(Options("wc"), STEPPED, times=times) == [3, 6, 9]
     assert when(Options("wc,nc"), STEPPED, times=times) == [3, 6]  # (6, 9] is empty
+    assert when(Options("ea"), RANGE, times=times) == [2, 4, 11]
+    assert when(Options("ea", policies={"c": "wc"}), RANGE, STEPPED, times=times) == [2, 3, 4, 6, 9, 11]
     assert when(Options("p:5"), STEPPED, times=times) == [5, 10]
     assert when(Options("p:5", t0=1), STEPPED, times=times) == [6, 11]
     assert when(Options("wc", t0s={"c": 1}), STEPPED, times=times) == [4, 7, 10]

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from local_runs import Cut, Settings, World, register
 
-from cqels_opt.compiler.dialect_profile import query_semantics, with_bounds
+from cqels_opt.compiler.dialect_profile import query_semantics, with_window_semantics
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element
@@ -162,9 +162,9 @@ def test_windows(name: str, duplicates: Literal["bag", "set"], tmp_path: Path) -
 
 def test_bounds_override_the_dialect_s() -> None:
     query = parse(f"PREFIX : <{EX}> {WINDOWS['closed-open'][1]}", "csparql")
-    assert with_bounds(query, "open-closed").windows[0].kind == "open-closed"
+    assert with_window_semantics(query, bounds="open-closed").windows[0].kind == "open-closed"
     other = parse(f"PREFIX : <{EX}> {WINDOWS['open-closed'][1]}", "rspql")
-    assert with_bounds(other, "closed-open").windows[0].kind == "closed-open"
+    assert with_window_semantics(other, bounds="closed-open").windows[0].kind == "closed-open"
 
 
 CC, WC, WC_NC = Policy(content_change=True), Policy(window_close=True), Policy(window_close=True, non_empty=True)
@@ -218,7 +218,7 @@ def test_e3_and_e4(
 ) -> None:
     text = f"PREFIX : <{EX}> SELECT ?p ?l FROM NAMED WINDOW :w ON :S [RANGE PT5S STEP PT2S] {{ WINDOW :w {INNER} }}"
     settings = Settings("rstream", {"": "wc"}, {"": 1000}, drain, duplicates="set")
-    assert answers(with_bounds(parse(text), bounds), tmp_path, settings, World({STREAM: [world]})) == expected
+    assert answers(with_window_semantics(parse(text), bounds=bounds), tmp_path, settings, World({STREAM: [world]})) == expected
 
 
 # ------------------------------------------------------------------ rsp-ql-2014
@@ -265,7 +265,7 @@ def test_examples_9_and_10_the_answer(tmp_path: Path) -> None:
 def test_example_11_what_the_first_window_holds_hangs_on_t0(t0: int, first: list[str], tmp_path: Path) -> None:
     text = f"PREFIX : <{EX}> REGISTER QUERY q AS SELECT ?shopper FROM STREAM :nearby [RANGE 5s STEP 2s] {NEAR}"
     settings = Settings("rstream", {"": "wc,nc"}, {"": t0 * 1000}, duplicates="set")
-    query = with_bounds(parse(text), "open-closed")
+    query = with_window_semantics(parse(text), bounds="open-closed")
     rows = [row.split() for row in answers(query, tmp_path, settings, SHOPS)]
     assert sorted(row[2] for row in rows if row[0] == rows[0][0]) == sorted(first)
 
@@ -276,7 +276,7 @@ def test_example_12_both_windows_and_the_shops_in_one_graph(tmp_path: Path) -> N
     FROM STREAM :nearby [RANGE 5s STEP 2s] FROM STREAM :coupon [RANGE 2s STEP 2s]
     {{ ?shopper :isNearby ?shop . ?owner :offers ?coupon . ?owner :owns ?shop }}"""
     settings = Settings("rstream", {"": "wc,nc"}, {"S": 1000, "nearby": 1000}, duplicates="set")
-    found = answers(with_bounds(parse(text), "open-closed"), tmp_path, settings, SHOPS)
+    found = answers(with_window_semantics(parse(text), bounds="open-closed"), tmp_path, settings, SHOPS)
     assert found[:2] == ["8 = discount alice a carl", "8 = discount alice a eve"]
 
 

@@ -34,6 +34,13 @@ def test_content_changes_when_elements_enter_and_leave() -> None:
     assert seen([window("last", count=2)], CC, [1, 3]) == [1, 3]  # what leaves does so as another enters
 
 
+def test_arrivals_are_the_content_changes_at_which_an_element_enters() -> None:
+    arrival = Policy(arrival=True)
+    assert seen([window("range", 5)], arrival, [1, 3, 6, 9]) == [1, 3, 6, 9]
+    assert seen([window("grid", 5, 4)], arrival, [1, 3, 6, 9]) == [4, 8, 12]
+    assert seen([window("last", count=2)], arrival, [1, 3]) == [1, 3]
+
+
 def test_e3_closings() -> None:
     assert seen([window("open-closed", 5, 2)], WC, [1, 3, 6, 9], upto=9, t0=1) == [6, 8]
 
@@ -70,7 +77,7 @@ def test_the_frontier_cuts_instants_where_it_stands() -> None:
 @st.composite
 def policies(draw: st.DrawFn) -> str:
     words = draw(
-        st.lists(st.sampled_from(["cc", "wc", "p:4", "p:7"]), min_size=1, max_size=2, unique=True).filter(
+        st.lists(st.sampled_from(["cc", "ea", "wc", "p:4", "p:7"]), min_size=1, max_size=2, unique=True).filter(
             lambda w: w != ["p:4", "p:7"] and w != ["p:7", "p:4"]
         )
     )
@@ -80,7 +87,7 @@ def policies(draw: st.DrawFn) -> str:
 def engine_policy(text: str) -> Policy:
     words = text.split(",")
     period = next((int(w[2:]) for w in words if w.startswith("p:")), 0)
-    return Policy("cc" in words, "wc" in words, "nc" in words, period)
+    return Policy.named(words, period)
 
 
 def assert_by_definition(

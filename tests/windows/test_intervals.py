@@ -33,6 +33,8 @@ def valid(w: Window, *times: int, t0: int = 0) -> list[tuple[int, int]]:
         (window("grid", 6, 4), 0, 7, (8, 16)),
         (window("grid", 2, 10), 0, 7, (10, 10)),  # left before the grid looks
         (window("delta", 9, 3), 0, 7, (7, 15)),  # with its cell [6, 9)
+        (window("purged", 9), 0, 7, (7, 17)),  # both ends: at 16 it is 9 old, and stays
+        (window("purged", 60_000, 30_000), 0, 34_125, (34_125, 90_001)),  # the range begins at 60 000 from 90 001 on
         (window("open-closed", 5, 2), 1, 1, (0, 0)),  # openings are exclusive: E3
         (window("open-closed", 5, 2), 1, 3, (3, 7)),  # in (1, 6], which is the last to hold it
         (window("closed-open", 5, 2), 1, 3, (4, 9)),
@@ -49,10 +51,12 @@ def test_the_table(w: Window, t0: int, t: int, interval: tuple[int, int]) -> Non
 
 @st.composite
 def windows(draw: st.DrawFn) -> Window:
-    kind = draw(st.sampled_from(["now", "range", "grid", "delta", "open-closed", "closed-open", "star", "past"]))
+    kind = draw(st.sampled_from(["now", "range", "grid", "delta", "purged", "open-closed", "closed-open", "star", "past"]))
     width, slide = draw(st.integers(1, 12)), draw(st.integers(1, 6))
     if kind == "delta":
         width = max(width, slide)
+    if kind == "purged":
+        slide = draw(st.integers(0, 6))
     if kind == "past":
         slide = draw(st.integers(0, 4))
         return window(kind, width + slide, slide, draw(st.sampled_from([0, 0, 3])))
@@ -80,7 +84,7 @@ def test_starts_and_ends_never_fall(w: Window, t0: int, times: list[int]) -> Non
 @given(windows(), st.integers(-5, 30), st.integers(0, 40), st.integers(0, 30))
 def test_closings(w: Window, t0: int, first: int, length: int) -> None:
     found = kind_of(w).closings(t0, first, first + length)
-    if w.kind in ("now", "range") or (w.kind == "past" and not w.step):
+    if w.kind in ("now", "range") or (w.kind == "past" and not w.step) or (w.kind == "purged" and not w.slide):
         assert found is None
     else:
         assert found is not None

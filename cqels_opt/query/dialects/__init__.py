@@ -12,10 +12,18 @@ from cqels_opt import plugins
 BUILT_IN: Final = ("cqels", "rspql", "csparql", "sparqlstream", "streaming-sparql")
 """Each is a module of this package, with ``_`` for ``-``, that holds one ``DIALECT``. The first is the default."""
 
+ENGINES: Final = ("cqels-1.x",)
+"""Engines that answer otherwise than the language that they read says; their profiles are in :mod:`.profiles`."""
+
 
 def names() -> tuple[str, ...]:
     """The names of all dialects, ours first."""
     return (*BUILT_IN, *added())
+
+
+def profile_names() -> tuple[str, ...]:
+    """The names of all profiles, those of dialects first."""
+    return (*names(), *ENGINES)
 
 
 def added() -> tuple[str, ...]:

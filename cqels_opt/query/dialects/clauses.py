@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
 from cqels_opt.query import durations
 from cqels_opt.query.algebra import DefaultGraph, GraphsMerged, Merged, Window
 from cqels_opt.query.formulas import read_iri
-from cqels_opt.query.reading import Branch, Reading, branches, span, tokens
+from cqels_opt.query.reading import Branch, Reading, branches, only, span, tokens
 
 _PART = r"[0-9]+(?:\.[0-9]+)?[ \t\r\n]*(?!(?:SLIDE|STEP|TUMBLING|FIXED|TO|AS|FROM|WHERE|ON)\b)[A-Za-z\u00B5\u03BC]+"
 DURATIONS: Final = rf"""
@@ -23,6 +24,8 @@ registered_name: iri | NAME
 NAME: /[A-Za-z_][A-Za-z0-9_.-]*/
 """
 """The grammar of REGISTER; a dialect with this header defines the rule ``registration``."""
+_ZERO: Final = "a duration of zero: a window needs a width and a slide of at least 1 ms"
+_WORD_IN_BRACKETS: Final = re.compile(r"<[A-Za-z_][A-Za-z0-9_.-]*>")
 OPERATORS: Final[dict[str, str]] = {"RSTREAM": "rstream", "ISTREAM": "istream", "DSTREAM": "dstream"}
 
 
@@ -34,8 +37,18 @@ def read_duration(reading: Reading, tree: Branch, least: int = 1) -> int:
     except ValueError as problem:
         reading.fail(token, str(problem))
     if found < least:
-        reading.fail(token, "a duration of zero: a window needs a width and a slide of at least 1 ms")
+        reading.fail(token, _ZERO)
     return found
+
+
+def read_length(reading: Reading, tree: Branch) -> tuple[int, int]:
+    """A ``duration`` rule and its unit in milliseconds. A number without a unit is in milliseconds."""
+    token = tokens(tree)[0]
+    if token.type == "INTEGER":
+        if not reading.whole(token):
+            reading.fail(token, _ZERO)
+        return reading.whole(token), 1
+    return read_duration(reading, tree), max(1, durations.unit(token) or 1)
 
 
 def read_count(reading: Reading, tree: Branch) -> list[int]:
@@ -72,9 +85,18 @@ def merge(reading: Reading, window: Window) -> None:
             reading.default = Merged((window.name,), default)
 
 
+def _registered_name(reading: Reading, tree: Branch) -> str:
+    """An IRI, or a word. A relative IRI is a word where no BASE resolves it, as in the texts of RSP-JS."""
+    iri = only(tree, "iri")
+    (token,) = tokens(tree if iri is None else iri)
+    if iri is None or (reading.names.base is None and _WORD_IN_BRACKETS.fullmatch(token)):
+        return token.strip("<>")
+    return read_iri(reading, iri)
+
+
 def register(reading: Reading, tree: Branch) -> None:
     """The header: the name of the query and of its answers. C-SPARQL's COMPUTED EVERY has no effect: its windows report when they close."""
     for name in tree.find_data("registered_name"):
-        reading.output = read_iri(reading, branches(name)[0]) if branches(name) else str(tokens(name)[0])
+        reading.output = _registered_name(reading, name)
     for every in tree.find_data("duration"):
         read_duration(reading, every)

@@ -17,6 +17,7 @@ registration: "REGISTER"i ("QUERY"i | "STREAM"i) registered_name computed_every?
 %extend dataset_clause: "FROM"i "STREAM"i iri "[" window "]"                                    -> from_stream
 
 window: "RANGE"i duration "STEP"i duration                                                      -> range
+    | "RANGE"i duration "SLIDE"i duration                                                       -> sliding
     | "RANGE"i duration "TUMBLING"i                                                             -> range
     | "RANGE"i "TRIPLES"i INTEGER                                                               -> triples
 """
@@ -25,6 +26,8 @@ window: "RANGE"i duration "STEP"i duration                                      
 def _window(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
     if tree.data == "triples":
         return Window(name, stream, "last", count=read_count(reading, tree)[0])
+    if tree.data == "sliding":
+        reading.note("SLIDE is read as STEP, the word of C-SPARQL")
     lengths = [read_duration(reading, part) for part in branches(tree)]
     return Window(name, stream, "closed-open", lengths[0], lengths[-1])
 

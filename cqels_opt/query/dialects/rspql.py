@@ -11,10 +11,11 @@ from typing import Final
 
 from cqels_opt.query.algebra import Algebra, InWindow, Join, Source, Union, Values, Variable, Window
 from cqels_opt.query.dialects.called_windows import CALLED, read_called, written_call
-from cqels_opt.query.dialects.clauses import DURATIONS, HEADER, OPERATORS, read_count, read_duration, register
+from cqels_opt.query.dialects.clauses import DURATIONS, HEADER, OPERATORS, read_count, read_duration, read_length, register
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.groups import graph_name
 from cqels_opt.query.mistakes import nearest
+from cqels_opt.query.names import UnresolvedError
 from cqels_opt.query.printing.style import Style, duration, static_graph
 from cqels_opt.query.printing.writing import Writing
 from cqels_opt.query.reading import Branch, Dialect, Profile, Reading, branches, only, span, tokens
@@ -37,9 +38,14 @@ _quoted_object: variable | iri | literal | triple_quoted | triple_expression
 window_block: "WINDOW"i var_or_iri group
 
 window: "RANGE"i duration ("STEP"i | "SLIDE"i) duration                                         -> range
+    | "RANGE"i duration _ODD_COMMA ("STEP"i | "SLIDE"i) duration                                -> range_with_comma
     | "ELEMENTS"i INTEGER ("STEP"i INTEGER)?                                                    -> elements
     | called_window                                                                             -> called
+_ODD_COMMA: ","
 """
+
+
+_LOCAL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 def _registration(reading: Reading, tree: Branch) -> None:
@@ -50,8 +56,30 @@ def _registration(reading: Reading, tree: Branch) -> None:
         reading.every = read_duration(reading, branches(every)[0])
 
 
+def _length(reading: Reading, tree: Branch) -> int:
+    """The milliseconds of a duration; of a number without a unit, as RSP-JS and Kolibrie write it, with a note."""
+    token = tokens(tree)[0]
+    if token.type == "INTEGER":
+        reading.note(f"{token} has no unit: it is read as {token} ms")
+    return read_length(reading, tree)[0]
+
+
+def _window_name(reading: Reading, tree: Branch) -> tuple[str, str]:
+    """The IRI of a window's name, and a note. A name that no BASE or PREFIX resolves is local to the query (Kolibrie, RSPLab)."""
+    token = tokens(tree)[0]
+    try:
+        return reading.names.iri(token), ""
+    except UnresolvedError:
+        local = token.strip("<>").rpartition(":")[2]
+        if not _LOCAL.fullmatch(local):
+            return read_iri(reading, tree), ""
+        return f"<urn:window:{local}>", f"{token} is local to the query: no PREFIX or BASE resolves it"
+
+
 def _declare(reading: Reading, tree: Branch, name: Branch, stream: Branch, window: Branch) -> None:
-    iri = read_iri(reading, name)
+    iri, note = _window_name(reading, name)
+    if note:
+        reading.note(note)
     if iri in reading.window_of:
         reading.fail(name, f"the window {reading.source(name)} is declared twice")
     called, source = reading.free_window_name(iri), read_iri(reading, stream)
@@ -63,7 +91,9 @@ def _declare(reading: Reading, tree: Branch, name: Branch, stream: Branch, windo
             reading.fail(window, "COMPUTED EVERY is for windows of RSP-QL*, and this window is of another kind")
         declared = read_called(reading, branches(window)[0], called, source)
     else:
-        width, slide = (read_duration(reading, part) for part in branches(window))
+        width, slide = (_length(reading, part) for part in branches(window))
+        if window.data == "range_with_comma":
+            reading.note("the comma in the window is ignored")
         declared = Window(called, source, "star" if reading.every else "open-closed", width, slide, step=reading.every)
     reading.declare(declared, iri, name, *span(tree))
 
@@ -79,7 +109,7 @@ def _window_clause(reading: Reading, tree: Branch) -> None:
 
 def _window_block(reading: Reading, tree: Branch, source: Source) -> Algebra:
     named, group = branches(tree)
-    name = graph_name(reading, named)
+    name = _window_name(reading, named)[0] if named.data == "iri" else graph_name(reading, named)
     if isinstance(name, Variable):
         return _any_window(reading, tree, name, group)
     if name not in reading.window_of:

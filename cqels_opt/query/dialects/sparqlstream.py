@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from cqels_opt.query import durations
 from cqels_opt.query.algebra import Window
 from cqels_opt.query.dialects.clauses import DURATIONS, OPERATORS, declare_stream, merge, read_duration
 from cqels_opt.query.printing.style import Style, all_merged, cannot, distinct_streams, duration, graph_by_stream
@@ -25,6 +26,9 @@ OUTPUT: /[RID]STREAM(?![A-Za-z0-9_])/i
     | "FROM"i "NAMED"i "STREAM"i iri "[" window "]"                                             -> from_named_stream
 
 window: "FROM"i? "NOW"i _DASH duration (_TO_NOW (_DASH duration)?)? slide?
+    | "NOW"i                                                                                    -> now
+    | "RANGE"i duration ("SLIDE"i | "STEP"i) duration?                                          -> range
+    | "RANGE"i duration "TUMBLING"i                                                             -> tumbling
 slide: ("SLIDE"i | "STEP"i) duration
 _TO_NOW: /TO[ \t\r\n]+NOW(?![A-Za-z0-9_])/i
 _DASH: /[-\u2013\u2212]/
@@ -32,6 +36,12 @@ _DASH: /[-\u2013\u2212]/
 
 
 def _window(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
+    match tree.data:
+        case "now":
+            reading.note("[NOW] holds the elements of the instant itself")
+            return Window(name, stream, "now")
+        case "range" | "tumbling":
+            return _range(reading, tree, name, stream)
     lengths = [read_duration(reading, part, least=0) for part in branches(tree) if part.data == "duration"]
     begin, end = (*lengths, 0)[:2]
     slide = only(tree, "slide")
@@ -41,6 +51,16 @@ def _window(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
     if end:
         return Window(name, stream, "past", begin, end, step=step)
     return Window(name, stream, "open-closed", begin, step) if step else Window(name, stream, "range", begin)
+
+
+def _range(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
+    """``[RANGE a STEP b]`` as some texts of SRBench have it; without b, the step is one unit of the range, as in Streaming SPARQL."""
+    width, *step = branches(tree)
+    begin, unit = read_duration(reading, width), max(1, durations.unit(tokens(width)[0]) or 1)
+    every = begin if tree.data == "tumbling" else read_duration(reading, step[0]) if step else unit
+    meant = f"{' '.join(reading.source(tree).split())} is read as NOW - {duration(begin)} SLIDE {duration(every)}"
+    reading.note(meant if step or tree.data == "tumbling" else f"{meant}: a step without a value is one unit of the range")
+    return Window(name, stream, "open-closed", begin, every)
 
 
 def _from_stream(reading: Reading, tree: Branch) -> None:
@@ -57,6 +77,8 @@ def _written(writing: Writing, window: Window) -> str:
             text = f"NOW - {duration(width)} SLIDE {duration(slide)}"
         case Window(_, _, "range", width):
             text = f"NOW - {duration(width)}"
+        case Window(_, _, "now"):
+            text = "NOW"
         case Window(_, _, "past", width, end, step=step):
             text = f"NOW - {duration(width)} TO NOW - {duration(end)}" + (f" SLIDE {duration(step)}" if step else "")
         case _:
@@ -71,7 +93,12 @@ def _operator(writing: Writing) -> str:
 DIALECT = Dialect(
     name="sparqlstream",
     grammar=DURATIONS + _GRAMMAR,
-    recognise=re.compile(r"\[ ?(FROM )?NOW ?[-\u2013\u2212]|\b(SELECT|CONSTRUCT|ASK|DESCRIBE) [RID]STREAM\b", re.IGNORECASE),
+    recognise=re.compile(
+        r"\[ ?(FROM )?NOW ?[-\u2013\u2212]|\b(SELECT|CONSTRUCT|ASK|DESCRIBE) [RID]STREAM\b"
+        r"|\bFROM (NAMED )?STREAM (<>|[\w.-]*:[\w.-]*) ?\[ ?NOW ?\](?! ?AS)"
+        r"|\bNAMED STREAM (<>|[\w.-]*:[\w.-]*) ?\[ ?RANGE [^]]*\b(STEP|SLIDE|TUMBLING)\b[^]]*\](?! ?AS)",
+        re.IGNORECASE,
+    ),
     clauses={"from_stream": _from_stream, "from_named_stream": _from_stream, "select_head": _output},
     window="FROM STREAM <stream> [NOW - 10s SLIDE 5s]",
     profile=Profile("wc,nc", "rstream", "set"),

@@ -10,12 +10,11 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from cqels_opt.query import durations
 from cqels_opt.query.algebra import InWindow, Merged, Source, Window
-from cqels_opt.query.dialects.clauses import DURATIONS, declare_stream, merge, read_count, read_duration
+from cqels_opt.query.dialects.clauses import DURATIONS, declare_stream, merge, read_count, read_length
 from cqels_opt.query.printing.style import Style, cannot, distinct_streams, from_graphs, graph_by_stream
 from cqels_opt.query.printing.writing import Writing
-from cqels_opt.query.reading import Branch, Dialect, Profile, Reading, branches, span, tokens
+from cqels_opt.query.reading import Branch, Dialect, Profile, Reading, branches, span
 
 _GRAMMAR: Final = r"""
 %extend dataset_clause: "FROM"i "STREAM"i iri window                                            -> from_stream
@@ -29,20 +28,10 @@ window: "WINDOW"i "RANGE"i duration "SLIDE"i duration?                          
 """
 
 
-def _length(reading: Reading, tree: Branch) -> tuple[int, int]:
-    """A duration and its unit in milliseconds. A number without a unit is in milliseconds."""
-    token = tokens(tree)[0]
-    if token.type == "INTEGER":
-        if not reading.whole(token):
-            reading.fail(token, "a duration of zero: a window needs a width and a slide of at least 1 ms")
-        return reading.whole(token), 1
-    return read_duration(reading, tree), max(1, durations.unit(token) or 1)
-
-
 def _window(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
     if tree.data == "elements":
         return Window(name, stream, "last", count=read_count(reading, tree)[0])
-    width, *slide = (_length(reading, part) for part in branches(tree))
+    width, *slide = (read_length(reading, part) for part in branches(tree))
     delta = slide[0][0] if slide else width[0] if tree.data == "fixed" else width[1]
     return Window(name, stream, "delta", width[0], delta)
 

@@ -21,6 +21,7 @@ _KINDS: Final = {
     "range": "a range without a step",
     "grid": "a range that slides on a grid",
     "delta": "a sliding δ-window",
+    "purged": "a range as CQELS 1.x purges it",
     "open-closed": "a range with a step",
     "closed-open": "a range with a step that holds its opening and not its closing (bounds closed-open, or C-SPARQL)",
     "star": "a window of RSP-QL* (COMPUTED EVERY)",
