@@ -13,6 +13,7 @@ from typing import Any
 from cqels_opt.bench import citybench
 from cqels_opt.bench.generated import Data, Request
 from cqels_opt.bench.loading import module_of
+from cqels_opt.bench.lsbench import lsbench
 from cqels_opt.bench.nexmark import nexmark
 from cqels_opt.bench.sensors import sensors
 from cqels_opt.bench.social import CONGRESS, DRIFT, PLACES_GRAPH, STEADY, STREAM, fill_first, social
@@ -135,6 +136,7 @@ GENERATORS: dict[str, Generator] = {
     "contacts": contacts,
     "citybench": citybench.lift,
     "nexmark": nexmark,
+    "lsbench": lsbench,
     "files": files,
 }
 """By name. Add a function here, or use one in a file of the user: ``generator = "mine.py:make"``."""

@@ -1,8 +1,8 @@
-"""Writes a stream whose elements are small graphs: one subject with one triple per property."""
+"""Writes streams whose elements are small graphs with the same predicates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,15 +30,17 @@ def texts(prefix: str, numbers: Ints) -> Terms:
     return np.strings.add(np.strings.add(f'"{prefix}', numbers.astype(np.str_)), '"')
 
 
-def write_graphs(path: Path, subjects: Terms, properties: Mapping[str, Terms], times: Ints) -> int:
-    """Writes one element per subject, named after it, with a triple per property; returns the number of triples.
+def write_graphs(path: Path, graphs: Terms, triples: Sequence[tuple[Terms, str, Terms]], times: Ints) -> int:
+    """Writes one element per graph; returns the number of triples.
 
-    ``properties`` has the object of each subject by predicate IRI, ``times`` are in milliseconds and ascending.
+    ``triples`` are those of each element: subjects, the IRI of the predicate, and objects, by element. ``times`` are in milliseconds and
+    ascending.
     """
-    width, count = len(properties), len(subjects)
-    predicates = np.tile(np.array([f"<{name}>" for name in properties]), count)
-    objects = np.stack([values.astype(np.str_) for values in properties.values()], axis=1).ravel()
-    each = np.repeat(subjects, width)
-    columns = {"s": pa.array(each), "p": pa.array(predicates), "o": pa.array(objects)}
-    parquet.write_table(pa.table({**columns, "t": pa.array(np.repeat(times, width)), "g": pa.array(each)}), path)
+    width, count = len(triples), len(graphs)
+    subjects = np.stack([s.astype(np.str_) for s, _, _ in triples], axis=1).ravel()
+    predicates = np.tile(np.array([f"<{p}>" for _, p, _ in triples]), count)
+    objects = np.stack([o.astype(np.str_) for _, _, o in triples], axis=1).ravel()
+    columns = {"s": pa.array(subjects), "p": pa.array(predicates), "o": pa.array(objects)}
+    each = {"t": pa.array(np.repeat(times, width)), "g": pa.array(np.repeat(graphs, width))}
+    parquet.write_table(pa.table({**columns, **each}), path)
     return width * count

@@ -62,35 +62,35 @@ def nexmark(
     count = int(is_person.sum())
     triples = write_graphs(
         folder / "persons.parquet",
-        numbered(DATA + "person/", np.arange(count)),
-        {
-            NS + "name": texts("Person ", np.arange(count)),
-            NS + "city": texts("City ", random.integers(0, CITIES, count)),
-            NS + "state": np.array([f'"{state}"' for state in STATES])[random.integers(0, len(STATES), count)],
-        },
+        things := numbered(DATA + "person/", np.arange(count)),
+        [
+            (things, NS + "name", texts("Person ", np.arange(count))),
+            (things, NS + "city", texts("City ", random.integers(0, CITIES, count))),
+            (things, NS + "state", np.array([f'"{state}"' for state in STATES])[random.integers(0, len(STATES), count)]),
+        ],
         times[is_person],
     )
     count = int(is_auction.sum())
     triples += write_graphs(
         folder / "auctions.parquet",
-        numbered(DATA + "auction/", np.arange(count)),
-        {
-            NS + "item": texts("Item ", np.arange(count)),
-            NS + "category": numbered(DATA + "category/", random.integers(0, categories, count)),
-            NS + "seller": numbered(DATA + "person/", chosen(persons[is_auction], np.full(count, hot))),
-        },
+        things := numbered(DATA + "auction/", np.arange(count)),
+        [
+            (things, NS + "item", texts("Item ", np.arange(count))),
+            (things, NS + "category", numbered(DATA + "category/", random.integers(0, categories, count))),
+            (things, NS + "seller", numbered(DATA + "person/", chosen(persons[is_auction], np.full(count, hot)))),
+        ],
         times[is_auction],
     )
     count = int(is_bid.sum())
     triples += write_graphs(
         folder / "bids.parquet",
-        numbered(DATA + "bid/", np.arange(count)),
-        {
-            NS + "auction": numbered(DATA + "auction/", chosen(auctions[is_bid], share[is_bid])),
-            NS + "bidder": numbered(DATA + "person/", chosen(persons[is_bid], np.full(count, hot))),
-            NS + "price": integers(np.rint(100 * 10 ** (3 * random.random(count))).astype(np.int64)),
-            NS + "channel": numbered(DATA + "channel/", random.integers(0, channels, count)),
-        },
+        things := numbered(DATA + "bid/", np.arange(count)),
+        [
+            (things, NS + "auction", numbered(DATA + "auction/", chosen(auctions[is_bid], share[is_bid]))),
+            (things, NS + "bidder", numbered(DATA + "person/", chosen(persons[is_bid], np.full(count, hot)))),
+            (things, NS + "price", integers(np.rint(100 * 10 ** (3 * random.random(count))).astype(np.int64))),
+            (things, NS + "channel", numbered(DATA + "channel/", random.integers(0, channels, count))),
+        ],
         times[is_bid],
     )
     static = _static(folder, random, categories, channels)

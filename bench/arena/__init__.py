@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.status import Status
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.arena.runs import measured, rivals
@@ -32,14 +34,14 @@ def study(
 ) -> dict[str, Any]:
     """Runs the named workloads (default: all) with the ``chosen`` rivals (default: those of each workload) and those of files.
 
-    The engine and the independent evaluation always run.
+    The engine and the independent evaluation always run. A workload that is not named is left out where its data are missing.
     """
     for name in workloads:
         if name not in WORKLOADS:
             raise InputError(f"--workload: there is no {name!r}{nearest(name, WORKLOADS)}; there are {', '.join(WORKLOADS)}")
     progress = Console(stderr=True)
     found, about = list[Mapping[str, Any]](), dict[str, str]()
-    described = list[dict[str, Any]]()
+    described, left_out = list[dict[str, Any]](), dict[str, str]()
     for name in workloads or WORKLOADS:
         scenario = read(WORKLOADS[name], quick)
         names = (OURS, REFERENCE, *chosen) if chosen else scenario.contenders
@@ -49,19 +51,30 @@ def study(
             worlds = Worlds(scenario, folder)
             for case in scenario.cases():
                 with progress.status(f"{name}: data") as status:
-                    data, tasks = worlds.tasks(case)
+                    try:
+                        data, tasks = worlds.tasks(case)
+                    except InputError as error:
+                        if workloads:
+                            raise
+                        left_out[name] = str(error)
+                        continue
                     for task in tasks.values():
-                        runs = measured(task, among, scenario.limit, lambda text, name=name: status.update(f"{name} {text}"))
+                        runs = measured(task, among, scenario.limit, partial(_update, status, name))
                         found += [{**row, **case.parameters} for row in rows(name, task, runs, scenario.stream.warm_up)]
-            described.append(_described(name, scenario, data.description, case_text(case)))
+                described.append(_described(name, scenario, data.description, case_text(case)))
     counts = Counter(row["verdict"] for row in found)
     return {
         "taken": datetime.now(UTC).isoformat(timespec="minutes"),
         "workloads": described,
+        "left_out": left_out,
         "rivals": about,
         "verdicts": {verdict: counts[verdict] for verdict in ORDER},
         "results": in_order(found),
     }
+
+
+def _update(status: Status, workload: str, text: str) -> None:
+    status.update(f"{workload} {text}")
 
 
 def _described(name: str, scenario: Scenario, data: str, case: str) -> dict[str, Any]:

@@ -69,6 +69,7 @@ def markdown(report: Mapping[str, Any]) -> str:
             f"{one['warm_up']} micro-batches of warm-up; at most {one['limit_cpu_seconds']:g} CPU seconds per query and rival."
             for one in report["workloads"]
         ),
+        "\n".join(f"- `{name}` was left out: {why}" for name, why in report["left_out"].items()),
         "## Rivals",
         "\n".join(f"- `{name}`: {text}" for name, text in report["rivals"].items()),
         "## How it was measured",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from cqels_opt.bench.contenders import Contender, Task, built_in, find
 from cqels_opt.bench.declared import read
 from cqels_opt.bench.generated import Request
 from cqels_opt.bench.generators import generate
+from cqels_opt.bench.lsbench import PHOTO_LIKES, PHOTOS, POST_LIKES, POSTS
 from cqels_opt.bench.measure import Ran, check, in_turns
 from cqels_opt.bench.nexmark import AUCTIONS, BIDS, DATA, NS, PERSONS
 from cqels_opt.cli.options import BenchOptions
@@ -26,6 +28,7 @@ from cqels_opt.errors import InputError, RunError
 
 TINY: dict[str, dict[str, Any]] = {
     "nexmark": {"stream": {"rates": [40], "seconds": 13}, "data": {"active": 5, "categories": 11, "channels": 40}},
+    "lsbench": {"stream": {"rates": [8], "seconds": 64}, "data": {"users": 20, "friends": 3, "channels": 4, "tags": 5}},
     "report": {
         "stream": {"rates": [8], "seconds": 34},
         "data": {"authors": 20, "papers": 20, "coauthor_pairs": 60, "places": 3},
@@ -47,6 +50,7 @@ def tiny(name: str, folder: Path) -> Worlds:
     return Worlds(read(folder / f"{name}.toml", quick=True), folder / name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TINY)
 def test_stores_and_engine_give_the_answers_of_the_independent_evaluation(tmp_path: Path, name: str) -> None:
     worlds = tiny(name, tmp_path)
@@ -57,6 +61,28 @@ def test_stores_and_engine_give_the_answers_of_the_independent_evaluation(tmp_pa
         assert [run.why for run in runs] == [None] * 4, query
         check(query, runs)
         assert runs[0].bag.total > 0, query
+
+
+@pytest.mark.needs_shared_data
+def test_citybench_has_the_same_answers_everywhere(tmp_path: Path) -> None:
+    scenario = read(arena.WORKLOADS["citybench"], quick=True)
+    worlds = Worlds(replace(scenario, data={**scenario.data, "rows": 60}), tmp_path)
+    (case,) = scenario.cases()
+    for query, task in worlds.tasks(case)[1].items():
+        runs = in_turns(find(("pyoxigraph", "adaptive", "duckdb-delta", "sqlite")), task, tmp_path / "runs", 300)
+        assert [run.why for run in runs] == [None] * 4, query
+        check(query, runs)
+        assert runs[0].bag.total > 0, query
+
+
+def test_a_workload_without_data_is_left_out_unless_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CQELS_OPT_DATA", str(tmp_path))
+    monkeypatch.setattr(arena, "WORKLOADS", {"citybench": arena.WORKLOADS["citybench"]})
+    found = arena.study(True)
+    assert list(found["left_out"]) == ["citybench"]
+    assert found["results"] == []
+    with pytest.raises(InputError, match="the data set citybench is not there"):
+        arena.study(True, ("citybench",))
 
 
 def test_every_query_of_every_workload_has_sql() -> None:
@@ -89,9 +115,30 @@ def test_under_drift_all_bids_of_the_second_half_go_to_hot_auctions(tmp_path: Pa
     assert {n % 10 for n in number[:half]} == set(range(10))
 
 
-def test_nexmark_needs_a_rate(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"the generator nexmark needs stream\.rates"):
-        generate(tmp_path, Request(1, None, 4, 0), {"generator": "nexmark"})
+def test_lsbench_is_seeded_and_nobody_likes_an_item_twice(tmp_path: Path) -> None:
+    parameters = {"generator": "lsbench", "users": 12, "friends": 3}
+    made = [generate(tmp_path / f"{i}", Request(seed, 100, 10, 0), parameters) for i, seed in enumerate((1, 1, 2))]
+    files = [[path.read_bytes() for path in (*data.static, *data.streams.values())] for data in made]
+    assert files[0] == files[1]
+    assert files[0][0] != files[2][0]
+    items = {"post": POSTS, "photo": PHOTOS}
+    for kind, likes in (("post", POST_LIKES), ("photo", PHOTO_LIKES)):
+        posted = {row["g"]: row["t"] for row in parquet.read_table(made[0].streams[items[kind]]).to_pylist()}
+        rows = parquet.read_table(made[0].streams[likes]).to_pylist()
+        assert len(rows) > 50
+        assert len({(row["s"], row["o"]) for row in rows}) == len(rows)
+        assert all(posted[row["o"]] < row["t"] for row in rows)
+
+
+@pytest.mark.parametrize("name", ["nexmark", "lsbench"])
+def test_generators_need_a_rate(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=rf"the generator {name} needs stream\.rates"):
+        generate(tmp_path, Request(1, None, 4, 0), {"generator": name})
+
+
+def test_lsbench_needs_more_users_than_friends(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"data\.friends: must be less than the 3 users"):
+        generate(tmp_path, Request(1, 10, 4, 0), {"generator": "lsbench", "users": 3, "friends": 3})
 
 
 # ------------------------------------------------------------------ processes
@@ -226,6 +273,7 @@ def test_the_page_has_the_losses_first(task: Task) -> None:
         "taken": "2026-01-01T00:00+00:00",
         "parameters": {"quick": True},
         "workloads": [arena._described("nexmark", read(arena.WORKLOADS["nexmark"]), "data", "at 100/s")],
+        "left_out": {"citybench": "the data set citybench is not there"},
         "rivals": dict.fromkeys(found, "about"),
         "verdicts": counts,
         "results": results,
@@ -238,6 +286,7 @@ def test_the_page_has_the_losses_first(task: Task) -> None:
     page = markdown(report)
     assert page.index("| lost | nexmark | q13 | faster") < page.index("| won | nexmark | q13 | slow")
     assert "cqels-opt bench arena --page" in page
+    assert "- `citybench` was left out: the data set citybench is not there" in page
 
 
 # ------------------------------------------------------------------ the command
