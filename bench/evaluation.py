@@ -83,7 +83,7 @@ def markdown(report: Mapping[str, Any]) -> str:
         f"```\n{command}\n```",
         facts(report),
         "The harness compares the answers of all contenders, as bags, before it reports a time. With `--quick` the same command ends with "
-        "the same table of claims after a small run.",
+        "the same table of claims after a small run. The [arena](reference/arena.md) compares the engine with other systems.",
         *(part for section in report["sections"] for part in _section(section)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -55,7 +55,8 @@ def markdown(report: Mapping[str, Any]) -> str:
     parts = [
         "# Arena",
         "After reading this page you know on which queries the engine needs more CPU time than other systems, and on which less. "
-        "The harness writes it, including all verdicts:",
+        "The harness writes it, including all verdicts. Terms: [micro-batch](../glossary.md#micro-batch), "
+        "[window](../glossary.md#window), [element](../glossary.md#element), [store](../glossary.md#store).",
         f"```\ncqels-opt bench arena{'' if quick else ' --full'} --page docs/reference/arena.md --json arena.json\n```",
         _QUICK if quick else "",
         "## Verdicts",
