@@ -62,7 +62,8 @@ def markdown(report: Mapping[str, Any]) -> str:
         "## Verdicts",
         f"{summary(report)} The ratio is the rival's CPU time over that of `{OURS}`, for the same micro-batches: below {1 / CLOSE:.2f} the "
         f"row is `{LOST}`. Each pair of figures is the rival's and the engine's. CPU and wall-clock milliseconds are means per "
-        f"micro-batch. A rival with `{OTHER_ANSWERS}` or `{FAILED}` has no figures; `{CANNOT}` has the reason in the note.",
+        f"micro-batch. A rival with `{OTHER_ANSWERS}` or `{FAILED}` has no figures; `{CANNOT}` has the reason in the note. "
+        "Where a rival stopped within a micro-batch, the ratio is a lower bound.",
         markdown_table(HEADS, [cells(row) for row in report["results"]], 4),
         "## Workloads",
         "\n".join(

@@ -18,7 +18,7 @@ from typing import Any
 from cqels_opt.bench import apart
 from cqels_opt.bench.arena.worker import FINISH, PREPARE, STEP, Measured, Reply, serve
 from cqels_opt.bench.contenders import Contender, Given, Task
-from cqels_opt.bench.measure import Ran, spans
+from cqels_opt.bench.measure import Ran, final_times
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ def rivals(contenders: Sequence[Contender], more: Sequence[Given], folder: Path)
 
 def measured(task: Task, among: Rivals, limit: float, progress: Callable[[str], Any] = lambda _: None) -> Mapping[str, Measured]:
     """All rivals on one query, by name. A rival that exceeds ``limit`` CPU seconds is stopped after its batch."""
-    greatest = [int(t.max()) if len(t) else None for t in spans(task)]
+    finals = final_times(task)
     stopped: dict[str, tuple[str, int | None]] = {}
     failed: dict[str, str] = {}
     live: list[str] = []
@@ -92,16 +92,18 @@ def measured(task: Task, among: Rivals, limit: float, progress: Callable[[str], 
             failed[name] = "its process ended while it prepared"
         elif not reply.ended:
             live.append(name)
-    for number in range(len(greatest)):
-        progress(f"{task.query}: micro-batch {number + 1} of {len(greatest)}")
+    for number in range(len(finals)):
+        progress(f"{task.query}: micro-batch {number + 1} of {len(finals)}")
         turn = number % len(live) if live else 0
         for name in live[turn:] + live[:turn]:
             reply = among.ask(name, STEP)
             if reply is None:
                 failed[name] = f"its process ended in micro-batch {number + 1}"
-            elif reply.cpu_seconds > limit and number < len(greatest) - 1:
-                upto = max((t for t in greatest[: number + 1] if t is not None), default=0) - 1  # earlier instants are final
-                stopped[name] = f"stopped after {number + 1} of {len(greatest)} micro-batches: over {limit:g} CPU seconds", upto
+            elif not reply.ended and reply.cpu_seconds > limit and number < len(finals) - 1:
+                stopped[name] = (
+                    f"stopped after {number + 1} of {len(finals)} micro-batches: over {limit:g} CPU seconds",
+                    finals[number],
+                )
             if reply is None or reply.ended or name in stopped:
                 live.remove(name)
     return {name: _finished(name, among, failed, stopped) for name in among.names}

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.circumstances import cpu_seconds, descendants
-from cqels_opt.bench.contenders import Contender, Done, Given, Task, UnsupportedError, find
+from cqels_opt.bench.contenders import Contender, Done, Given, StoppedError, Task, UnsupportedError, find
 from cqels_opt.bench.measure import Ran
 
 PREPARE, STEP, FINISH = "prepare", "step", "finish"
@@ -77,6 +77,9 @@ class _Worker:
                 self._prepare(task)
             else:
                 self._step()
+        except StoppedError as error:
+            self._found.ran.why, self._found.ran.upto = str(error), error.upto
+            self.close()
         except Exception as error:  # noqa: BLE001 - a rival that fails is reported, the others continue
             unsupported = isinstance(error, UnsupportedError)
             self._found.ran.why = str(error) if unsupported else f"failed: {type(error).__name__}: {error}"

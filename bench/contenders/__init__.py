@@ -36,6 +36,14 @@ class UnsupportedError(CqelsOptError):
     """A contender cannot run a query: the report leaves it out for this query, with the reason."""
 
 
+class StoppedError(CqelsOptError):
+    """A contender stopped within a micro-batch, at a limit of its own; its answers are complete up to ``upto``."""
+
+    def __init__(self, text: str, upto: int) -> None:
+        super().__init__(text)
+        self.upto = upto
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """A query over a replay that is cut into micro-batches, and static data; all data are in files.

@@ -230,6 +230,17 @@ def test_a_rival_over_its_limit_is_compared_up_to_there(task: Task, tmp_path: Pa
     assert row["verdict"] in (LOST, EVEN, WON)
 
 
+def test_the_independent_evaluation_stops_within_a_batch(task: Task, tmp_path: Path) -> None:
+    with rivals(find(("adaptive", "pyoxigraph")), (), tmp_path) as among:
+        runs = measured(replace(task, options={"pyoxigraph.cpu_seconds": 1e-6}), among, limit=100)
+    stopped = runs["pyoxigraph"].ran
+    assert stopped.why == "stopped within micro-batch 1 of 13: over 1e-06 CPU seconds"
+    (row,) = rows("nexmark", task, runs, warm_up=10)
+    first = task.options["answers"][0]  # type: ignore[index]
+    assert stopped.upto == first[0][0]
+    assert row["checked"] == stopped.bag.total == sum(t == stopped.upto for t, _ in first) == 1
+
+
 def test_the_engine_must_give_the_answers_of_the_independent_evaluation(task: Task) -> None:
     ours, other = Measured(Ran("adaptive")), Measured(Ran("pyoxigraph"))
     ours.ran.bag.add([(1, {"a": "x"})])
