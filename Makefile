@@ -1,4 +1,4 @@
-# make setup | demo | test | test-wheel | test-oldest | test-services | lint | docs | bench | micro.  Each makes .venv where it is missing.
+# make setup | demo | test | test-wheel | test-oldest | test-services | lint | docs | bench | arena | micro.  Each makes .venv where it is missing.
 VENV    := .venv
 PY      := $(VENV)/bin/python
 STAMP   := $(VENV)/.installed
@@ -19,10 +19,11 @@ IN_WHEEL := tests/plans/test_plan.py tests/stats/test_frequencies.py tests/relat
 EXAMPLES := tests/installed/test_examples.py
 INSTALLED ?= $(IN_WHEEL) $(EXAMPLES) tests/installed/test_package.py
 OLDEST  := 4.0.0
+ARENA   ?=
 BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all test-wheel test-oldest test-services mosquitto lint docs bench micro clean
+.PHONY: help setup java demo test test-all test-wheel test-oldest test-services mosquitto lint docs bench arena micro clean
 
 help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
@@ -35,6 +36,7 @@ help:
 	@echo "make lint     ruff, mypy --strict and codespell"
 	@echo "make docs     the documentation as a site that needs no network, in site/"
 	@echo "make bench    the report's evaluation, small, as evaluation.html      (BENCH='--list': all scenarios; BENCH=evaluation: at full size)"
+	@echo "make arena    the engine next to rivals on public workloads, five minutes    (ARENA=--full: all of it)"
 	@echo "make micro    how long planning and statistics take, with pytest-benchmark  (alone on the machine)"
 	@echo "make clean    removes .venv and caches"
 
@@ -150,6 +152,9 @@ docs: $(STAMP)
 
 bench: setup
 	@$(VENV)/bin/cqels-opt bench $(BENCH)
+
+arena: $(STAMP)
+	@$(VENV)/bin/cqels-opt bench arena --page arena.md --json arena.json $(ARENA)
 
 micro: $(STAMP)
 	@$(PY) -m pytest bench/micro --benchmark-only --benchmark-columns=min,median,rounds --benchmark-sort=name

@@ -50,16 +50,16 @@ def compare(scenario: Scenario, more: Sequence[Given] = (), quick: bool = False,
     if not any(contender.answers for contender in contenders):
         raise InputError("a scenario needs a contender that answers")
     with scratch_folder() as scratch, _progress(scenario, contenders) as step:
-        worlds = _Worlds(scenario, scratch)
+        worlds = Worlds(scenario, scratch)
         descriptions, found = {}, list[Passes]()
         for case in scenario.cases():
-            step(f"data {_case_text(case)}".strip())
+            step(f"data {case_text(case)}".strip())
             data, tasks = worlds.tasks(case)
-            descriptions[_case_text(case)] = data.description
+            descriptions[case_text(case)] = data.description
             for name, task in tasks.items():
                 runs = []
                 for turn in range(scenario.repetitions):
-                    step(f"{name} {_case_text(case)}, all that take turns")
+                    step(f"{name} {case_text(case)}, all that take turns")
                     own = [contender for contender in contenders if not contender.apart]
                     runs.append(in_turns(own, task, scratch / "runs", scenario.limit, turn))
                 found += [Passes(case, name, task, same) for same in zip(*runs)]
@@ -74,7 +74,7 @@ def compare(scenario: Scenario, more: Sequence[Given] = (), quick: bool = False,
         return _report(scenario, contenders, found, descriptions, quick)
 
 
-class _Worlds:
+class Worlds:
     """The data and tasks of each case, created once; equal static data are loaded once."""
 
     def __init__(self, scenario: Scenario, folder: Path) -> None:
@@ -84,7 +84,7 @@ class _Worlds:
 
     def tasks(self, case: Case) -> tuple[Data, dict[str, Task]]:
         """The data of a case, and its tasks by query."""
-        key = _case_text(case)
+        key = case_text(case)
         if key not in self._made:
             place = self.folder / f"case-{len(self._made)}"
             stream = self.scenario.stream
@@ -138,7 +138,7 @@ class _Worlds:
         )
 
 
-def _case_text(case: Case) -> str:
+def case_text(case: Case) -> str:
     """A case as text."""
     parts = [f"at {case.rate:,g}/s"] if case.rate is not None else []
     return ", ".join([*parts, *(f"{key} {value}" for key, value in case.varied.items())])
@@ -172,7 +172,7 @@ def _check(found: Sequence[Passes], ended: bool = False) -> None:
 def _by_task(found: Sequence[Passes]) -> dict[tuple[str, str], list[Passes]]:
     by_task: dict[tuple[str, str], list[Passes]] = {}
     for one in found:
-        by_task.setdefault((one.query, _case_text(one.case)), []).append(one)
+        by_task.setdefault((one.query, case_text(one.case)), []).append(one)
     return by_task
 
 

@@ -75,21 +75,22 @@ def markdown(report: Mapping[str, Any]) -> str:
         _QUICK if quick else "",
         f"{summary(found)} The aim is the report's value or a goal; a ratio counts as reproduced from {SLACK:g} of the report's value, "
         "which comes from other machines and data. Machines differ: compare **ratios**, not times.",
-        _table(HEADS, [claim.row for claim in found], len(HEADS)),
+        markdown_table(HEADS, [claim.row for claim in found], len(HEADS)),
         "Terms: [sub-result](glossary.md#sub-result), [clairvoyant plan](glossary.md#clairvoyant), "
         "[delta source](glossary.md#delta-source).",
         "## How it was measured",
         "The benchmark harness writes this page, including all figures and verdicts:",
         f"```\n{command}\n```",
-        _facts(report),
+        facts(report),
         "The harness compares the answers of all contenders, as bags, before it reports a time. With `--quick` the same command ends with "
-        "the same table of claims after a small run.",
+        "the same table of claims after a small run. The [arena](reference/arena.md) compares the engine with other systems.",
         *(part for section in report["sections"] for part in _section(section)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _facts(report: Mapping[str, Any]) -> str:
+def facts(report: Mapping[str, Any]) -> str:
+    """When and where a report was measured, and the versions of the software."""
     machine, versions = report["machine"], report["versions"]
     what = ", ".join(f"{name} {text}" for name, text in versions.items() if text and name != "commit")
     return (
@@ -105,7 +106,7 @@ def _section(section: Mapping[str, Any]) -> list[str]:
     if "contenders" in section:
         return _scenario(section)
     text, heads, lines = tables.drift_rows(section)
-    return [f"## {section['title']}", text, _table(heads, lines)]
+    return [f"## {section['title']}", text, markdown_table(heads, lines)]
 
 
 def _scenario(section: Mapping[str, Any]) -> list[str]:
@@ -126,7 +127,7 @@ def _scenario(section: Mapping[str, Any]) -> list[str]:
         f"## {section['title']}",
         section["about"],
         f"{'; '.join(described)}. Median milliseconds per batch; in brackets the ratio to `{contenders[0]}`.",
-        _table([*heads, *contenders, "optimizer's share"], rows),
+        markdown_table([*heads, *contenders, "optimizer's share"], rows),
         "\n".join(f"- `{name}`: {section['contenders'][name]}" for name in contenders),
         "\n".join(["Not completed:", "", *failed]) if failed else "",
     ]
@@ -141,11 +142,11 @@ def _concurrent(section: Mapping[str, Any]) -> list[str]:
     ]
     for query in dict.fromkeys(row["query"] for row in section["concurrent"]):
         heads, lines, _ = beside(query, section["concurrent"])
-        parts += [f"### {query}", _table(heads, lines, 0)]
+        parts += [f"### {query}", markdown_table(heads, lines, 0)]
     return parts
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 2) -> str:
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 2) -> str:
     """A Markdown table; columns after the first ``words`` are numbers."""
     marks = ["---" if place < words else "---:" for place in range(len(heads))]
     return "\n".join(f"| {' | '.join(line)} |" for line in (heads, marks, *rows))

@@ -13,6 +13,8 @@ from typing import Any
 from cqels_opt.bench import citybench
 from cqels_opt.bench.generated import Data, Request
 from cqels_opt.bench.loading import module_of
+from cqels_opt.bench.lsbench import lsbench
+from cqels_opt.bench.nexmark import nexmark
 from cqels_opt.bench.sensors import sensors
 from cqels_opt.bench.social import CONGRESS, DRIFT, PLACES_GRAPH, STEADY, STREAM, fill_first, social
 from cqels_opt.errors import InputError
@@ -133,6 +135,8 @@ GENERATORS: dict[str, Generator] = {
     "flights": flights,
     "contacts": contacts,
     "citybench": citybench.lift,
+    "nexmark": nexmark,
+    "lsbench": lsbench,
     "files": files,
 }
 """By name. Add a function here, or use one in a file of the user: ``generator = "mine.py:make"``."""

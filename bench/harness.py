@@ -25,8 +25,9 @@ from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError
 from cqels_opt.query.mistakes import nearest
 
-EVALUATION, ADAPTIVE_JOIN = "evaluation", "adaptive-join"
+EVALUATION, ADAPTIVE_JOIN, ARENA = "evaluation", "adaptive-join", "arena"
 STUDIES = {
+    ARENA: "The engine next to rivals on public workloads: CPU time, memory, compared answers",
     "q-errors": "Estimated against observed rows, by kind of estimate",
     "drift": "Rows under drift, compared with the best plans of each phase in hindsight",
     "skew": "Rows where one delta wants several plans",
@@ -66,8 +67,8 @@ def bench(options: BenchOptions) -> None:
             print(f"{contender.name}: {contender.about}")
         return
     names = options.scenarios or (EVALUATION,)
-    if options.page and EVALUATION not in names:
-        raise InputError(f"--page: only {EVALUATION} has a page; others have --html")
+    if options.page and names not in ((EVALUATION,), (ARENA,)):
+        raise InputError(f"--page: {EVALUATION} or {ARENA} alone has a page; others have --html")
     for name in names:
         _check(name)
     _check_jobs(names, options)
@@ -77,6 +78,7 @@ def bench(options: BenchOptions) -> None:
         "spark": options.spark,
         "contenders": [str(one.resolve() if isinstance(one, Path) else one) for one in options.contenders],
         "jobs": list(options.jobs),
+        "arena": [options.full, *options.workloads, *options.rivals],
         "data": str(options.data.resolve()) if options.data is not None else None,
     }
     kept = StoredReports(options.keep, of, progress.print)
@@ -102,6 +104,9 @@ def _check_jobs(names: Sequence[str], options: BenchOptions) -> None:
     for option, given in (("--job", options.jobs), ("--data", options.data)):
         if given and ADAPTIVE_JOIN not in names:
             raise InputError(f"{option}: only {ADAPTIVE_JOIN} has jobs")
+    for option, some in (("--full", options.full), ("--workload", options.workloads), ("--rival", options.rivals)):
+        if some and ARENA not in names:
+            raise InputError(f"{option}: only {ARENA} has it")
     if options.jobs:
         from cqels_opt.bench.adaptive_join import check_jobs
 
@@ -131,7 +136,17 @@ def _studied(name: str, options: BenchOptions) -> dict[str, Any]:
     """Runs a study and adds the environment of its measurements."""
     study = import_module(f"cqels_opt.bench.{name.replace('-', '_')}")
     quick = options.quick or (name in _NEED_SPARK and not options.spark)
-    of_jobs = {"jobs": options.jobs, "data": options.data} if name == ADAPTIVE_JOIN else {}
-    found = study.study(quick, **of_jobs)
+    more: dict[str, Any] = {}
+    if name == ADAPTIVE_JOIN:
+        more = {"jobs": options.jobs, "data": options.data}
+    elif name == ARENA:
+        quick = options.quick or not options.full
+        more = {"workloads": options.workloads, "chosen": options.rivals, "more": options.contenders, "spark": options.spark}
+    found = study.study(quick, **more)
     study.show(found)
-    return {**circumstances(), "scenario": name, "title": STUDIES[name], "parameters": {"quick": quick}, **found}
+    report = {**circumstances(), "scenario": name, "title": STUDIES[name], "parameters": {"quick": quick}, **found}
+    if options.page and name == ARENA:
+        from cqels_opt.bench.arena.page import markdown
+
+        options.page.write_text(markdown(report), encoding="utf-8")
+    return report

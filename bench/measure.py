@@ -55,12 +55,24 @@ def spans(task: Task) -> list[NDArray[np.int64]]:
     return [parquet.read_table(chunk, columns=["t"]).column("t").to_numpy() for chunk in task.chunks]
 
 
+def final_times(task: Task) -> list[int | None]:
+    """The time up to which answers are final after each micro-batch: before the latest time that every stream has reached."""
+    reached: dict[int, int] = {}
+    found: list[int | None] = []
+    for chunk in task.chunks:
+        rows = parquet.read_table(chunk, columns=["stream", "t"])
+        for row in rows.group_by("stream").aggregate([("t", "max")]).to_pylist():
+            reached[row["stream"]] = max(row["t_max"], reached.get(row["stream"], row["t_max"]))
+        found.append(min(reached.values()) - 1 if len(reached) == len(task.stream_names) else None)
+    return found
+
+
 def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: float, turn: int = 0) -> list[Ran]:
     """One pass over the task, with a rotating start per batch; a contender that exceeds ``limit`` seconds in total is stopped."""
     runs = {c.name: Ran(c.name, answers=c.answers) for c in contenders}
     live = {c.name: c.run(task, empty_folder(folder / c.name)) for c in contenders}
-    greatest = [int(t.max()) if len(t) else None for t in spans(task)]
-    for number in range(len(greatest)):
+    finals = final_times(task)
+    for number in range(len(finals)):
         order = list(live)
         for name in order[(number + turn) % len(order) :] + order[: (number + turn) % len(order)] if order else ():
             run, began = runs[name], time.perf_counter()
@@ -69,16 +81,16 @@ def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: f
                 run.seconds += time.perf_counter() - began
                 run.take(done, took)
             except StopIteration:
-                raise RunError(f"{name} ended after {number} of {len(greatest)} micro-batches") from None
+                raise RunError(f"{name} ended after {number} of {len(finals)} micro-batches") from None
             except Exception as error:  # noqa: BLE001 - a failing rival is reported, the others continue
                 run.why = str(error) if isinstance(error, UnsupportedError) else f"failed: {type(error).__name__}: {error}"
                 del live[name]
                 continue
             if not number:
                 run.prepared = run.seconds - took / 1000
-            if run.seconds > limit and number < len(greatest) - 1:
-                run.why = f"stopped after {number + 1} of {len(greatest)} batches: over {limit:g} s"
-                run.upto = max((t for t in greatest[: number + 1] if t is not None), default=0) - 1  # earlier instants are final
+            if run.seconds > limit and number < len(finals) - 1:
+                run.why = f"stopped after {number + 1} of {len(finals)} batches: over {limit:g} s"
+                run.upto = finals[number]
                 live.pop(name).close()  # type: ignore[attr-defined]
     for generator in live.values():
         if any(done is not None for done in generator):

@@ -25,7 +25,7 @@ from cqels_opt.windows.replay import BatchSize, ReplayPlan
 
 __all__ = ["Answer", "Contender", "Done", "Given", "Run", "Task", "UnsupportedError", "available", "built_in", "find"]
 
-FILES = ("engine", "clairvoyant", "system_x", "oxigraph", "duck", "on_spark")
+FILES = ("engine", "clairvoyant", "system_x", "oxigraph", "duck", "relational", "on_spark")
 """The modules of this package, each with a tuple ``CONTENDERS``."""
 
 Given: TypeAlias = "Path | str"
@@ -34,6 +34,14 @@ Given: TypeAlias = "Path | str"
 
 class UnsupportedError(CqelsOptError):
     """A contender cannot run a query: the report leaves it out for this query, with the reason."""
+
+
+class StoppedError(CqelsOptError):
+    """A contender stopped within a micro-batch, at a limit of its own; its answers are complete up to ``upto``."""
+
+    def __init__(self, text: str, upto: int) -> None:
+        super().__init__(text)
+        self.upto = upto
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ support for streams evaluates the whole query again after each change.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cqels_opt.bench.answers import value_of
-from cqels_opt.bench.contenders import Answer, Contender, Done, Task, UnsupportedError, elements
+from cqels_opt.bench.contenders import Answer, Contender, Done, StoppedError, Task, UnsupportedError, elements
 from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Inputs, Options, read_inputs, stepwise
@@ -31,20 +32,29 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
     ahead = next(instants, None)
     last = len(task.chunks) - 1
     greatest = [int(elements(chunk)["t"].to_numpy().max()) for chunk in task.chunks]
+    limit, used = task.options.get("pyoxigraph.cpu_seconds"), 0.0
     for number, until in enumerate(greatest):
         yield None
+        began = time.process_time()
         found: list[tuple[int, Counter[Row]]] = []
         while ahead is not None and (ahead[0] < until or number == last):
             found.append((ahead[0], ahead[2]))
             ahead = next(instants, None)
+            if isinstance(limit, float) and ahead is not None and used + time.process_time() - began > limit:
+                yield Done(_answers(found))
+                yield None
+                raise StoppedError(
+                    f"stopped within micro-batch {number + 1} of {last + 1}: over {limit:g} CPU seconds", found[-1][0]
+                )
+        used += time.process_time() - began
         yield Done(_answers(found))
 
 
 def _answers(found: Iterable[tuple[int, Counter[Row]]]) -> Iterator[Answer]:
-    for time, rows in found:
+    for at, rows in found:
         for row, count in rows.items():
             values = {name: value_of(term) for name, term in row}
-            yield from [(time, values)] * count
+            yield from [(at, values)] * count
 
 
 CONTENDERS = (Contender("pyoxigraph", "the query re-evaluated by pyoxigraph whenever something changes", run),)

@@ -192,7 +192,7 @@ def _bench() -> Command:
         Option("--quick", "Run at small scale."),
         Option("--json OUT", "Write the figures as JSON.", Place(new_file)),
         Option("--html OUT", "Write figures and pictures as one page that needs no network.", Place(new_file)),
-        Option("--page OUT.md", "With evaluation: write its page in Markdown.", Place(new_file)),
+        Option("--page OUT.md", "With evaluation or arena: write its page in Markdown.", Place(new_file)),
         Option("--contender FILE|NAME",
             "One more contender: a Python or TOML file, or the name that an installed package adds; may be repeated.",
             Place(_contender), name="contenders", multiple=True),
@@ -206,6 +206,11 @@ def _bench() -> Command:
         Option("--data FOLDER",
             "With adaptive-join: the folder package/data of the npm package vega-datasets (default: generated flights).",
             Place(existing_folder)),
+        Option("--full", "With arena: data of full size, and the rivals that need Spark."),
+        Option("--workload NAME", "With arena: only this workload; may be repeated.", name="workloads", multiple=True),
+        Option("--rival NAME",
+            "With arena: only this rival, next to the engine and the independent evaluation; may be repeated.",
+            name="rivals", multiple=True),
     ]  # fmt: skip
     return Command("bench", BenchOptions, params, "run scenarios of the benchmark harness")
 

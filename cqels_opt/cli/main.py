@@ -236,7 +236,7 @@ def _trace(options: TraceOptions) -> int:
 
 
 def _bench(options: BenchOptions) -> int:
-    if not options.list and options.spark:
+    if not options.list and options.spark and (options.full or options.scenarios != ("arena",)):
         find_java()
     from cqels_opt.bench.harness import bench
 

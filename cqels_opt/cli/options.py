@@ -237,7 +237,8 @@ class BenchOptions:
     """`bench`: scenarios by name or file, small scale with ``quick``, contenders, and output files.
 
     ``contenders`` are files, or names of entry points. Without ``spark`` contenders that need it are omitted. Reports stored in
-    ``keep`` are reused. ``jobs`` (none: all) and the folder ``data`` are for the study ``adaptive-join``.
+    ``keep`` are reused. ``jobs`` (none: all) and the folder ``data`` are for the study ``adaptive-join``; ``full``, ``workloads`` and
+    ``rivals`` (none: all) are for ``arena``.
     """
 
     scenarios: tuple[str, ...] = ()
@@ -251,6 +252,9 @@ class BenchOptions:
     keep: Path | None = None
     jobs: tuple[str, ...] = ()
     data: Path | None = None
+    full: bool = False
+    workloads: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()
     debug: bool = False
 
 

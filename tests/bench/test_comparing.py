@@ -243,7 +243,7 @@ def test_everything_that_is_listed_can_be_read(capsys: pytest.CaptureFixture[str
     [
         (BenchOptions(("figure-6",)), "there is no scenario 'figure-6'; did you mean figure-5"),
         (BenchOptions(("none.toml",)), "none.toml: cannot be read"),
-        (BenchOptions(("hubs",), page=Path("x.md")), "--page: only evaluation has a page"),
+        (BenchOptions(("hubs",), page=Path("x.md")), "--page: evaluation or arena alone has a page"),
         (BenchOptions(("hubs",), contenders=(Path(__file__),)), "has CONTENDERS"),
     ],
 )

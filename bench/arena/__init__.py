@@ -1,0 +1,103 @@
+"""``cqels-opt bench arena``: workloads of the field, the engine and rivals in processes of their own, one verdict per query and rival.
+
+A workload is a scenario (:mod:`cqels_opt.bench.declared`) of the folder ``workloads``; a rival is a contender
+(:mod:`cqels_opt.bench.contenders`). Decision 057 says how they are compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status
+
+from cqels_opt.bench.apart import scratch_folder
+from cqels_opt.bench.arena.runs import measured, rivals
+from cqels_opt.bench.arena.verdicts import ORDER, OURS, REFERENCE, in_order, rows
+from cqels_opt.bench.comparing import Worlds, case_text
+from cqels_opt.bench.contenders import Given, find
+from cqels_opt.bench.declared import Scenario, read
+from cqels_opt.errors import InputError
+from cqels_opt.query.mistakes import nearest
+
+WORKLOADS = {file.stem: file for file in sorted((Path(__file__).parent / "workloads").glob("*.toml"))}
+"""The files of the workloads, by name."""
+
+
+def study(
+    quick: bool, workloads: Sequence[str] = (), chosen: Sequence[str] = (), more: Sequence[Given] = (), spark: bool = True
+) -> dict[str, Any]:
+    """Runs the named workloads (default: all) with the ``chosen`` rivals (default: those of each workload) and those of files.
+
+    The engine and the independent evaluation always run. A workload that is not named is left out where its data are missing.
+    """
+    for name in workloads:
+        if name not in WORKLOADS:
+            raise InputError(f"--workload: there is no {name!r}{nearest(name, WORKLOADS)}; there are {', '.join(WORKLOADS)}")
+    progress = Console(stderr=True)
+    found, about = list[Mapping[str, Any]](), dict[str, str]()
+    described, left_out = list[dict[str, Any]](), dict[str, str]()
+    for name in workloads or WORKLOADS:
+        scenario = read(WORKLOADS[name], quick)
+        names = (OURS, REFERENCE, *chosen) if chosen else scenario.contenders
+        contenders = [one for one in find(names, more) if spark or not one.spark]
+        about |= {one.name: one.about for one in contenders}
+        with scratch_folder("arena") as folder, rivals(contenders, more, folder / "rivals") as among:
+            worlds = Worlds(scenario, folder)
+            for case in scenario.cases():
+                with progress.status(f"{name}: data") as status:
+                    try:
+                        data, tasks = worlds.tasks(case)
+                    except InputError as error:
+                        if workloads:
+                            raise
+                        left_out[name] = str(error)
+                        continue
+                    for task in tasks.values():
+                        runs = measured(task, among, scenario.limit, partial(_update, status, name))
+                        found += [{**row, **case.parameters} for row in rows(name, task, runs, scenario.stream.warm_up)]
+                described.append(_described(name, scenario, data.description, case_text(case)))
+    counts = Counter(row["verdict"] for row in found)
+    return {
+        "taken": datetime.now(UTC).isoformat(timespec="minutes"),
+        "workloads": described,
+        "left_out": left_out,
+        "rivals": about,
+        "verdicts": {verdict: counts[verdict] for verdict in ORDER},
+        "results": in_order(found),
+    }
+
+
+def _update(status: Status, workload: str, text: str) -> None:
+    status.update(f"{workload} {text}")
+
+
+def _described(name: str, scenario: Scenario, data: str, case: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "title": scenario.title,
+        "about": scenario.about,
+        "data": data,
+        "case": case,
+        "seed": scenario.seed,
+        "limit_cpu_seconds": scenario.limit,
+        "warm_up": scenario.stream.warm_up,
+    }
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """Prints the verdicts, the losses first."""
+    from cqels_opt.bench.arena.page import HEADS, cells, summary
+    from cqels_opt.bench.screen import console, numbers, table
+
+    screen = console()
+    lines = table(*HEADS[:4], *numbers(*HEADS[4:-1]), HEADS[-1], title="Arena: the rival's CPU time over the engine's")
+    for row in found["results"]:
+        lines.add_row(*cells(row))
+    screen.print(lines)
+    screen.print(summary(found), highlight=False)

@@ -1,0 +1,92 @@
+"""The page docs/reference/arena.md: the verdicts, the losses first, and how they were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cqels_opt.bench.arena.verdicts import CANNOT, CLOSE, FAILED, LOST, ORDER, OTHER_ANSWERS, OURS, REFERENCE
+from cqels_opt.bench.evaluation import facts, markdown_table
+from cqels_opt.bench.tables import number
+
+HEADS = (
+    "verdict",
+    "workload",
+    "query",
+    "rival",
+    "CPU ratio",
+    "CPU ms",
+    "wall ms",
+    "peak MB",
+    "first answer s",
+    "answers",
+    "note",
+)
+
+
+def cells(row: Mapping[str, Any]) -> list[str]:
+    """A row of the table: pairs are the rival's figure and the engine's."""
+    first = [row["verdict"], row["workload"], row["query"], row["rival"]]
+    if "theirs" not in row:
+        return [*first, *["–"] * 6, row["why"]]
+    ours, theirs = row["ours"], row["theirs"]
+    pairs = [f"{_cell(theirs[key])} / {_cell(ours[key])}" for key in ("cpu_ms", "wall_ms", "peak_mb", "first_answer_s")]
+    return [*first, f"{row['cpu_ratio']:.2f}×", *pairs, f"{row['answers']:,}", row["why"] or ""]
+
+
+def _cell(value: float | None) -> str:
+    return "–" if value is None else number(value)
+
+
+def summary(report: Mapping[str, Any]) -> str:
+    """One sentence with the number of verdicts."""
+    counts = report["verdicts"]
+    return (
+        f"Of {sum(counts.values())} pairs of a query and a rival, "
+        + ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])
+        + "."
+    )
+
+
+def markdown(report: Mapping[str, Any]) -> str:
+    """The page."""
+    quick = report["parameters"]["quick"]
+    checked = {(row["workload"], row["query"]): row["checked"] for row in report["results"]}
+    parts = [
+        "# Arena",
+        "After reading this page you know on which queries the engine needs more CPU time than other systems, and on which less. "
+        "The harness writes it, including all verdicts. Terms: [micro-batch](../glossary.md#micro-batch), "
+        "[window](../glossary.md#window), [element](../glossary.md#element), [store](../glossary.md#store).",
+        f"```\ncqels-opt bench arena{'' if quick else ' --full'} --page docs/reference/arena.md --json arena.json\n```",
+        _QUICK if quick else "",
+        "## Verdicts",
+        f"{summary(report)} The ratio is the rival's CPU time over that of `{OURS}`, for the same micro-batches: below {1 / CLOSE:.2f} the "
+        f"row is `{LOST}`. Each pair of figures is the rival's and the engine's. CPU and wall-clock milliseconds are means per "
+        f"micro-batch. A rival with `{OTHER_ANSWERS}` or `{FAILED}` has no figures; `{CANNOT}` has the reason in the note. "
+        "Where a rival stopped within a micro-batch, the ratio is a lower bound.",
+        markdown_table(HEADS, [cells(row) for row in report["results"]], 4),
+        "## Workloads",
+        "\n".join(
+            f"- `{one['name']}`: {one['title']}. {one['about']} {one['data']}; {one['case'] or 'its own times'}; seed {one['seed']}; "
+            f"{one['warm_up']} micro-batches of warm-up; at most {one['limit_cpu_seconds']:g} CPU seconds per query and rival."
+            for one in report["workloads"]
+        ),
+        "\n".join(f"- `{name}` was left out: {why}" for name, why in report["left_out"].items()),
+        "## Rivals",
+        "\n".join(f"- `{name}`: {text}" for name, text in report["rivals"].items()),
+        "## How it was measured",
+        f"Each rival has a process of its own. On each query all of them prepare; then they process one micro-batch each in turn, a "
+        f"different one first each time, and only one works at a time. CPU time is that of the rival's process and of all that it "
+        f"starts. `first answer` counts the work from the beginning of the preparation to the end of the first micro-batch with answers; "
+        f"the engine's static store was loaded before. The relational stores get the same RDF elements and turn them into typed rows "
+        f"themselves ([decision 057](../decisions/057-arena.md)). Answers are compared as bags and by time before a row has figures. "
+        f"`{REFERENCE}` is also the independent evaluation: the run ends where the engine differs from it.",
+        "Answers that the independent evaluation checked before its limit: "
+        + ", ".join(f"{workload} {query} {count:,}" for (workload, query), count in checked.items())
+        + ".",
+        facts(report),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+_QUICK = "These are the figures of the quick form. The full form has larger data, and the rivals that need Spark."

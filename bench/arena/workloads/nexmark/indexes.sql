@@ -1,0 +1,9 @@
+CREATE INDEX channel_id ON channel(id);
+CREATE INDEX person_id ON person(id);
+CREATE INDEX person_t ON person(t);
+CREATE INDEX auction_id ON auction(id);
+CREATE INDEX auction_seller ON auction(seller);
+CREATE INDEX auction_t ON auction(t);
+CREATE INDEX bid_auction ON bid(auction);
+CREATE INDEX bid_bidder ON bid(bidder);
+CREATE INDEX bid_t ON bid(t)

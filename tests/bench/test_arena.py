@@ -1,0 +1,321 @@
+"""The arena: workloads at a tiny size, rivals in processes of their own, verdicts, and the page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+
+from cqels_opt.bench import arena, harness
+from cqels_opt.bench.apart import empty_folder
+from cqels_opt.bench.arena.page import cells, markdown, summary
+from cqels_opt.bench.arena.runs import Rivals, measured, rivals
+from cqels_opt.bench.arena.verdicts import CANNOT, EVEN, FAILED, LOST, OTHER_ANSWERS, WON, in_order, rows
+from cqels_opt.bench.arena.worker import Measured
+from cqels_opt.bench.comparing import Worlds
+from cqels_opt.bench.contenders import Contender, Task, built_in, find
+from cqels_opt.bench.declared import read
+from cqels_opt.bench.generated import Request
+from cqels_opt.bench.generators import generate
+from cqels_opt.bench.lsbench import PHOTO_LIKES, PHOTOS, POST_LIKES, POSTS
+from cqels_opt.bench.measure import Ran, check, in_turns
+from cqels_opt.bench.nexmark import AUCTIONS, BIDS, DATA, NS, PERSONS
+from cqels_opt.cli.options import BenchOptions
+from cqels_opt.errors import InputError, RunError
+
+TINY: dict[str, dict[str, Any]] = {
+    "nexmark": {"stream": {"rates": [40], "seconds": 13}, "data": {"active": 5, "categories": 11, "channels": 40}},
+    "lsbench": {"stream": {"rates": [8], "seconds": 64}, "data": {"users": 20, "friends": 3, "channels": 4, "tags": 5}},
+    "report": {
+        "stream": {"rates": [8], "seconds": 34},
+        "data": {"authors": 20, "papers": 20, "coauthor_pairs": 60, "places": 3},
+    },
+}
+"""What makes each workload tiny; the last windows of each stream are full, so that elements also expire."""
+
+
+def tiny(name: str, folder: Path) -> Worlds:
+    """A workload at a tiny size."""
+    file = arena.WORKLOADS[name]
+    text = file.read_text(encoding="utf-8")
+    head, _, _ = text.partition("[quick]")
+    lines = [head.replace('folder = "', f'folder = "{file.parent}/').replace(f' = "{name}/', f' = "{file.parent}/{name}/')]
+    for table, values in TINY[name].items():
+        lines.append(f"[quick.{table}]")
+        lines += [f"{key} = {value}" for key, value in values.items()]
+    (folder / f"{name}.toml").write_text("\n".join(lines), encoding="utf-8")
+    return Worlds(read(folder / f"{name}.toml", quick=True), folder / name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", TINY)
+def test_stores_and_engine_give_the_answers_of_the_independent_evaluation(tmp_path: Path, name: str) -> None:
+    worlds = tiny(name, tmp_path)
+    (case,) = worlds.scenario.cases()
+    _, tasks = worlds.tasks(case)
+    for query, task in tasks.items():
+        runs = in_turns(find(("pyoxigraph", "adaptive", "duckdb-delta", "sqlite")), task, tmp_path / "runs", 300)
+        assert [run.why for run in runs] == [None] * 4, query
+        check(query, runs)
+        assert runs[0].bag.total > 0, query
+
+
+@pytest.mark.needs_shared_data
+def test_citybench_has_the_same_answers_everywhere(tmp_path: Path) -> None:
+    scenario = read(arena.WORKLOADS["citybench"], quick=True)
+    worlds = Worlds(replace(scenario, data={**scenario.data, "rows": 60}), tmp_path)
+    (case,) = scenario.cases()
+    for query, task in worlds.tasks(case)[1].items():
+        runs = in_turns(find(("pyoxigraph", "adaptive", "duckdb-delta", "sqlite")), task, tmp_path / "runs", 300)
+        assert [run.why for run in runs] == [None] * 4, query
+        check(query, runs)
+        assert runs[0].bag.total > 0, query
+
+
+def test_a_workload_without_data_is_left_out_unless_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CQELS_OPT_DATA", str(tmp_path))
+    monkeypatch.setattr(arena, "WORKLOADS", {"citybench": arena.WORKLOADS["citybench"]})
+    found = arena.study(True)
+    assert list(found["left_out"]) == ["citybench"]
+    assert found["results"] == []
+    with pytest.raises(InputError, match="the data set citybench is not there"):
+        arena.study(True, ("citybench",))
+
+
+def test_every_query_of_every_workload_has_sql() -> None:
+    for name, file in arena.WORKLOADS.items():
+        scenario = read(file)
+        assert scenario.sql is not None, name
+        for query in scenario.queries:
+            assert (scenario.sql / f"{query.lower()}.sql").is_file(), f"{name} {query}"
+
+
+# ------------------------------------------------------------------ NEXMark
+def test_nexmark_is_seeded_and_has_the_proportions_of_the_benchmark(tmp_path: Path) -> None:
+    made = [generate(tmp_path / f"{i}", Request(seed, 100, 10, 0), {"generator": "nexmark"}) for i, seed in enumerate((1, 1, 2))]
+    files = [[path.read_bytes() for path in (*data.static, *data.streams.values())] for data in made]
+    assert files[0] == files[1]
+    assert files[0][-1] != files[2][-1]
+    tables = {iri: parquet.read_table(path) for iri, path in made[0].streams.items()}
+    assert {iri: len(set(table["s"].to_pylist())) for iri, table in tables.items()} == {PERSONS: 20, AUCTIONS: 60, BIDS: 920}
+    for table in tables.values():
+        assert table["g"] == table["s"]
+        assert table["t"].to_pylist() == sorted(table["t"].to_pylist())
+
+
+def test_under_drift_all_bids_of_the_second_half_go_to_hot_auctions(tmp_path: Path) -> None:
+    data = generate(tmp_path, Request(1, 100, 20, 0), {"generator": "nexmark", "drift": True, "active": 10})
+    rows = [row for row in parquet.read_table(data.streams[BIDS]).to_pylist() if row["p"] == f"<{NS}auction>"]
+    number = [int(row["o"].removeprefix(f"<{DATA}auction/").removesuffix(">")) for row in rows]
+    half = len(number) // 2
+    assert {n % 10 for n in number[half:]} == {0}
+    assert {n % 10 for n in number[:half]} == set(range(10))
+
+
+def test_lsbench_is_seeded_and_nobody_likes_an_item_twice(tmp_path: Path) -> None:
+    parameters = {"generator": "lsbench", "users": 12, "friends": 3}
+    made = [generate(tmp_path / f"{i}", Request(seed, 100, 10, 0), parameters) for i, seed in enumerate((1, 1, 2))]
+    files = [[path.read_bytes() for path in (*data.static, *data.streams.values())] for data in made]
+    assert files[0] == files[1]
+    assert files[0][0] != files[2][0]
+    items = {"post": POSTS, "photo": PHOTOS}
+    for kind, likes in (("post", POST_LIKES), ("photo", PHOTO_LIKES)):
+        posted = {row["g"]: row["t"] for row in parquet.read_table(made[0].streams[items[kind]]).to_pylist()}
+        rows = parquet.read_table(made[0].streams[likes]).to_pylist()
+        assert len(rows) > 50
+        assert len({(row["s"], row["o"]) for row in rows}) == len(rows)
+        assert all(posted[row["o"]] < row["t"] for row in rows)
+
+
+@pytest.mark.parametrize("name", ["nexmark", "lsbench"])
+def test_generators_need_a_rate(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=rf"the generator {name} needs stream\.rates"):
+        generate(tmp_path, Request(1, None, 4, 0), {"generator": name})
+
+
+def test_lsbench_needs_more_users_than_friends(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"data\.friends: must be less than the 3 users"):
+        generate(tmp_path, Request(1, 10, 4, 0), {"generator": "lsbench", "users": 3, "friends": 3})
+
+
+# ------------------------------------------------------------------ processes
+RIVAL = """
+import os
+from cqels_opt.bench.contenders import Contender, Done, UnsupportedError
+
+def right(task, folder):
+    for run in task.options["answers"]:
+        yield None
+        yield Done(run)
+
+def wrong(task, folder):
+    for run in task.options["answers"]:
+        yield None
+        yield Done([(t, {"bid": "other"}) for t, _ in run])
+
+def refuses(task, folder):
+    raise UnsupportedError("no windows in its language")
+    yield
+
+def breaks(task, folder):
+    yield None
+    yield Done()
+    yield None
+    raise ValueError("out of luck")
+
+def dies(task, folder):
+    yield None
+    os._exit(3)
+
+CONTENDERS = tuple(Contender(f.__name__, "for a test", f) for f in (right, wrong, refuses, breaks, dies))
+"""
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    """NEXMark's q13 at a tiny size, with its answers per micro-batch as an option."""
+    folder = tmp_path_factory.mktemp("arena")
+    worlds = tiny("nexmark", folder)
+    (case,) = worlds.scenario.cases()
+    whole = worlds.tasks(case)[1]["q13"]
+    run = built_in()["adaptive"].run(whole, empty_folder(folder / "run"))
+    answers = [list(done.answers) for done in run if done is not None]
+    whole.options["answers"] = answers  # type: ignore[index]
+    return whole
+
+
+def test_rivals_run_in_processes_of_their_own_and_get_verdicts(task: Task, tmp_path: Path) -> None:
+    file = tmp_path / "rivals.py"
+    file.write_text(RIVAL, encoding="utf-8")
+    contenders = find(("adaptive", "pyoxigraph", "sqlite"), [file])
+    with rivals(contenders, [file], tmp_path / "runs") as among:
+        found = measured(task, among, limit=100)
+        again = measured(task, among, limit=100)  # the process that ended is replaced
+    assert list(found) == [contender.name for contender in contenders]
+    verdicts = {row["rival"]: row for row in rows("nexmark", task, found, warm_up=10)}
+    assert {name: row["why"] for name, row in verdicts.items()} == {
+        "pyoxigraph": None,
+        "sqlite": None,
+        "right": None,
+        "wrong": f"at {task.options['answers'][0][0][0]}: 1 answers, and 1 others of the engine",  # type: ignore[index]
+        "refuses": "no windows in its language",
+        "breaks": "failed: ValueError: out of luck",
+        "dies": "failed: its process ended in micro-batch 1",
+    }
+    assert [verdicts[name]["verdict"] for name in ("wrong", "refuses", "breaks", "dies")] == [
+        OTHER_ANSWERS,
+        CANNOT,
+        FAILED,
+        FAILED,
+    ]
+    assert {row["checked"] for row in verdicts.values()} == {found["pyoxigraph"].ran.bag.total}
+    assert found["pyoxigraph"].ran.bag.total == sum(map(len, task.options["answers"])) > 400  # type: ignore[call-overload]
+    assert verdicts["sqlite"]["batches"] == 3
+    assert again["dies"].ran.why == "failed: its process ended in micro-batch 1"
+    assert not again["sqlite"].ran.bag.difference(found["sqlite"].ran.bag)
+    for one in (found["adaptive"], found["sqlite"]):
+        assert len(one.cpu) == len(one.ran.milliseconds) == 13
+        assert min(one.cpu) > 0 and one.peak_mb > 10 and one.first_answer is not None
+
+
+def test_a_rival_over_its_limit_is_compared_up_to_there(task: Task, tmp_path: Path) -> None:
+    with rivals(find(("adaptive", "sqlite")), (), tmp_path) as among:
+        found = measured(task, among, limit=0)
+    assert found["sqlite"].ran.why == "stopped after 1 of 13 micro-batches: over 0 CPU seconds"
+    (row,) = rows("nexmark", task, found, warm_up=10)
+    assert (row["batches"], row["checked"]) == (1, 0)
+    assert row["verdict"] in (LOST, EVEN, WON)
+
+
+def test_the_independent_evaluation_stops_within_a_batch(task: Task, tmp_path: Path) -> None:
+    with rivals(find(("adaptive", "pyoxigraph")), (), tmp_path) as among:
+        runs = measured(replace(task, options={"pyoxigraph.cpu_seconds": 1e-6}), among, limit=100)
+    stopped = runs["pyoxigraph"].ran
+    assert stopped.why == "stopped within micro-batch 1 of 13: over 1e-06 CPU seconds"
+    (row,) = rows("nexmark", task, runs, warm_up=10)
+    first = task.options["answers"][0]  # type: ignore[index]
+    assert stopped.upto == first[0][0]
+    assert row["checked"] == stopped.bag.total == sum(t == stopped.upto for t, _ in first) == 1
+
+
+def test_the_engine_must_give_the_answers_of_the_independent_evaluation(task: Task) -> None:
+    ours, other = Measured(Ran("adaptive")), Measured(Ran("pyoxigraph"))
+    ours.ran.bag.add([(1, {"a": "x"})])
+    other.ran.bag.add([(1, {"a": "y"})])
+    with pytest.raises(RunError, match="nexmark q13: the engine gives other answers than the independent evaluation: at 1"):
+        rows("nexmark", task, {"adaptive": ours, "pyoxigraph": other}, 0)
+
+
+# ------------------------------------------------------------------ verdicts and the page
+def _measured(name: str, cpu: list[float]) -> Measured:
+    return Measured(Ran(name, milliseconds=[2 * ms for ms in cpu]), cpu, 50.0, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "verdict", "ratio"),
+    [
+        ([9, 9, 10, 20], [1, 1, 3, 6], LOST, 0.3),
+        ([9, 9, 10, 10], [1, 1, 10.5, 10.5], EVEN, 1.05),
+        ([9, 9, 10, 10], [1, 1, 20, 30], WON, 2.5),
+        ([9, 9, 10, 10], [27], WON, 3.0),  # stopped in the warm-up: what both completed
+    ],
+)
+def test_verdicts_compare_the_same_batches(
+    task: Task, ours: list[float], theirs: list[float], verdict: str, ratio: float
+) -> None:
+    found = {name: _measured(name, cpu) for name, cpu in (("adaptive", ours), ("sqlite", theirs))}
+    (row,) = rows("nexmark", task, found, warm_up=2)
+    assert (row["verdict"], row["cpu_ratio"]) == (verdict, pytest.approx(ratio))
+
+
+def test_the_page_has_the_losses_first(task: Task) -> None:
+    found = {
+        name: _measured(name, cpu)
+        for name, cpu in {"adaptive": [10.0], "fast": [1.0], "slow": [90.0], "faster": [0.5], "mute": []}.items()
+    }
+    found["mute"].ran.why = "it has no joins"
+    results = in_order(rows("nexmark", task, found, warm_up=0))
+    assert [row["rival"] for row in results] == ["faster", "fast", "slow", "mute"]
+    counts = {LOST: 2, EVEN: 0, WON: 1, OTHER_ANSWERS: 0, FAILED: 0, CANNOT: 1}
+    report = {
+        "taken": "2026-01-01T00:00+00:00",
+        "parameters": {"quick": True},
+        "workloads": [arena._described("nexmark", read(arena.WORKLOADS["nexmark"]), "data", "at 100/s")],
+        "left_out": {"citybench": "the data set citybench is not there"},
+        "rivals": dict.fromkeys(found, "about"),
+        "verdicts": counts,
+        "results": results,
+        "machine": dict.fromkeys(("cores", "processor", "system", "python", "java"), "x") | {"memory_gb": 1, "load": 0.5},
+        "versions": {"commit": "abc"},
+    }
+    assert summary(report) == "Of 4 pairs of a query and a rival, 2 lost, 1 won, 1 cannot say."
+    assert cells(results[0])[:6] == ["lost", "nexmark", "q13", "faster", "0.05×", "0.50 / 10.0"]
+    assert cells(results[3])[-1] == "it has no joins"
+    page = markdown(report)
+    assert page.index("| lost | nexmark | q13 | faster") < page.index("| won | nexmark | q13 | slow")
+    assert "cqels-opt bench arena --page" in page
+    assert "- `citybench` was left out: the data set citybench is not there" in page
+
+
+# ------------------------------------------------------------------ the command
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (BenchOptions(("arena",), workloads=("nexmrk",)), "--workload: there is no 'nexmrk'; did you mean nexmark"),
+        (BenchOptions(("arena",), rivals=("sqlit",), workloads=("report",)), "there is no contender 'sqlit'"),
+        (BenchOptions(("hubs",), rivals=("sqlite",)), "--rival: only arena has it"),
+        (BenchOptions(("hubs",), full=True), "--full: only arena has it"),
+    ],
+)
+def test_mistakes_of_the_command(options: BenchOptions, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        harness.bench(options)
+
+
+def test_a_process_is_started_only_for_a_rival_that_is_asked(tmp_path: Path) -> None:
+    among = Rivals([Contender("never", "for a test", lambda task, folder: iter(()))], (), tmp_path)
+    among.close()
+    assert among.names == ["never"]
