@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.relation_set import RelationSet, size
@@ -56,6 +58,18 @@ class EstimateCorrections:
         if self._feedback is not None:
             observed = [(relations, self._memo.uncorrected_rows(source, relations), seen) for relations, seen in rows]
             self._feedback[source].observe(observed)
+            self._apply(source, self._observed(source))
+
+    def assume_observed(self, observed: Mapping[str, Iterable[tuple[RelationSet, float]]]) -> None:
+        """Prices the memo with exactly these rows, beside what feedback has observed, until :meth:`forget_assumed`."""
+        for source, rows in observed.items():
+            exact = {s: max(seen, 1.0) / max(self._memo.uncorrected_rows(source, s), 1.0) for s, seen in rows}
+            self._apply(source, self._observed(source) | exact)
+        self._memo.refresh(np.zeros_like(self._memo.leaves.factors, bool))
+
+    def forget_assumed(self, sources: Iterable[str]) -> None:
+        """Back to what feedback has observed; the memo is priced with it at its next refresh."""
+        for source in sources:
             self._apply(source, self._observed(source))
 
     def seed_feedback(self, learnt: Mapping[str, Learnt]) -> None:
