@@ -85,6 +85,9 @@ def markdown(report: Mapping[str, Any]) -> str:
         "The harness compares the answers of all contenders, as bags, before it reports a time. With `--quick` the same command ends with "
         "the same table of claims after a small run. The [arena](reference/arena.md) compares the engine with other systems.",
         *(part for section in report["sections"] for part in _section(section)),
+        "## Robustness",
+        "`cqels-opt bench robustness` measures how far plans fall where estimates are wrong or the join order is bad; its figures are in "
+        "[measurements](measurements.md#robustness-of-plans).",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

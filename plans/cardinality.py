@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.plans.base_estimates import BaseEstimates
+from cqels_opt.plans.feedback import LEAST
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, members, of_all, size
 
@@ -134,7 +135,8 @@ class StateTable:
         touched = np.flatnonzero(changed.ravel()[self._factors].any(axis=0) | self._corrected)
         self._corrected[:] = False
         moved = np.zeros(len(self.rows), bool)
-        fresh = self.uncorrected(touched) * self._correction[touched]
+        fresh, correction = self.uncorrected(touched), self._correction[touched]
+        fresh = np.where(correction == 1.0, fresh, np.maximum(fresh, LEAST) * correction)
         moved[touched] = fresh != self.rows[touched]
         self.rows[touched] = fresh
         return moved

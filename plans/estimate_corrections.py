@@ -10,7 +10,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from cqels_opt.plans.feedback import Feedback
+import numpy as np
+
+from cqels_opt.plans.feedback import LEAST, Feedback, ratio
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.plans.sampling import Corrections, SampledCardinality
@@ -58,6 +60,18 @@ class EstimateCorrections:
             self._feedback[source].observe(observed)
             self._apply(source, self._observed(source))
 
+    def assume_observed(self, observed: Mapping[str, Iterable[tuple[RelationSet, float]]]) -> None:
+        """Prices the memo with exactly these rows, beside what feedback has observed, until :meth:`forget_assumed`."""
+        for source, rows in observed.items():
+            exact = {s: ratio(seen, self._memo.uncorrected_rows(source, s)) for s, seen in rows}
+            self._apply(source, self._observed(source) | exact)
+        self._memo.refresh(np.zeros_like(self._memo.leaves.factors, bool))
+
+    def forget_assumed(self, sources: Iterable[str]) -> None:
+        """Back to what feedback has observed; the memo is priced with it at its next refresh."""
+        for source in sources:
+            self._apply(source, self._observed(source))
+
     def seed_feedback(self, learnt: Mapping[str, Learnt]) -> None:
         """Starts with rows that were observed in another memo."""
         if self._feedback is not None:
@@ -74,7 +88,7 @@ class EstimateCorrections:
         """The observed (or last sampled, if ``sampled``) rows of sets of relations."""
         known = self._sampled[source].known if sampled and source in self._sampled else self._observed(source)
         names, rows = self._memo.graph.names, self._memo.uncorrected_rows
-        return {frozenset(names(s)): rows(source, s) * factor for s, factor in known.items()}
+        return {frozenset(names(s)): max(rows(source, s), LEAST) * factor for s, factor in known.items()}
 
     def assume(self, learnt: Mapping[str, Learnt]) -> None:
         """Replaces the estimates of these sets by rows that were observed in another memo, and drops all other corrections."""
@@ -86,7 +100,7 @@ class EstimateCorrections:
         memo = self._memo
         sets = {memo.graph.set_of(names): rows for names, rows in learnt.items() if names <= memo.graph.index.keys()}
         known = sorted((s for s in sets if (s, memo.graph.covered_filters(s)) in memo.shape.state_of), key=lambda s: (size(s), s))
-        return {s: max(sets[s], 1.0) / max(memo.uncorrected_rows(source, s), 1.0) for s in known}
+        return {s: ratio(sets[s], memo.uncorrected_rows(source, s)) for s in known}
 
     # ------------------------------------------------------------------ a restart
     def state(self, source: str) -> Logs:

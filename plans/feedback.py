@@ -24,6 +24,15 @@ NEGLIGIBLE = 0.01
 """A correction closer to the inherited one than this, in the logarithm, is dropped."""
 
 
+LEAST = 1e-9
+"""The rows that an estimate of fewer counts as where it is corrected: no factor could correct an estimate of 0."""
+
+
+def ratio(observed: float, estimated: float) -> float:
+    """The factor that corrects an estimate from the statistics alone; numbers of rows below 1 are equal."""
+    return max(observed, 1.0) / max(estimated, LEAST if observed > 1.0 else 1.0)
+
+
 def inherited(corrections: Mapping[RelationSet, float], relations: RelationSet, neutral: float) -> float:
     """The correction of a sub-pattern: that of the largest one inside it (of equals, with the later relations); none: ``neutral``."""
     inside = [inner for inner in corrections if contains(relations, inner)]
@@ -37,8 +46,8 @@ class Feedback:
     _logs: dict[RelationSet, float] = field(default_factory=dict)
 
     def observe(self, observations: Iterable[tuple[RelationSet, float, float]]) -> None:
-        """Adds one batch: (relations, estimate from the statistics alone, observed rows); counts below 1 are taken as 1."""
-        seen = {relations: math.log(max(observed, 1.0) / max(estimated, 1.0)) for relations, estimated, observed in observations}
+        """Adds one batch: (relations, estimate from the statistics alone, observed rows)."""
+        seen = {relations: math.log(ratio(observed, estimated)) for relations, estimated, observed in observations}
         before, self._logs = self._logs, {}
         for relations in sorted({*before, *seen}, key=lambda s: (size(s), s)):
             otherwise = inherited(self._logs, relations, 0.0)

@@ -24,6 +24,7 @@ from cqels_opt.plans.cost_models import model_named
 from cqels_opt.plans.dpccp import PAIR_BUDGET, Pair
 from cqels_opt.plans.estimate_corrections import EstimateCorrections, Learnt, Logs
 from cqels_opt.plans.greedy import GreedySearch
+from cqels_opt.plans.hindsight import Hindsight, Observed, hindsight
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan import Plan, PlanError
 from cqels_opt.plans.plan_changes import Reason, corrected, reasons
@@ -31,7 +32,7 @@ from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.plan_pricing import PricedPlan, cost_of
 from cqels_opt.plans.plan_text import parse_plan
-from cqels_opt.plans.predicate_placement import Placing, operators_among
+from cqels_opt.plans.predicate_placement import Placing, filter_order, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget, is_surprising
@@ -91,6 +92,7 @@ class Optimizer:
         self._first: dict[str, Plan] = {}
         self._seen: dict[str, NDArray[np.float64]] = {}
         self._estimated: dict[str, dict[RelationSet, tuple[float, float]]] = {}
+        self._observed: dict[str, Observed] = {}  # since the last choice
         self._feedback = feedback
         self._pace = ReoptimizationBudget()
         self._switching = SwitchingRule()
@@ -139,6 +141,7 @@ class Optimizer:
         if not self.sources:
             return {}
         moved = self.leaves.read(statistics, changed if self._current else None)
+        self._observed.clear()
         if self._corrections is None:
             self._plan_greedily(moved, sampling_seconds)
         else:
@@ -154,13 +157,8 @@ class Optimizer:
 
     @property
     def filter_order(self) -> tuple[str, ...]:
-        """All filters in the order in which those at one place are evaluated: by cost/(1 − selectivity), Hellerstein & Stonebraker 1993.
-
-        A filter's selectivity is counted over all delta sources together, so that of the first source holds for all.
-        """
-        kept = [float(self.leaves.factors[0, self.leaves.filter_factor(i)]) for i in range(len(self.graph.filters))]
-        ranks = {f.name: (share - 1) / self._weights[f.name] for f, share in zip(self.graph.filters, kept)}
-        return tuple(sorted(ranks, key=ranks.__getitem__))
+        """All filters in the order in which those at one place are evaluated."""
+        return filter_order(self.leaves, self._weights)
 
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Sets measured weights of some filters. Their declared weights have decided which filters are operators; that stays."""
@@ -205,7 +203,8 @@ class Optimizer:
         """
         if not self._feedback:
             return
-        given = [(step, seen) for step, seen in zip(self._priced[source].covered, rows, strict=True) if seen is not None]
+        covered = self._priced[source].covered
+        given = self._observed[source] = [(step, n) for step, n in zip(covered, rows, strict=True) if n is not None]
         if any(is_surprising(self._estimated[source][relations][0], seen) for relations, seen in given):
             self._pace.reset_budget(source)
         if self._corrections is not None:
@@ -219,6 +218,10 @@ class Optimizer:
             return None
         priced.memo.refresh(np.zeros_like(self.leaves.factors, bool))
         return priced.cost - priced.former[0][1].cost(priced.memo)
+
+    def hindsight(self) -> dict[str, Hindsight]:
+        """For each source whose operators were observed since the last choice: the cost of its plan, and of the cheapest retained one."""
+        return {} if self._corrections is None else hindsight(self._priced, self._corrections, self._observed)
 
     def price_of(self, source: str, plan: Plan) -> tuple[float, list[float]] | None:
         """The cost of any plan and the estimated rows of its operators, under the statistics of the last choice; None if the memo does not
@@ -287,9 +290,8 @@ class Optimizer:
         """Continues from the :meth:`state` of an optimizer of the same block; a plan that this memo does not have is dropped."""
         for source, found in state.items():
             text, seen, kept, learnt, estimated = found[:5]
-            former, since, self._switching.saved[source] = (
-                found[5:] if len(found) == 8 else ([], None, 0.0)
-            )  # an older checkpoint
+            # older checkpoints have five parts
+            former, since, self._switching.saved[source] = found[5:] if len(found) == 8 else ([], None, 0.0)
             self._former[source] = tuple(map(parse_plan, former))
             if former:
                 self._first[source] = self._former[source][-1]
@@ -384,15 +386,13 @@ class Optimizer:
         return priced.cost if priced is not None and priced.memo is memo else self._cost(source, current)
 
     def _cost(self, source: str, plan: Plan) -> float:
-        cost = cost_of(self._memos[source], source, plan)
-        if cost is None:
+        if (cost := cost_of(self._memos[source], source, plan)) is None:
             raise PlanError(f"plan of {source}: the memo has no such joins: {plan}")
         return cost
 
     def _has_rows(self, source: str) -> bool:
         """Whether rows of the source's delta have been observed."""
-        number = self.sources.index(source)
-        return bool(self.leaves.raw[number, self.graph.index[source]] > 0)
+        return bool(self.leaves.raw[self.sources.index(source), self.graph.index[source]] > 0)
 
     def _kept_pairs(self, source: str) -> Iterator[Pair]:
         """The pairs of the plans that the memo of a source must have at any cost."""

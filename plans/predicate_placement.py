@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Literal, TypeAlias
 
 from cqels_opt.plans import plan as planning
+from cqels_opt.plans.base_estimates import BaseEstimates
 from cqels_opt.plans.cost import CostModel, JoinShape
 from cqels_opt.plans.dpccp import Pair, join_pairs
 from cqels_opt.plans.plan import Plan
@@ -55,6 +56,16 @@ def operators_among(
             return lifted, pairs
         heavy.pop()
     return graph, join_pairs(graph, budget)
+
+
+def filter_order(leaves: BaseEstimates, weights: Mapping[str, float]) -> tuple[str, ...]:
+    """All filters by cost/(1 − selectivity) (Hellerstein & Stonebraker 1993).
+
+    A filter's selectivity is counted over all delta sources together, so that of the first source holds for all.
+    """
+    kept = [float(leaves.factors[0, leaves.filter_factor(i)]) for i in range(len(leaves.graph.filters))]
+    ranks = {f.name: (share - 1) / weights[f.name] for f, share in zip(leaves.graph.filters, kept)}
+    return tuple(sorted(ranks, key=ranks.__getitem__))
 
 
 def _after_all_joins(graph: QueryGraph, placing: Placing, budget: int) -> tuple[QueryGraph, list[Pair] | None]:

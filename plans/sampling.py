@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from cqels_opt.plans.feedback import inherited
+from cqels_opt.plans.feedback import LEAST, inherited
 from cqels_opt.plans.plan import Plan
 from cqels_opt.plans.relation_set import RelationSet
 
@@ -20,6 +20,9 @@ SAMPLING_ROUNDS = 4
 
 PRIOR = 2.0
 """The weight of an estimate, in rows of a sample."""
+
+ENOUGH = 32
+"""Rows of a sample that outweigh an estimate of less than one of them."""
 
 
 class SampledCardinality(NamedTuple):
@@ -43,14 +46,16 @@ class Corrections:
 
     def learn(self, relations: RelationSet, uncorrected: float, found: SampledCardinality) -> None:
         """Adds a sample; ``uncorrected`` is the estimate from the statistics alone. Smaller sub-patterns must be added first."""
-        if uncorrected <= 0 or relations in self._moved:
+        if relations in self._moved:
             return
+        uncorrected = max(uncorrected, LEAST)
         if found.scale == 1:
             factor = found.rows / uncorrected
         else:
             prior = self._prior(relations)
             expected = uncorrected * prior / found.scale
-            factor = prior * (found.rows + PRIOR) / (expected + PRIOR)
+            weight = expected / ENOUGH if expected < 1 and found.rows >= ENOUGH else PRIOR
+            factor = prior * (found.rows + weight) / (expected + weight)
         self.known[relations] = factor
         self._moved[relations] = factor / inherited(self.before, relations, 1.0)
 

@@ -310,6 +310,8 @@ class BlockPlanner:
                 self.optimizer.observe(source, counts)
                 if decision.switched and decision.whole.former:
                     self.delta_plans[source] = replace(decision, observed_regret=self.optimizer.regret(source))
+        for source, found in self.optimizer.hindsight().items():
+            self.delta_plans[source] = replace(self.delta_plans[source], hindsight=found)
 
     @property
     def choices(self) -> dict[str, PlanChoice]:

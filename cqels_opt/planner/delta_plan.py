@@ -10,8 +10,9 @@ from cqels_opt.operators.operator_work import OperatorWork
 from cqels_opt.planner.skew_splitting import SplitChoice
 from cqels_opt.plans import Cut, Plan, PlanChoice, PlanOperator, Ranked, Split
 from cqels_opt.plans import operators as plan_operators
+from cqels_opt.plans.hindsight import Hindsight
 from cqels_opt.plans.join_methods import JoinMethod
-from cqels_opt.trace.records import Delta, Moved, OperatorRecord, RunnerUp
+from cqels_opt.trace.records import Delta, InHindsight, Moved, OperatorRecord, RunnerUp
 
 
 class ExecutedPlan(NamedTuple):
@@ -27,7 +28,7 @@ class DeltaPlan:
     """The plan of a delta source in a batch: one for all of its delta, or a split (chosen or fixed).
 
     ``last`` is the plan before. ``by`` has the join method of each operator, unless all are replicated probes. ``observed_regret`` is the
-    regret of a switch under the rows that the batch produced.
+    regret of a switch under the rows that the batch produced, ``hindsight`` compares the plan with the cheapest one under them.
     """
 
     whole: PlanChoice
@@ -35,6 +36,7 @@ class DeltaPlan:
     last: ExecutedPlan | None = None
     by: tuple[JoinMethod | None, ...] = ()
     observed_regret: float | None = None
+    hindsight: Hindsight | None = None
 
     @property
     def ran(self) -> ExecutedPlan:
@@ -86,8 +88,10 @@ class DeltaPlan:
         )
         runner_up = RunnerUp(str(other.plan), other.cost) if other else None
         former = tuple(RunnerUp(text, f.cost) for f in self.whole.former if (text := str(f.plan)) != str(self.plan))
-        reason, regret = self._reason(), self._regret()
-        return Delta(self.whole.source, str(self.plan), cost, runner_up, self.switched, reason, operators, former, regret)
+        compared = self._regret(), InHindsight(*self.hindsight) if self.hindsight else None
+        return Delta(
+            self.whole.source, str(self.plan), cost, runner_up, self.switched, self._reason(), operators, former, *compared
+        )
 
     def _regret(self) -> float | None:
         """The regret of the last switch in this batch, see :class:`Delta`."""

@@ -225,8 +225,8 @@ def _ran_json(operator: OperatorRecord) -> list[float | None]:
 
 
 def savings_json(history: QueryHistory) -> dict[str, Any]:
-    """What adapting saved in a query: the numbers of its headline."""
-    return {**asdict(history.savings), "unit": history.unit}
+    """What adapting saved in a query, and what its plans cost in hindsight: the numbers of its headline."""
+    return {**asdict(history.savings), "unit": history.unit, "hindsight": asdict(history.excess)}
 
 
 def _slow_json(slow: SlowBatch) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from statistics import median, quantiles
 
+from cqels_opt.trace.excess import ExcessCost
 from cqels_opt.trace.figures import clock, duration, figure, plural
 from cqels_opt.trace.records import Called, Milliseconds, OperatorRecord, SubResults, TraceRecord
 from cqels_opt.trace.regret import Regret
@@ -107,9 +108,15 @@ class QueryHistory:
         return sum((source.savings for source in self.sources), Savings())
 
     @property
+    def excess(self) -> ExcessCost:
+        """What the plans of all delta sources cost over the cheapest ones in hindsight."""
+        return sum((source.excess for source in self.sources), ExcessCost())
+
+    @property
     def headline(self) -> tuple[str, ...]:
-        """See :func:`cqels_opt.trace.savings.headline`."""
-        return headline(self.savings, self.switched, self.unit, self.ms.optimize, not self.alone)
+        """See :func:`cqels_opt.trace.savings.headline`; then the excess cost, where rows were observed."""
+        told = headline(self.savings, self.switched, self.unit, self.ms.optimize, not self.alone)
+        return (*told, *filter(None, [self.excess.sentence(self.unit)]))
 
 
 class Histories:

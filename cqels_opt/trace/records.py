@@ -64,12 +64,21 @@ class OperatorRecord(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class InHindsight(JsonRecord):
+    """The cost of the plan that ran, and the least cost of the retained plans, both under the rows that the batch produced."""
+
+    cost: float
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
 class Delta(JsonRecord):
     """A delta source's plan in one batch: the chosen plan and its cost, the runner-up, and the operators that ran.
 
     ``former`` are up to three earlier plans with their costs in this batch, the latest first, and then the first plan of all.
     ``regret`` is the cost of the plan less that of the plan before the last switch, both under the statistics of this batch, and in the
-    batch of the switch also under the rows that its operators produced. It is negative if the switch saves.
+    batch of the switch also under the rows that its operators produced. It is negative if the switch saves. ``hindsight`` compares the plan
+    with the cheapest retained one (None: no rows were observed).
     """
 
     source: str
@@ -81,6 +90,7 @@ class Delta(JsonRecord):
     operators: tuple[OperatorRecord, ...] = ()
     former: tuple[RunnerUp, ...] = field(default=(), metadata=OMITTED)
     regret: float | None = field(default=None, metadata=OMITTED)
+    hindsight: InHindsight | None = field(default=None, metadata=OMITTED)
 
     @property
     def others(self) -> dict[str, float | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+from cqels_opt.trace.excess import ExcessCost
 from cqels_opt.trace.records import Delta, Moved, OperatorRecord, TraceRecord
 from cqels_opt.trace.regret import Regret
 from cqels_opt.trace.savings import Savings
@@ -60,7 +61,7 @@ class PlanUse:
 class SourceHistory:
     """A delta source: its plans in order of first use, and its plan runs and switches in time order.
 
-    If only the newest switches are kept, ``switched`` counts all of them, and ``regret`` and ``savings`` are of all batches.
+    If only the newest switches are kept, ``switched`` counts all of them, and ``regret``, ``savings`` and ``excess`` are of all batches.
     """
 
     source: str
@@ -70,6 +71,7 @@ class SourceHistory:
     switched: int
     regret: Regret
     savings: Savings = field(default_factory=Savings)
+    excess: ExcessCost = field(default_factory=ExcessCost)
 
     def letter(self, plan: str) -> str:
         """The letter of one of its plans, ``?`` for another plan."""
@@ -88,6 +90,7 @@ class SourceBuilder:
         self._switched = 0
         self._first: str | None = None  # the first plan
         self._savings = Savings()
+        self._excess = ExcessCost()
         self._regret = Regret()  # of all switches but the last
         self._last: tuple[int, float, float] = (0, 0.0, 0.0)  # batches, cost and regret of the last one
 
@@ -95,6 +98,7 @@ class SourceBuilder:
         """Adds a record's data for this source."""
         self._first = delta.plan if self._first is None else self._first
         self._savings += Savings.of_delta(delta, self._first)
+        self._excess += ExcessCost.of_delta(delta)
         before = self._reigns[-1] if self._reigns else None
         if before and before.plan == delta.plan:
             self._reigns[-1] = Reign(before.first, index, delta.plan)
@@ -125,7 +129,8 @@ class SourceBuilder:
         """The history so far."""
         plans = tuple(self._uses.values())
         regret = self._regret + Regret.of_switch(*self._last)
-        return SourceHistory(name, plans, tuple(self._reigns), tuple(self._switches), self._switched, regret, self._savings)
+        sums = regret, self._savings, self._excess
+        return SourceHistory(name, plans, tuple(self._reigns), tuple(self._switches), self._switched, *sums)
 
     def _next_letter(self) -> str:
         """The letter of a new plan; also drops plans that no kept switch mentions, if there are too many."""

@@ -1,0 +1,53 @@
+"""Estimates of no rows, or of less than one, are corrected by observed and by sampled rows like others."""
+
+from __future__ import annotations
+
+import pytest
+
+from cqels_opt.bench.shapes import chain
+from cqels_opt.plans import KnownStatistics, Optimizer, SampledCardinality
+
+GRAPH = chain(4)
+SIZES = {("r0", "r1", "x1"): 0.0, ("r1", "r2", "x2"): 2_000.0, ("r2", "r3", "x3"): 1_000.0}
+
+
+def statistics(first_join: float) -> KnownStatistics:
+    return KnownStatistics({f"r{i}": 1_000.0 for i in range(4)}, {**SIZES, ("r0", "r1", "x1"): first_join})
+
+
+@pytest.mark.parametrize("estimated", [0.0, 0.001, 0.5, 40.0])
+def test_an_observed_set_is_estimated_as_it_was_observed(estimated: float) -> None:
+    optimizer = Optimizer(GRAPH, ["r0"], feedback=True)
+    choice = optimizer.choose({"r0": statistics(estimated)})["r0"]
+    seen = [1_000.0, 5_000.0, 10_000.0, 10_000.0]
+    optimizer.observe("r0", seen)
+    _, rows = optimizer.observed_price_of("r0", choice.plan) or (0.0, [])
+    assert rows[1:] == pytest.approx(seen[1:])
+
+
+def test_larger_sets_inherit_the_correction() -> None:
+    """With a join size of a thousandth of a row, the joins behind it grow as the statistics say."""
+    optimizer = Optimizer(GRAPH, ["r0"], feedback=True)
+    optimizer.choose({"r0": statistics(0.001)})
+    optimizer.observe("r0", [1_000.0, 5_000.0, None, None])
+    again = optimizer.choose({"r0": statistics(0.001)})["r0"]
+    found = optimizer.observed_cardinalities("r0")
+    assert found[frozenset({"r0", "r1"})] == pytest.approx(5_000.0)
+    assert again.estimated[-1] == pytest.approx(10_000.0)
+
+
+def test_no_rows_where_none_were_expected_correct_nothing() -> None:
+    optimizer = Optimizer(GRAPH, ["r0"], feedback=True)
+    choice = optimizer.choose({"r0": statistics(0.0)})["r0"]
+    optimizer.observe("r0", [1_000.0, 0.0, 0.0, 0.0])
+    _, rows = optimizer.observed_price_of("r0", choice.plan) or (0.0, [])
+    assert rows[1:] == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("scale", [1.0, 4.0])
+@pytest.mark.parametrize("estimated", [0.0, 0.001])
+def test_a_sample_with_rows_corrects_an_estimate_of_none(estimated: float, scale: float) -> None:
+    optimizer = Optimizer(GRAPH, ["r0"])
+    sampled = [SampledCardinality(250, 4.0), *(SampledCardinality(int(1_200 / scale), scale) for _ in range(3))]
+    choice = optimizer.choose({"r0": statistics(estimated)}, sampler=lambda source, plan: sampled)["r0"]
+    assert choice.estimated[1:] == pytest.approx([1_200.0] * 3, rel=0.05)
