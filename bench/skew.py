@@ -4,7 +4,8 @@ People enter rooms; a person works on topics, and a room treats topics. In the t
 joined first, and the other then checks (Ngo, Ré, Rudra 2013, *Skew strikes back*: a triangle needs heavy and light values
 processed separately). Most people work on a few topics and are in halls that treat many; a few *hubs* work on hundreds, and meet
 in small rooms. So one order is best for most rows of every delta and very expensive for the others. Brute force over the
-generated data gives the possible savings of splitting. Plans have no multiway joins here, with which no delta needs a split (``cyclic.py``).
+generated data gives the possible savings of splitting. Plans have no multiway joins here, with which the deltas need no split
+(``cyclic.py``).
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ EACH_ROW = 2.0
 def candidates(proposed: Floats, added: Ints) -> Floats:
     """The candidates of multiway joins: the rows of their left sides times the expected smallest fan-out of a row.
 
-    ``proposed`` has, on its last axis, the rows of the left side joined with each of the ``added`` relations. The fan-outs of a row are taken
-    as independent and exponentially distributed, so the mean of the smallest is one over the sum of the reciprocals of the means. That is
-    never more than the least of ``proposed``; where every row has the same fan-outs, there are up to ``added`` times as many candidates.
+    ``proposed`` has, on its last axis, the rows of the left side joined with each of the ``added`` relations. The fan-outs of a row are
+    taken as independent and exponentially distributed, so the mean of the smallest is one over the sum of the reciprocals of the means.
+    That is never more than the least of ``proposed``; if every row has the same fan-outs, there are up to ``added`` times as many.
     """
     with np.errstate(divide="ignore"):
         reciprocals = np.where(np.arange(proposed.shape[-1]) < added[:, None], 1.0 / proposed, 0.0)

@@ -210,7 +210,7 @@ def right_relations(plan: Probe | Join | Multiway) -> list[str]:
 
 
 def probed_keys(join: Probe | Join | Multiway) -> list[tuple[str, tuple[str, ...]]]:
-    """The relations that a join probes, each with the variables; none stands for all variables of a relation that verifies candidates."""
+    """The relations that a join probes, each with the variables; none: all variables of a relation that verifies candidates."""
     match join:
         case Probe(_, relation, on):
             return [(relation, on)] if on else []

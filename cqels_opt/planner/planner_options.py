@@ -36,10 +36,10 @@ class PlannerOptions:
     """``--plan``: a mode of the optimizer, or fixed plans; the cost model and its constants; the inputs of estimates.
 
     ``split`` allows a skewed delta to be split (``skew_splitting.py``), ``view_selection`` other sub-results than those compiled
-    (``view_advisor.py``), ``multiway`` multiway joins (``plans/cycles.py``). ``shuffled``: the sides of a join that the runner shuffles. ``joins``: the join methods that are allowed on this
-    ``machine``; the cheapest is used. In the mode ``spark``, Spark's own planner decides and ours keeps the written order. ``placing``
-    states where filters are evaluated. In the mode ``heuristic``, joins are ordered by H1 and, with ``graphs``, H2. ``remember``: results
-    of extension functions are kept until a step ends.
+    (``view_advisor.py``), ``multiway`` multiway joins (``plans/cycles.py``). ``shuffled``: the sides of a join that the runner shuffles.
+    ``joins``: the join methods that are allowed on this ``machine``; the cheapest is used. In the mode ``spark``, Spark's own planner
+    decides and ours keeps the written order. ``placing`` states where filters are evaluated. In the mode ``heuristic``, joins are ordered
+    by H1 and, with ``graphs``, H2. ``remember``: results of extension functions are kept until a step ends.
     """
 
     mode: str = "adaptive"
