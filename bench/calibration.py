@@ -29,7 +29,8 @@ from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.calibration import measure
 from cqels_opt.planner.calibration_store import seconds_text
 from cqels_opt.planner.planner_options import PlannerOptions
-from cqels_opt.plans import Constants, Join, JoinOperator, Optimizer, Plan, Scan, SecondsCost
+from cqels_opt.plans import Constants, Join, JoinOperator, Multiway, Optimizer, Plan, Scan, SecondsCost
+from cqels_opt.plans.plan import right_relations
 from cqels_opt.plans.plan_pricing import cost_of
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate import EvaluateTask
@@ -97,30 +98,40 @@ def _costs(planner: BlockPlanner, observed: Observed, constants: Constants) -> t
     seen = 0.0
     for source, choice in planner.choices.items():
         after = {step.covers: float(rows) for step, rows in zip(choice.operators, observed.operators[source])}
-        seen += _priced(choice.plan, after, planner.optimizer, source, model)[0]
+        verified = {step.covers: float(work.candidates) for step, work in zip(choice.operators, observed.work[source])}
+        seen += _priced(choice.plan, after, verified, planner.optimizer, source, model)[0]
     return estimated, seen
 
 
 def _priced(
-    plan: Plan, after: Mapping[frozenset[str], float], optimizer: Optimizer, source: str, model: SecondsCost
+    plan: Plan,
+    after: Mapping[frozenset[str], float],
+    verified: Mapping[frozenset[str], float],
+    optimizer: Optimizer,
+    source: str,
+    model: SecondsCost,
 ) -> tuple[float, frozenset[str], float]:
-    """(cost, covered relations, rows) of a part of a plan, from the observed rows of its operators."""
+    """(cost, covered relations, rows) of a part of a plan, from the observed rows and ``verified`` candidates of its operators."""
     if isinstance(plan, Scan):
         covers = frozenset([plan.relation])
         rows = after[covers]
         return float(model.scan(np.array(rows), np.array(0.0))), covers, rows
-    cost, covers, left = _priced(plan.input, after, optimizer, source, model)
+    cost, covers, left = _priced(plan.input, after, verified, optimizer, source, model)
+    candidates = 0.0
     if isinstance(plan, Join):
-        inner, covered, right = _priced(plan.build, after, optimizer, source, model)
+        inner, covered, right = _priced(plan.build, after, verified, optimizer, source, model)
         cost, covers, operator = cost + inner, covers | covered, JoinOperator.HASH
     else:
-        covers |= {plan.relation}
-        right = optimizer.memo.rows(source, 1 << optimizer.graph.index[plan.relation])
-        operator = JoinOperator.PROBE
+        added = right_relations(plan)
+        covers = covers.union(added)
+        right = max(optimizer.memo.rows(source, 1 << optimizer.graph.index[name]) for name in added)
+        operator = JoinOperator.MULTIWAY if isinstance(plan, Multiway) else JoinOperator.PROBE
+        candidates = verified[covers]  # 0 for a probe
+        left = left * len(added) + candidates * (len(added) - 1)
     if not plan.on:
         operator = JoinOperator.LOOP
     rows = after[covers]
-    return cost + float(model.join(operator, *(np.array(x) for x in (left, right, rows, 0.0)))), covers, rows
+    return cost + float(model.join(operator, *(np.array(x) for x in (left, right, rows + candidates, 0.0)))), covers, rows
 
 
 def _least_seconds(run: Callable[[], Observed]) -> tuple[float, Observed]:

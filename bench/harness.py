@@ -31,6 +31,7 @@ STUDIES = {
     "q-errors": "Estimated against observed rows, by kind of estimate",
     "drift": "Rows under drift, compared with the best plans of each phase in hindsight",
     "skew": "Rows where one delta wants several plans",
+    "cyclic": "Triangles, diamonds and cliques over a stream of edges, next to DuckDB",
     "sub-results": "A static join that pays for being made while a query runs",
     "concurrent": "Many queries at once: 10 to 5,000 instances of Q1' to Q4', and 100 different ones",
     "incremental": "Operators above the joins while the window grows",

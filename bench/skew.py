@@ -4,7 +4,8 @@ People enter rooms; a person works on topics, and a room treats topics. In the t
 joined first, and the other then checks (Ngo, Ré, Rudra 2013, *Skew strikes back*: a triangle needs heavy and light values
 processed separately). Most people work on a few topics and are in halls that treat many; a few *hubs* work on hundreds, and meet
 in small rooms. So one order is best for most rows of every delta and very expensive for the others. Brute force over the
-generated data gives the possible savings of splitting.
+generated data gives the possible savings of splitting. Plans have no multiway joins here, with which the deltas need no split
+(``cyclic.py``).
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ WHERE {{
 """
 
 MODES: Mapping[str, PlannerOptions] = {
-    "adaptive": PlannerOptions(),
-    "one plan a delta": PlannerOptions(split=False),
+    "adaptive": PlannerOptions(multiway=False),
+    "one plan a delta": PlannerOptions(split=False, multiway=False),
     "person first": PlannerOptions("fixed", parse_plans("now: now » worksOn[?person] » treats[?room ?topic]")),
     "room first": PlannerOptions("fixed", parse_plans("now: now » treats[?room] » worksOn[?person ?topic]")),
 }

@@ -16,6 +16,7 @@ from cqels_opt.plans.optimizer import MODES, Optimizer
 from cqels_opt.plans.plan import (
     Cut,
     Join,
+    Multiway,
     Plan,
     PlanError,
     PlanOperator,
@@ -53,6 +54,7 @@ __all__ = [
     "JoinKind",
     "JoinOperator",
     "KnownStatistics",
+    "Multiway",
     "Optimizer",
     "PaperCost",
     "Plan",

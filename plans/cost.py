@@ -29,7 +29,8 @@ class JoinOperator(IntEnum):
 
     PROBE reads its right side through an index and never scans it: the right side is one relation, or a static pattern that the model
     takes as pre-computed. HASH builds its right side first. LOOP pairs every row with every row. OPTIONAL, ANTI and SEMI look each row
-    up as PROBE does. FILTER evaluates a condition on each row.
+    up as PROBE does. FILTER evaluates a condition on each row. MULTIWAY probes several relations that close a cycle at once: for each row
+    the one with the fewest matches proposes candidates, and the others verify them.
     """
 
     PROBE = 0
@@ -39,6 +40,7 @@ class JoinOperator(IntEnum):
     ANTI = 4
     SEMI = 5
     FILTER = 6
+    MULTIWAY = 7
 
     def __str__(self) -> str:
         return self.name.lower()
@@ -47,13 +49,14 @@ class JoinOperator(IntEnum):
 @dataclass(frozen=True, slots=True)
 class JoinShape:
     """What decides which operators can do a join: whether the sides share a variable, the right side is a single relation, the right
-    side is static; and the kind of join.
+    side is static; the kind of join; and whether the relations of the right side close a cycle (``cycles.py``).
     """
 
     connected: bool
     single: bool
     static: bool
     kind: JoinKind = "inner"
+    closing: bool = False
 
 
 class CostModel(Protocol):
@@ -78,7 +81,11 @@ class CostModel(Protocol):
         """Ψ of one relation that is read as a whole; ``filtered`` counts filter evaluations."""
 
     def join(self, operator: JoinOperator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
-        """Φ: from the rows of both inputs, the rows that the join produces, and the filter evaluations, each times its weight."""
+        """Φ: from the rows of both inputs, the rows that the join produces, and the filter evaluations, each times its weight.
+
+        Of MULTIWAY, ``left`` counts the look-ups: each row in each relation, and each candidate in each relation but its own. ``right`` are
+        the rows of the largest relation, and ``produced`` includes the candidates.
+        """
 
 
 def halvings(rows: Count) -> Count:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from cqels_opt.plans.explain_text import Description
 from cqels_opt.plans.figures import rows
-from cqels_opt.plans.plan import Plan, Scan, right_side
+from cqels_opt.plans.plan import Multiway, Plan, Scan, right_side
 from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.validity_ranges import ValidityRange
@@ -96,7 +96,8 @@ def _dot_nodes(
         return [f"{name} [label={_quoted(plan.relation)}, shape=ellipse];"], frozenset([plan.relation])
     on = " ".join("?" + variable for variable in plan.on)
     lines, covers = list[str](), frozenset[str]()
-    for side, suffix in ((plan.input, "l"), (right_side(plan), "r")):
+    right = [Scan(name) for name in plan.relations] if isinstance(plan, Multiway) else [right_side(plan)]
+    for side, suffix in ((plan.input, "l"), *((part, "r" * (i + 1)) for i, part in enumerate(right))):
         inner, covered = _dot_nodes(side, name + suffix, estimated, symbols)
         label = f" [label={_quoted(rows(estimated[covered]))}]" if covered in estimated else ""
         lines += [*inner, f"{name + suffix} -> {name}{label};"]

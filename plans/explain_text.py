@@ -127,6 +127,7 @@ COLUMNS = (
     _Column("bytes", lambda s: nbytes(s.get("bytes"))),
     _Column("tasks", lambda s: rows(s.get("tasks"))),
     _Column("skew", lambda s: ratio(s.get("skew"))),
+    _Column("candidates", lambda s: rows(s.get("candidates"))),
     _Column("left (est.)", lambda s: _side(s, 0)),
     _Column("right (est.)", lambda s: _side(s, 1)),
     _Column("filters", lambda s: " ".join(s.get("filters", ())), number=False),

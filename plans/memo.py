@@ -24,6 +24,19 @@ EACH_ROW = 2.0
 """The cost per row of a filter that is an operator, as a multiple of ``Constants.evaluate``: finding rows with equal arguments."""
 
 
+def candidates(proposed: Floats, added: Ints) -> Floats:
+    """The candidates of multiway joins: the rows of their left sides times the expected smallest fan-out of a row.
+
+    ``proposed`` has, on its last axis, the rows of the left side joined with each of the ``added`` relations. The fan-outs of a row are
+    taken as independent and exponentially distributed, so the mean of the smallest is one over the sum of the reciprocals of the means.
+    That is never more than the least of ``proposed``; if every row has the same fan-outs, there are up to ``added`` times as many.
+    """
+    with np.errstate(divide="ignore"):
+        reciprocals = np.where(np.arange(proposed.shape[-1]) < added[:, None], 1.0 / proposed, 0.0)
+        found: Floats = 1.0 / reciprocals.sum(axis=-1)
+    return found
+
+
 class Memo:
     """All alternatives of one block for its delta sources, with the costs as of the last update.
 
@@ -68,6 +81,7 @@ class Memo:
         alternatives = self.shape.alternatives
         stale = moved_rows[alternatives.left_rows] | moved_rows[alternatives.right_rows] | moved_rows[alternatives.produced_rows]
         stale |= moved_rows[alternatives.distinct_rows]
+        stale |= (moved_rows[alternatives.proposed_rows] | moved_rows[alternatives.added_rows]).any(axis=1)
         moved = np.zeros(self.shape.null + 1, bool)
         scans = self._scan_costs(self.table.rows)
         moved[: self.shape.leaves] = scans != self.psi[: self.shape.leaves]
@@ -144,6 +158,11 @@ class Memo:
         produced = rows[..., found.produced_rows[here]]
         left, right = rows[..., found.left_rows[here]], rows[..., found.right_rows[here]]
         filtered = produced * self._filters[here]
+        if operator is JoinOperator.MULTIWAY:
+            found_by = candidates(rows[..., found.proposed_rows[here]], found.added[here])
+            look_ups = left * found.added[here] + found_by * (found.added[here] - 1)
+            largest = rows[..., found.added_rows[here]].max(axis=-1)
+            return self.model.join(operator, look_ups, largest, produced + found_by, filtered)
         if operator is JoinOperator.FILTER:
             filtered = left * EACH_ROW + np.minimum(left, rows[..., found.distinct_rows[here]]) * self._filters[here]
         return self.model.join(operator, left, right, produced, filtered)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.plans.cardinality import State
 from cqels_opt.plans.cost import CostModel, JoinOperator, JoinShape
+from cqels_opt.plans.cycles import is_cyclic, multiway_keys
 from cqels_opt.plans.dpccp import Pair
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, contains, members, size
@@ -28,6 +29,9 @@ Floats = NDArray[np.float64]
 _Row: TypeAlias = "tuple[int, int, int, int, int, int, int, int, int, int]"
 """An alternative: the first ten columns of :class:`Alternatives`."""
 
+_Proposals: TypeAlias = "tuple[tuple[int, int], ...]"
+"""For each relation of a multiway join the states of its rows, and of its rows joined with the left side; empty for other joins."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
@@ -37,7 +41,9 @@ class Alternatives:
     node of the right side in any case. The ``*_rows`` are positions in the state table. ``produced_rows`` counts the rows before the
     filters that the join evaluates on each of them. A filter that is an operator reads each row of its left side, and is evaluated once
     per distinct combination of its arguments, of which there are at most ``distinct_rows``. ``pair`` numbers the pairs of sides, which
-    several operators may join. The alternative ``evaluating[i]`` evaluates the filter ``evaluated[i]`` of :attr:`QueryGraph.weights`.
+    several operators may join; a multiway join has a pair of its own. The alternative ``evaluating[i]`` evaluates the filter
+    ``evaluated[i]`` of :attr:`QueryGraph.weights`. A multiway join adds ``added`` relations; ``added_rows`` and ``proposed_rows`` have one
+    column for each: its rows, and its rows joined with the left side. Unused columns repeat the last one, or the left rows.
     """
 
     node: Ints
@@ -52,6 +58,9 @@ class Alternatives:
     pair: Ints
     evaluating: Ints
     evaluated: Ints
+    added: Ints
+    added_rows: Ints
+    proposed_rows: Ints
 
     def of_source(self, offset: int, keep: Ints) -> Alternatives:
         """The alternatives at the places ``keep``, for a state table without its first ``offset`` places; without their filters."""
@@ -69,6 +78,9 @@ class Alternatives:
             self.pair[keep],
             nothing,
             nothing,
+            self.added[keep],
+            self.added_rows[keep] - offset,
+            self.proposed_rows[keep] - offset,
         )
 
     def weights(self, filters: Floats) -> Floats:
@@ -148,15 +160,19 @@ def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], mo
     joins = _Joins(graph, model, sorted(set(singles).union(*derived)), singles)
     rows: list[_Row] = []
     evaluated: list[tuple[int, ...]] = []
+    proposed: list[_Proposals] = []
     for number, (left, right) in enumerate(ordered):
         using = [s for s, start in enumerate(starts) if not start & right and left in derived[s] and right in derived[s]]
         for operator in joins.operators(left, right) if using else ():
             probed, states, conditions = joins.evaluation(operator, left, right)
+            multiway = operator is JoinOperator.MULTIWAY
+            proposals = joins.proposals(left, right) if multiway else ()
             for source in using:
                 side = node_of[source, right]
                 sides = node_of[source, left | right], node_of[source, left], len(nodes) if probed else side, side
-                rows.append((*sides, operator, *states, number))
+                rows.append((*sides, operator, *states, number + len(ordered) * multiway))
                 evaluated.append(conditions)
+                proposed.append(proposals)
     node_source = tuple(source for source, _ in nodes)
     return MemoLayout(
         sources,
@@ -167,7 +183,7 @@ def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], mo
         tuple(joins.states),
         joins.states,
         joins.covered,
-        *_arrays(rows, evaluated, node_source, len(joins.states), [len(level) for level in by_size[1:]]),
+        *_arrays(rows, evaluated, proposed, node_source, len(joins.states), [len(level) for level in by_size[1:]]),
         np.array([model.static_is_free and joins.static[relations] for _, relations in nodes], bool),
     )
 
@@ -189,12 +205,14 @@ class _Joins:
         self._kinds = {1 << i: relation.kind for i, relation in enumerate(graph.relations) if relation.kind != "inner"}
         self._place_of = {name: place for place, name in enumerate(graph.weights)}
         self._operators = cache(lambda *shape: model.operators(JoinShape(*shape)))
+        self._is_cyclic = is_cyclic(graph)
 
     def operators(self, left: RelationSet, right: RelationSet) -> tuple[JoinOperator, ...]:
         """The operators that the cost model considers for a pair."""
         kind = self._kinds.get(right, "inner")
         connected = kind != "inner" or bool(self._around[left] & right)
-        return self._operators(connected, size(right) == 1, self.static[right], kind)
+        closing = self._is_cyclic and multiway_keys(self.graph, left, right) is not None
+        return self._operators(connected, size(right) == 1, self.static[right], kind, closing)
 
     def evaluation(
         self, operator: JoinOperator, left: RelationSet, right: RelationSet
@@ -204,9 +222,9 @@ class _Joins:
 
         A probed relation is read without its filters, which are then evaluated after the probe.
         """
-        both, kind = left | right, self._kinds.get(right, "inner")
-        probed = operator is JoinOperator.PROBE or kind != "inner"
-        inside = 0 if probed and size(right) == 1 else self.covered[right]
+        both, kind, multiway = left | right, self._kinds.get(right, "inner"), operator is JoinOperator.MULTIWAY
+        probed = multiway or operator is JoinOperator.PROBE or kind != "inner"
+        inside = 0 if multiway or (probed and size(right) == 1) else self.covered[right]
         before = self.covered[left] | inside
         conditions = tuple(members(self.covered[both] & ~before))
         distinct = self.states[left, self.covered[left]]
@@ -216,8 +234,13 @@ class _Joins:
             binding = next(s for s in self.graph.least_sets(unit) if contains(left, s))
             distinct = self._state(binding, self.graph.covered_filters(binding))
         produced = self._state(both, before)
-        states = self.states[left, self.covered[left]], self.states[right, inside], produced, distinct
-        return probed, states, conditions
+        before_join = self.states[left, self.covered[left]]
+        read = before_join if multiway else self.states[right, inside]  # of a multiway join see proposals
+        return probed, (before_join, read, produced, distinct), conditions
+
+    def proposals(self, left: RelationSet, right: RelationSet) -> _Proposals:
+        """The states of each relation of a multiway join, and of its join with the left side."""
+        return tuple((self.states[1 << i, 0], self._state(left | 1 << i, self.covered[left])) for i in members(right))
 
     def _state(self, relations: RelationSet, filters: int) -> int:
         return self.states.setdefault((relations, filters), len(self.states))
@@ -233,12 +256,21 @@ def _derived(start: RelationSet, singles: Iterable[RelationSet], ordered: Iterab
 
 
 def _arrays(
-    rows: list[_Row], evaluated: list[tuple[int, ...]], node_source: tuple[int, ...], states: int, sizes: list[int]
+    rows: list[_Row],
+    evaluated: list[tuple[int, ...]],
+    proposed: list[_Proposals],
+    node_source: tuple[int, ...],
+    states: int,
+    sizes: list[int],
 ) -> tuple[Alternatives, Ints, tuple[Level, ...]]:
     """The alternatives in the order of their nodes, the first one of each node, and the levels; ``sizes`` has the nodes per level."""
     table = np.array(rows, np.intp).reshape(len(rows), 10)
     order = np.argsort(table[:, 0], kind="stable")
     filters = [(i, place) for i, row in enumerate(order.tolist()) for place in evaluated[row]]
+    added = np.array([len(found) for found in proposed], np.intp)
+    width = max(map(len, proposed), default=0)
+    padded = [(*found, *[found[-1] if found else (row[5], row[5])] * (width - len(found))) for row, found in zip(rows, proposed)]
+    columns = np.array(padded, np.intp).reshape(len(rows), width, 2)[order]
     table = table[order]
     node = table[:, 0].copy()
     offset = np.array(node_source, np.intp)[node] * states
@@ -255,6 +287,9 @@ def _arrays(
         pair=table[:, 9].copy(),
         evaluating=np.array([i for i, _ in filters], np.intp),
         evaluated=np.array([place for _, place in filters], np.intp),
+        added=added[order],
+        added_rows=columns[:, :, 0] + offset[:, None],
+        proposed_rows=columns[:, :, 1] + offset[:, None],
     )
     first = np.searchsorted(node, np.arange(len(node_source) + 1)).astype(np.intp)
     levels = []

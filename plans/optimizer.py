@@ -398,7 +398,7 @@ class Optimizer:
         """The pairs of the plans that the memo of a source must have at any cost."""
         for plan in (self._kept.get(source), self._current.get(source)):
             if plan is not None:
-                yield from planning.pairs(plan, self.graph)
+                yield from planning.pairs_with_builds(plan, self.graph)
 
     def _plan_greedily(self, moved: NDArray[np.bool_], sampling_seconds: float) -> None:
         """Searches greedy trees for the sources without a plan, and for those whose budget allows it; the others keep their plans."""

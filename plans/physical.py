@@ -14,7 +14,7 @@ from typing import TypeAlias
 from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.plans.join_methods import CHOSEN_FROM, LOOP, REPLICATED, JoinInputs, JoinMethod, PhysicalCostModel
 from cqels_opt.plans.join_methods.method import Place
-from cqels_opt.plans.plan import Join, Plan, PlanOperator, Probe, Scan
+from cqels_opt.plans.plan import Join, Multiway, Plan, PlanOperator, Probe, Scan, right_relations
 from cqels_opt.plans.plan_choice import PlanChoice
 
 GAIN = 0.1
@@ -23,7 +23,8 @@ GAIN = 0.1
 
 @dataclass(frozen=True, slots=True)
 class PhysicalPlan:
-    """The method of each operator of a plan, in their order (None: a scan, a filter or a unit), and the seconds of the whole plan."""
+    """The method of each operator of a plan, in their order (None: a scan, a filter, a unit or a multiway join), and the seconds of the
+    whole plan."""
 
     by: tuple[JoinMethod | None, ...]
     cost: float
@@ -86,12 +87,22 @@ class _MethodSearch:
             return {"python": PhysicalPlan((None,), cost), "spark": PhysicalPlan((None,), in_spark)}
         left = self.best(plan.input, at)
         middle, last = at + size(plan.input), at + size(plan) - 1
+        if isinstance(plan, Multiway):
+            one, cost = (
+                self._moved(left, "python", self.rows[middle - 1]),
+                self._probed(plan, self.rows[middle - 1], self.rows[last]),
+            )
+            return {"python": PhysicalPlan((*one.by, None), one.cost + cost)}
         relation = plan.relation if isinstance(plan, Probe) else None
         right_rows = self.rows[last - 1] if relation is None else self.prices.rows(relation)
         join = JoinInputs(self.steps[last].op, relation, self.rows[middle - 1], right_rows, self.rows[last])
         if isinstance(plan, Join):
             return self._cheapest(join, left, self.best(plan.build, middle), self._built(plan.build, middle))
         return self._cheapest(join, left, {"spark": self._read_by_spark(right_rows)}, PhysicalPlan((), 0.0))
+
+    def _probed(self, plan: Multiway, left: float, produced: float) -> float:
+        """A multiway join: each task probes the indexes of its relations."""
+        return max(self.prices.probe(left, name, produced) for name in plan.relations)
 
     def _read_by_spark(self, rows: float) -> PhysicalPlan:
         """A relation as the right side of one of Spark's joins."""
@@ -158,11 +169,11 @@ def spark_methods(choice: PlanChoice, model: SparkCost, rows: Callable[[str], fl
             return
         yield from methods(plan.input, at)
         middle = at + size(plan.input)
-        if isinstance(plan, Probe):
-            right = rows(plan.relation)
-        else:
+        if isinstance(plan, Join):
             yield from methods(plan.build, middle)
             right = choice.estimated[middle + size(plan.build) - 1]
+        else:
+            right = max(map(rows, right_relations(plan)))
         left = choice.estimated[middle - 1]
         yield MethodChoice(model.method(left, right) if plan.on else LOOP, left <= right)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from cqels_opt.errors import InputError
+from cqels_opt.plans.cycles import multiway_keys
 from cqels_opt.plans.query_graph import QueryGraph, RelationNode
 from cqels_opt.plans.relation_set import RelationSet, members
 
@@ -49,7 +51,39 @@ class Join:
         return f"{self.input} » ({self.build}){brackets(self.on)}"
 
 
-Plan: TypeAlias = Scan | Probe | Join
+@dataclass(frozen=True, slots=True)
+class Multiway:
+    """Joins ``input`` with several relations at once, each on its own variables; all of them bind the same new variables.
+
+    For each row the relation with the fewest matches proposes values of the new variables, and the others verify them (Generic Join; Ngo,
+    Ré & Rudra 2013, §3). ``keys`` has the variables of each relation; the relations are in alphabetical order.
+    """
+
+    input: Plan
+    relations: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, input: Plan, keys: Mapping[str, tuple[str, ...]]) -> Multiway:
+        """The join with some relations, each on its ``keys``."""
+        names = tuple(sorted(keys))
+        return cls(input, names, tuple(keys[name] for name in names))
+
+    @property
+    def on(self) -> tuple[str, ...]:
+        """The variables of ``input`` that some relation is joined on."""
+        return tuple(sorted({variable for key in self.keys for variable in key}))
+
+    @property
+    def sides(self) -> str:
+        """The text of its relations."""
+        return " & ".join(name + brackets(key) for name, key in zip(self.relations, self.keys))
+
+    def __str__(self) -> str:
+        return f"{self.input} » {self.sides}"
+
+
+Plan: TypeAlias = Scan | Probe | Join | Multiway
 
 
 class Cut(NamedTuple):
@@ -77,9 +111,10 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class PlanOperator:
-    """One operator of a plan: ``op`` is scan, probe, hash or cross, or the kind of a unit: optional, anti, semi or filter.
+    """One operator of a plan: ``op`` is scan, probe, hash, multiway or cross, or the kind of a unit: optional, anti, semi or filter.
 
-    ``relation`` is a relation's name, or the text of a bushy part in brackets; ``covers`` names the relations joined so far.
+    ``relation`` is a relation's name, the text of a bushy part in brackets, or the text of the relations of a multiway join; ``covers``
+    names the relations joined so far.
     """
 
     op: str
@@ -107,6 +142,8 @@ def relations(plan: Plan) -> list[str]:
             return [*relations(before), relation]
         case Join(before, build, _):
             return [*relations(before), *relations(build)]
+        case Multiway(before, joined, _):
+            return [*relations(before), *joined]
 
 
 def operators(plan: Plan, graph: QueryGraph | None = None) -> list[PlanOperator]:
@@ -126,6 +163,9 @@ def operators(plan: Plan, graph: QueryGraph | None = None) -> list[PlanOperator]
             steps, built = operators(before, graph), operators(build, graph)
             covers = steps[-1].covers | built[-1].covers
             return [*steps, *built, PlanOperator("hash" if on else "cross", f"({build})", on, covers)]
+        case Multiway(before, joined, _):
+            steps = operators(before, graph)
+            return [*steps, PlanOperator("multiway", plan.sides, plan.on, steps[-1].covers.union(joined))]
 
 
 def filters(plan: Plan, graph: QueryGraph) -> list[tuple[str, ...]]:
@@ -140,7 +180,7 @@ def filters(plan: Plan, graph: QueryGraph) -> list[tuple[str, ...]]:
         match part:
             case Scan(_):
                 return [covered], covered
-            case Probe(before, _, _):
+            case Probe(before, _, _) | Multiway(before, _, _):
                 steps, done = placed(before)
                 return [*steps, covered & ~done], covered
             case Join(before, build, _):
@@ -155,12 +195,29 @@ def right_side(plan: Probe | Join) -> Plan:
     return Scan(plan.relation) if isinstance(plan, Probe) else plan.build
 
 
-def joins(plan: Plan) -> Iterator[Probe | Join]:
+def joins(plan: Plan) -> Iterator[Probe | Join | Multiway]:
     """Every join of a plan, innermost first."""
     if not isinstance(plan, Scan):
         yield from joins(plan.input)
-        yield from joins(right_side(plan))
+        if isinstance(plan, Join):
+            yield from joins(plan.build)
         yield plan
+
+
+def right_relations(plan: Probe | Join | Multiway) -> list[str]:
+    """The relations that the last join of a plan adds."""
+    return list(plan.relations) if isinstance(plan, Multiway) else relations(right_side(plan))
+
+
+def probed_keys(join: Probe | Join | Multiway) -> list[tuple[str, tuple[str, ...]]]:
+    """The relations that a join probes, each with the variables; none: all variables of a relation that verifies candidates."""
+    match join:
+        case Probe(_, relation, on):
+            return [(relation, on)] if on else []
+        case Multiway(_, names, keys):
+            return [*zip(names, keys), *((name, ()) for name in names)]
+        case Join(_, _, _):
+            return []
 
 
 def relation_set(plan: Plan, graph: QueryGraph) -> RelationSet:
@@ -170,7 +227,17 @@ def relation_set(plan: Plan, graph: QueryGraph) -> RelationSet:
 
 def pairs(plan: Plan, graph: QueryGraph) -> list[tuple[RelationSet, RelationSet]]:
     """The (left, right) sets of a plan's joins, innermost first."""
-    return [(relation_set(join.input, graph), relation_set(right_side(join), graph)) for join in joins(plan)]
+    return [(relation_set(join.input, graph), graph.set_of(right_relations(join))) for join in joins(plan)]
+
+
+def pairs_with_builds(plan: Plan, graph: QueryGraph) -> list[tuple[RelationSet, RelationSet]]:
+    """:func:`pairs`, after those that join the relations of each multiway join: a memo has a node for them."""
+    found = []
+    for join in joins(plan):
+        if isinstance(join, Multiway):
+            sets = [graph.set_of(join.relations[: i + 1]) for i in range(len(join.relations))]
+            found += [(before, after & ~before) for before, after in pairwise(sets)]
+    return [*found, *pairs(plan, graph)]
 
 
 def join_plans(left: Plan, right: Plan, on: tuple[str, ...]) -> Plan:
@@ -234,6 +301,9 @@ def check(plan: Plan | Split, graph: QueryGraph, source: str) -> None:
         if relation.name not in names:
             raise PlanError(f"plan of {source}: relation {relation.name!r} is missing; the query has {known}")
     for join in joins(plan):
+        if isinstance(join, Multiway):
+            _check_multiway(join, graph, source)
+            continue
         _check_units(join, graph, source)
         shared = graph.shared(relation_set(join.input, graph), relation_set(right_side(join), graph))
         if shared != join.on:
@@ -259,6 +329,19 @@ def check_all(plans: Mapping[str, Plan], graph: QueryGraph, sources: Sequence[st
             raise PlanError(f"delta source {source!r} has no plan")
         check(plans[source], graph, source)
     return dict(plans)
+
+
+def _check_multiway(join: Multiway, graph: QueryGraph, source: str) -> None:
+    """A multiway join must close a cycle, each relation on what both sides bind."""
+    keys = multiway_keys(graph, relation_set(join.input, graph), graph.set_of(join.relations))
+    if keys is None:
+        raise PlanError(
+            f"plan of {source}: {join.sides} is no multiway join: its relations must bind the same new variables, and none of them"
+            " may be joined on all variables that the others are joined on"
+        )
+    if keys != dict(zip(join.relations, join.keys)):
+        expected = Multiway.of(join.input, keys).sides
+        raise PlanError(f"plan of {source}: {join.sides} must be {expected}: each relation joins on what both sides bind")
 
 
 def _check_units(join: Probe | Join, graph: QueryGraph, source: str) -> None:

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cqels_opt.plans.cost import JoinOperator
+from cqels_opt.plans.cycles import multiway_keys
 from cqels_opt.plans.memo import Memo
-from cqels_opt.plans.plan import Plan, Scan, join_plans
+from cqels_opt.plans.plan import Multiway, Plan, Scan, join_plans
 from cqels_opt.plans.relation_set import members
 
 Choices = dict[int, int]
@@ -110,19 +112,36 @@ def _sides(memo: Memo, alternative: int) -> tuple[int, int]:
     return int(found.left[alternative]), int(found.right_set[alternative])
 
 
+def _is_multiway(memo: Memo, alternative: int) -> bool:
+    return bool(memo.shape.alternatives.operator[alternative] == JoinOperator.MULTIWAY)
+
+
+def _multiway(memo: Memo, alternative: int, left: Plan) -> Plan:
+    """The plan of a multiway join whose left side has this plan."""
+    keys = multiway_keys(memo.graph, *(memo.shape.node_sets[side] for side in _sides(memo, alternative)))
+    assert keys is not None
+    return Multiway.of(left, keys)
+
+
 def _joins(memo: Memo, node: int) -> Iterator[int]:
     """The nodes of the joins of the cheapest plan of a node."""
     if node >= memo.shape.leaves:
         yield node
-        for side in _sides(memo, _alternative(memo, node, {})):
-            yield from _joins(memo, side)
+        alternative = _alternative(memo, node, {})
+        left, right = _sides(memo, alternative)
+        yield from _joins(memo, left)
+        if not _is_multiway(memo, alternative):
+            yield from _joins(memo, right)
 
 
 def _plan(memo: Memo, node: int, choices: Choices) -> Plan:
     if node < memo.shape.leaves:
         (relation,) = members(memo.shape.node_sets[node])
         return Scan(memo.graph.relations[relation].name)
-    left, right = _sides(memo, _alternative(memo, node, choices))
+    alternative = _alternative(memo, node, choices)
+    left, right = _sides(memo, alternative)
+    if _is_multiway(memo, alternative):
+        return _multiway(memo, alternative, _plan(memo, left, choices))
     on = memo.graph.shared(memo.shape.node_sets[left], memo.shape.node_sets[right])
     return join_plans(_plan(memo, left, choices), _plan(memo, right, choices), on)
 
@@ -172,6 +191,10 @@ class _KBest:
     def _plan_of(self, candidate: _Candidate) -> Plan:
         """The plan of a candidate, whose sides have been ranked when it was offered."""
         left, right = _sides(self.memo, candidate.alternative)
+        if _is_multiway(self.memo, candidate.alternative):
+            before = self.nth(left, candidate.left_rank)
+            assert before is not None
+            return _multiway(self.memo, candidate.alternative, before[1])
         one, other = self.nth(left, candidate.left_rank), self.nth(right, candidate.right_rank)
         assert one is not None and other is not None
         on = self.memo.graph.shared(self.memo.shape.node_sets[left], self.memo.shape.node_sets[right])
@@ -184,6 +207,8 @@ class _KBest:
             return
         self._seen[node].add(place)
         left, right = _sides(self.memo, alternative)
+        if _is_multiway(self.memo, alternative) and right_rank:  # its right side is not a plan of its own
+            return
         left_plan, right_plan = self.nth(left, left_rank), self.nth(right, right_rank)
         if left_plan is not None and right_plan is not None:
             scanned = self.memo.shape.alternatives.right[alternative] != self.memo.shape.null

@@ -5,7 +5,7 @@ Trees of plans are made and compared only when a plan is chosen. As long as it s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
+from cqels_opt.plans.cost import JoinOperator
 from cqels_opt.plans.memo import Memo
-from cqels_opt.plans.plan import Plan, PlanOperator, Scan, right_side
+from cqels_opt.plans.plan import Multiway, Plan, PlanOperator, Scan, right_side
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.relation_set import RelationSet
 
@@ -82,19 +83,27 @@ def places_of(memo: Memo, source: str, plan: Plan) -> PlanPlaces | None:
     number = shape.sources.index(source)
     joins: list[JoinPlace] = []
 
+    def together(names: Sequence[str]) -> tuple[RelationSet, int, tuple[int, ...]] | None:
+        """The same for the relations of a multiway join, which are probed and not joined with each other first."""
+        relations = graph.set_of(names)
+        node = shape.node_of.get((number, relations))
+        return None if node is None else (relations, node, ())
+
     def place(part: Plan) -> tuple[RelationSet, int, tuple[int, ...]] | None:
         """The relations of a part, the place of its cost, and the positions of its joins from its root on."""
         if isinstance(part, Scan):
             relations = 1 << graph.index[part.relation]
             return relations, shape.node_of[number, relations], ()
-        left, right = place(part.input), place(right_side(part))
+        multiway = isinstance(part, Multiway)
+        left, right = place(part.input), together(part.relations) if isinstance(part, Multiway) else place(right_side(part))
         if left is None or right is None or (node := shape.node_of.get((number, left[0] | right[0]))) is None:
             return None
         alternatives: tuple[tuple[int, bool], ...] = ()
         others = np.empty(0, np.intp)
         if not shape.free[node]:
             span = shape.alternatives_of(node)
-            here = span.start + np.flatnonzero(found.right_set[span] == shape.node_of[number, right[0]])
+            same = found.right_set[span] == shape.node_of[number, right[0]]
+            here = span.start + np.flatnonzero(same & ((found.operator[span] == JoinOperator.MULTIWAY) == multiway))
             if not len(here):
                 return None
             alternatives = tuple((at, bool(found.right[at] != shape.null)) for at in here.tolist())

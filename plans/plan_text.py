@@ -2,9 +2,10 @@
 
 The text is the same in EXPLAIN, in the trace and for ``--plan fixed:``. For example, ``lsnow » loc_name[?loc] » (name#2 » ls30[?person2])
 [?loc ?person1]`` scans the delta of ``lsnow``, probes ``loc_name`` on ``?loc``, and joins with the result of ``name#2 » ls30``, which is
-evaluated first (a bushy part). ``[]`` is a cross product. With ``|`` the rows of the delta that match at least N rows of a relation
-on a variable take the second plan, and the others the first. White space is free, and ``>>`` may be typed for ``»``. A plan begins with
-its delta source. The canonical text has the variables in alphabetical order and single spaces.
+evaluated first (a bushy part). ``[]`` is a cross product. ``e1 » e2[?b] & e3[?a]`` joins ``e2`` and ``e3`` at once (a multiway join).
+With ``|`` the rows of the delta that match at least N rows of a relation on a variable take the second plan, and the others the first.
+White space is free, and ``>>`` may be typed for ``»``. A plan begins with its delta source. The canonical text has the variables, and the
+relations of a multiway join, in alphabetical order and single spaces.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 from lark import Lark, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
 
-from cqels_opt.plans.plan import Cut, Join, Plan, PlanError, Probe, Scan, Split, brackets
+from cqels_opt.plans.plan import Cut, Join, Multiway, Plan, PlanError, Probe, Scan, Split, brackets
 
 GRAMMAR = r"""
 plans: named (";" named)* ";"?
@@ -23,6 +24,7 @@ named: SOURCE ":" planned
 cut: CUT "[" VARIABLE+ "]" AT_LEAST NUMBER
 ?plan: RELATION -> scan
     | plan ARROW RELATION on -> probe
+    | plan ARROW RELATION on (AMPERSAND RELATION on)+ -> multiway
     | plan ARROW "(" plan ")" on -> join
 on: "[" VARIABLE* "]"
 
@@ -32,6 +34,7 @@ SOURCE: /((?!>>)[^\s:;»()\[\]?,|])+/
 RELATION: SOURCE
 CUT: SOURCE
 VARIABLE: /\?(_:)?[^\s:;»()\[\]?,|]+/
+AMPERSAND: "&"
 AT_LEAST: />=(?!(?!>>)[^\s:;»()\[\]?,|])/
 NUMBER: /\d+(?!(?!>>)[^\s:;»()\[\]?,|])/
 %ignore /\s+/
@@ -47,6 +50,7 @@ EXPECTED = {
     "AT_LEAST": "'>='",
     "NUMBER": "a number of rows",
     "ARROW": "'»'",
+    "AMPERSAND": "'&'",
     "VBAR": "'|'",
     "SEMICOLON": "';'",
     "COLON": "':'",
@@ -68,6 +72,12 @@ class _Builder(Transformer[Any, Any]):
 
     def probe(self, left: Plan, arrow: str, relation: str, on: tuple[str, ...]) -> Plan:
         return Probe(left, str(relation), on)
+
+    def multiway(self, left: Plan, arrow: str, *sides: Any) -> Plan:
+        names, keys = [str(name) for name in sides[::3]], sides[1::3]
+        if len(set(names)) < len(names):
+            raise PlanError(f"plan: {' & '.join(names)} names a relation twice")
+        return Multiway.of(left, dict(zip(names, keys)))
 
     def join(self, left: Plan, arrow: str, build: Plan, on: tuple[str, ...]) -> Plan:
         return Join(left, build, on)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TypeAlias
 
-from cqels_opt.plans.plan import Plan, Scan, relations, right_side
+from cqels_opt.plans.plan import Multiway, Plan, Scan, relations, right_side
 from cqels_opt.plans.relation_set import RelationSet, members, size
 
 Design: TypeAlias = "tuple[RelationSet, ...]"
@@ -86,7 +86,7 @@ def _spine(plan: Plan) -> list[Plan]:
     """The right sides along the left spine of a plan, and the relation that it begins with."""
     spine: list[Plan] = []
     while not isinstance(plan, Scan):
-        spine.append(right_side(plan))
+        spine += map(Scan, reversed(plan.relations)) if isinstance(plan, Multiway) else [right_side(plan)]
         plan = plan.input
     return [plan, *reversed(spine)]
 

@@ -10,6 +10,7 @@ import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +28,8 @@ from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.delta_plan import DeltaPlan
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Cut as Threshold
-from cqels_opt.plans import DeltaRule, Plan, QueryGraph, Scan, Split, parse_plans
+from cqels_opt.plans import DeltaRule, Multiway, Plan, QueryGraph, Scan, Split, parse_plans
+from cqels_opt.plans.cycles import multiway_keys
 from cqels_opt.plans.plan import join_plans, relation_set
 from cqels_opt.plans.view_selection import neighbours
 from cqels_opt.query.algebra import Query
@@ -281,11 +283,14 @@ def _mode(plan: str) -> PlannerOptions:
 
 # ------------------------------------------------------------------ plans by lot
 def random_plan(rng: random.Random, graph: QueryGraph, source: str) -> Plan:
-    """Any join tree that begins with the delta source: left-deep or bushy, with or without cross products."""
+    """Any join tree that begins with the delta source: left-deep or bushy, with or without cross products and multiway joins."""
     parts: list[Plan] = [Scan(r.name) for r in graph.relations if r.name != source]
     rng.shuffle(parts)
     parts.insert(0, Scan(source))
     while len(parts) > 1:
+        if closing := _closing(rng, graph, parts):
+            parts = closing
+            continue
         left = 0 if rng.random() < 0.6 else rng.randrange(len(parts))
         right = rng.choice([i for i in range(1, len(parts)) if i != left] or [1])
         a, b = parts[left], parts[right]
@@ -296,6 +301,18 @@ def random_plan(rng: random.Random, graph: QueryGraph, source: str) -> Plan:
         parts[left] = joined
         del parts[right]
     return parts[0]
+
+
+def _closing(rng: random.Random, graph: QueryGraph, parts: list[Plan]) -> list[Plan] | None:
+    """The parts after a multiway join of one of them with single relations; None by lot, or if none closes a cycle."""
+    alone = [part for part in parts[1:] if isinstance(part, Scan)]
+    choices = [(part, some) for part in parts for size in (2, 3) for some in combinations(alone, size) if part not in some]
+    rng.shuffle(choices)
+    for part, some in choices if rng.random() < 0.5 else ():
+        keys = multiway_keys(graph, relation_set(part, graph), graph.set_of(scan.relation for scan in some))
+        if keys is not None:
+            return [Multiway.of(other, keys) if other == part else other for other in parts if other not in some]
+    return None
 
 
 def random_split(rng: random.Random, graph: QueryGraph, source: str) -> Split | None:

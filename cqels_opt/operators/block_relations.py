@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-import numpy as np
-
-from cqels_opt.lod.index import SORTED_PROBES
 from cqels_opt.operators.blocks import Block, BlockFilter, Static
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.interval_join import Indexed, as_rows
+from cqels_opt.operators.multiway_join import fan_out, in_order
 from cqels_opt.operators.outer_joins import with_unit
 from cqels_opt.operators.rows import Ints, Rows
 from cqels_opt.operators.term_table import TermTable
@@ -81,10 +79,7 @@ class BlockRelations:
 
     def fan_out(self, rows: Rows, variable: str, name: str, source: str) -> Ints:
         """How many rows of a relation each row matches on a variable, whatever their intervals."""
-        total = np.zeros(len(rows), np.int64)
-        for side in self.indexes(name, source):
-            total += side.relation.index((side.names[variable],)).fanout(rows.columns[variable])
-        return total
+        return fan_out(rows, self.indexes(name, source), (variable,))
 
     def _with_delta(self, name: str, source: str) -> bool:
         """Whether the term reads the delta of a relation; ``source`` "" is the old content alone."""
@@ -100,8 +95,7 @@ class BlockRelations:
         elif self.is_unit(name):
             yield from with_unit(left, self.statics[name], sides[0], self.terms)
         else:
-            if len(sides) > 1 and len(on) == 1 and len(left) >= SORTED_PROBES:  # once, not in each index
-                left = left.take(np.argsort(left.columns[on[0]]))
+            left = in_order(left, sides, on)
             for side in sides:
                 yield from method.join(left, side, on)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +14,12 @@ from cqels_opt.operators.eager_aggregation import coalesced
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.interval_join import Indexed
+from cqels_opt.operators.multiway_join import JoinedRelation, multiway_join
 from cqels_opt.operators.observed import Evaluated, Observed
 from cqels_opt.operators.operator_work import OperatorWork, WorkMeter
 from cqels_opt.operators.rows import RANK, Rows, gathered
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.plans import Cut, DeltaRule, Join, Plan, Scan, Split
+from cqels_opt.plans import Cut, DeltaRule, Join, Multiway, Plan, Scan, Split
 from cqels_opt.plans.join_methods import REPLICATED, JoinMethod
 from cqels_opt.plans.plan import relations
 from cqels_opt.query.templates import INSTANCE
@@ -188,14 +189,12 @@ class _Term:
         join, plan, meter = self.join, operator.plan, self.join.meter
         before, after = join.bound(below.plan), join.bound(plan)
         built = frozenset() if operator.build is None else join.bound(operator.build.plan)
-        name = "" if operator.build is not None else relations(plan)[-1]
-        on = sorted(before & (built if operator.build is not None else join.variables[name]))
         read = self._read_after(plan) if self.merges_equal else after
         right: _Right | None = None
         for left in self.chunks(below):
-            right = right or self._right(operator)  # not before there is a row to join
+            right = right or self._right(operator, before)  # not before there is a row to join
             meter.switch(operator.work)
-            for rows in join.joined(left.rows, name, on, right.sides, operator.method):
+            for rows in right.joined(left.rows):
                 rows = join.meeting(rows, self.source) if operator.in_build else rows
                 rows = join.filtered(rows, before, after, self.placed, built)
                 made = len(rows) * left.weight * right.weight
@@ -207,14 +206,33 @@ class _Term:
                     yield _Chunk(rows, made / len(rows))
                     meter.switch(operator.work)
 
-    def _right(self, operator: _Operator) -> _Right:
-        """The right side of a join: the indexes of a relation, or a bushy part that is indexed in memory."""
-        self.join.meter.switch(operator.work)
+    def _right(self, operator: _Operator, bound: frozenset[str]) -> _Right:
+        """The right side of a join of rows that bind some variables: the indexes of one relation or several, or a bushy part that is
+        indexed in memory.
+        """
+        join = self.join
+        join.meter.switch(operator.work)
+        if isinstance(operator.plan, Multiway):
+            joined = self._joined_relations(operator.plan, bound)
+            return _Right(lambda rows: multiway_join(rows, joined, operator.work.propose), 1.0)
         if operator.build is None:
-            return _Right(self.join.indexes(relations(operator.plan)[-1], self.source), 1.0)
-        rows = gathered(chunk.rows for chunk in self.chunks(operator.build))
-        self.join.meter.switch(operator.work)
-        return _Right([Indexed.of_rows(rows)], operator.build.made / len(rows)) if len(rows) else _Right([], 1.0)
+            name = relations(operator.plan)[-1]
+            sides, on = join.indexes(name, self.source), sorted(bound & join.variables[name])
+            return _Right(lambda rows: join.joined(rows, name, on, sides, operator.method), 1.0)
+        built = gathered(chunk.rows for chunk in self.chunks(operator.build))
+        join.meter.switch(operator.work)
+        sides, on = [Indexed.of_rows(built)] if len(built) else [], sorted(bound & join.bound(operator.build.plan))
+        weight = operator.build.made / len(built) if len(built) else 1.0
+        return _Right(lambda rows: join.joined(rows, "", on, sides, operator.method), weight)
+
+    def _joined_relations(self, plan: Multiway, bound: frozenset[str]) -> list[JoinedRelation]:
+        """The relations of a multiway join of rows that bind some variables."""
+        own = [self.join.variables[name] for name in plan.relations]
+        verified = bound | frozenset.intersection(*own)  # a relation may also bind the times of its elements
+        return [
+            JoinedRelation(self.join.indexes(name, self.source), sorted(variables & bound), sorted(variables & verified))
+            for name, variables in zip(plan.relations, own)
+        ]
 
     def _read_after(self, plan: Plan) -> frozenset[str]:
         """The variables that are read after a part of the plan: by later operators, by filters that wait for more variables, by the block's
@@ -243,7 +261,7 @@ class _Term:
 
 
 class _Right(NamedTuple):
-    """The right side of a join: its indexes, and how many rows of its plan each of their rows represents."""
+    """The right side of a join: the join of some rows with it, and how many rows of its plan each of its own rows represents."""
 
-    sides: list[Indexed]
+    joined: Callable[[Rows], Iterator[Rows]]
     weight: float

@@ -75,6 +75,11 @@ class Indexed:
             probe, found = index.lookup(*[k[at : at + PROBES] for k in keys])
             yield self._merge(left, probe + at, found, on)
 
+    def fan_out(self, left: Rows, on: Sequence[str]) -> Ints:
+        """How many rows each left row matches, whatever their intervals."""
+        on = sorted(on, key=lambda v: self.names[v])
+        return self.relation.index(tuple(self.names[v] for v in on)).fanout(*[left.columns[v] for v in on])
+
     def matches(self, left: Rows, on: Sequence[str]) -> Matches:
         """The pairs of :meth:`probe` before verification, counted but not built; see :class:`Matches`."""
         runs = [self.relation.index((self.names[v],)).runs(left.columns[v]) for v in on] if self.rows else []

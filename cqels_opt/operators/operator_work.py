@@ -17,7 +17,8 @@ WORD = 8
 class OperatorWork:
     """The work of an operator: its own seconds, without those of its inputs, and the rows and bytes that it has given.
 
-    ``tasks`` in which it ran; ``most`` is the largest number of rows of one of them, once tasks have been added up.
+    ``tasks`` in which it ran; ``most`` is the largest number of rows of one of them, once tasks have been added up. ``candidates`` of a
+    multiway join are the rows of an index that it verified.
     """
 
     seconds: float = 0.0
@@ -25,6 +26,11 @@ class OperatorWork:
     nbytes: int = 0
     tasks: int = 0
     most: int = 0
+    candidates: int = 0
+
+    def propose(self, candidates: int) -> None:
+        """Counts candidates of a multiway join."""
+        self.candidates += candidates
 
     def give(self, rows: Rows) -> None:
         """Counts a piece of rows and its bytes."""
@@ -38,6 +44,7 @@ class OperatorWork:
         self.rows += other.rows
         self.nbytes += other.nbytes
         self.tasks += other.tasks
+        self.candidates += other.candidates
 
     @property
     def skew(self) -> float | None:
@@ -103,7 +110,7 @@ class TreeWork:
 def added(mine: list[OperatorWork], other: list[OperatorWork]) -> list[OperatorWork]:
     """The work of the same operators in further tasks, added to that of ``mine``, which may be empty."""
     if not mine:
-        return [OperatorWork(w.seconds, w.rows, w.nbytes, w.tasks, w.most) for w in other]
+        return [OperatorWork(w.seconds, w.rows, w.nbytes, w.tasks, w.most, w.candidates) for w in other]
     for work, more in zip(mine, other, strict=True):
         work.add(more)
     return mine

@@ -35,8 +35,9 @@ from cqels_opt.plans import (
 )
 from cqels_opt.plans.join_methods import REPLICATED, JoinMethod, PhysicalCostModel, RelationPlacement
 from cqels_opt.plans.physical import physical
-from cqels_opt.plans.plan import operators as plan_operators
+from cqels_opt.plans.plan import joins as plan_joins
 from cqels_opt.plans.plan import parts as plan_parts
+from cqels_opt.plans.plan import probed_keys
 from cqels_opt.plans.plan import relations as plan_relations
 from cqels_opt.plans.predicate_placement import HEAVY
 from cqels_opt.plans.view_selection import Design, design_of
@@ -265,11 +266,12 @@ class BlockPlanner:
         """The join keys on which the current plans probe windows: shapes, and the numbers of their columns."""
         occurrences = {o.name: o for o in self.block.occurrences}
         plans = [part for decision in self.delta_plans.values() for part in plan_parts(decision.plan)]
-        steps = [step for plan in plans for step in plan_operators(plan) if step.op == "probe" and step.relation in occurrences]
+        keys = {key for plan in plans for join in plan_joins(plan) for key in probed_keys(join)}
         return {
-            (part.shape, tuple(sorted(part.variables.index(variable) for variable in step.on)))
-            for step in steps
-            for part in occurrences[step.relation].parts
+            (part.shape, tuple(sorted(part.variables.index(variable) for variable in on or part.variables)))
+            for name, on in keys
+            if name in occurrences
+            for part in occurrences[name].parts
         }
 
     def physical(self, tasks: int) -> dict[str, tuple[JoinMethod | None, ...]]:

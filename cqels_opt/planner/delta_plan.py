@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from cqels_opt.operators.operator_work import OperatorWork
 from cqels_opt.planner.skew_splitting import SplitChoice
-from cqels_opt.plans import Cut, Plan, PlanChoice, PlanOperator, Ranked, Split
+from cqels_opt.plans import Cut, JoinKind, Plan, PlanChoice, PlanOperator, Ranked, Split
 from cqels_opt.plans import operators as plan_operators
 from cqels_opt.plans.hindsight import Hindsight
 from cqels_opt.plans.join_methods import JoinMethod
@@ -70,7 +70,7 @@ class DeltaPlan:
             cost, other = self.split.cost, Ranked(self.whole.plan, self.whole.cost)
             parts = [(part.operators, part.estimated) for part in (self.split.few, self.split.many)]
         elif self.split is not None:  # fixed, so the second plan has no estimates
-            kinds = {step.relation: step.op for step in self.whole.operators if step.op not in ("scan", "probe", "hash", "cross")}
+            kinds = {step.relation: step.op for step in self.whole.operators if step.op in get_args(JoinKind)}
             given = [replace(step, op=kinds.get(step.relation, step.op)) for step in plan_operators(self.split.many)]
             parts.append((given, [None] * len(given)))
         steps = [pair for part in parts for pair in zip(*part)]
@@ -109,8 +109,14 @@ class DeltaPlan:
         return (*([Moved(f"rows({self.whole.source}, {by})", was.heavy, now.heavy)] if by else []), *reason)
 
 
-def measured(work: OperatorWork) -> tuple[float, int | None, int | None, float | None]:
-    """The fields ``ms``, ``bytes``, ``tasks`` and ``skew`` of the trace entry of an operator."""
+def measured(work: OperatorWork) -> tuple[float, int | None, int | None, float | None, int | None]:
+    """The fields ``ms``, ``bytes``, ``tasks``, ``skew`` and ``candidates`` of the trace entry of an operator."""
     skew = work.skew
     nbytes = work.nbytes if work.nbytes or not work.rows else None
-    return work.ms, nbytes, work.tasks if work.tasks > 1 else None, None if skew is None else round(skew, 3)
+    return (
+        work.ms,
+        nbytes,
+        work.tasks if work.tasks > 1 else None,
+        None if skew is None else round(skew, 3),
+        work.candidates or None,
+    )

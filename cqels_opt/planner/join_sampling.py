@@ -17,7 +17,7 @@ from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import Ints, Rows, concat, unit
 from cqels_opt.plans import Join, Plan, Probe, SampledCardinality, Scan
-from cqels_opt.plans.plan import operators, relations
+from cqels_opt.plans.plan import operators, relations, right_relations
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 Sample: TypeAlias = "tuple[Rows, float]"
@@ -76,7 +76,7 @@ class JoinSampler:
             return plan
         deep = self._left_deep(plan.input)
         bound = self.relations.bound(deep)
-        waiting = relations(plan.build) if isinstance(plan, Join) else [plan.relation]
+        waiting = right_relations(plan)
         while waiting:
             able = [name for name in waiting if self.relations.needs(name) <= bound]
             name = next((name for name in able if self.relations.variables[name] & bound), able[0])

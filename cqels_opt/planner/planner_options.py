@@ -36,10 +36,10 @@ class PlannerOptions:
     """``--plan``: a mode of the optimizer, or fixed plans; the cost model and its constants; the inputs of estimates.
 
     ``split`` allows a skewed delta to be split (``skew_splitting.py``), ``view_selection`` other sub-results than those compiled
-    (``view_advisor.py``). ``shuffled``: the sides of a join that the runner shuffles. ``joins``: the join methods that are allowed on this
-    ``machine``; the cheapest is used. In the mode ``spark``, Spark's own planner decides and ours keeps the written order. ``placing``
-    states where filters are evaluated. In the mode ``heuristic``, joins are ordered by H1 and, with ``graphs``, H2. ``remember``: results
-    of extension functions are kept until a step ends.
+    (``view_advisor.py``), ``multiway`` multiway joins (``plans/cycles.py``). ``shuffled``: the sides of a join that the runner shuffles.
+    ``joins``: the join methods that are allowed on this ``machine``; the cheapest is used. In the mode ``spark``, Spark's own planner
+    decides and ours keeps the written order. ``placing`` states where filters are evaluated. In the mode ``heuristic``, joins are ordered
+    by H1 and, with ``graphs``, H2. ``remember``: results of extension functions are kept until a step ends.
     """
 
     mode: str = "adaptive"
@@ -56,13 +56,14 @@ class PlannerOptions:
     placing: Placing = "cost"
     graphs: bool = True
     remember: bool = True
+    multiway: bool = True
 
     @property
     def model(self) -> CostModel:
         """The cost model, with its constants. Raises :class:`InputError` for a name that neither we nor an installed package has."""
         constants = self.calibration.constants
         if self.cost_model == "default":
-            return SecondsCost(constants, self.shuffled)
+            return SecondsCost(constants, self.shuffled, multiway=self.multiway)
         if self.cost_model in COST_MODELS:
             return model_named(self.cost_model, constants)
         found: CostModel = _added("cost_models", self.cost_model, COST_MODELS)(constants)

@@ -18,7 +18,7 @@ from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.plans.join_methods import BROADCAST
 from cqels_opt.plans.measured import with_runner_up
 from cqels_opt.plans.physical import MethodChoice, size, spark_methods
-from cqels_opt.plans.plan import Probe, Scan, relations, written_order
+from cqels_opt.plans.plan import Join, Scan, relations, right_relations, written_order
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.fanouts import KeyCounts
 from cqels_opt.stats import BlockStatistics, StaticRelation, WindowedRelation, load, save, summary
@@ -307,12 +307,12 @@ def _side_bytes(
     yield from _side_bytes(choice, plan.input, at, rows, widths)
     middle = at + size(plan.input)
     left = choice.estimated[middle - 1] * sum(widths[name] for name in relations(plan.input))
-    if isinstance(plan, Probe):
-        yield left, rows(plan.relation) * widths[plan.relation]
-    else:
+    if isinstance(plan, Join):
         yield from _side_bytes(choice, plan.build, middle, rows, widths)
         built = choice.estimated[middle + size(plan.build) - 1]
         yield left, built * sum(widths[name] for name in relations(plan.build))
+    else:
+        yield left, sum(rows(name) * widths[name] for name in right_relations(plan))
 
 
 def _intervals(width: int) -> Intervals:

@@ -17,6 +17,7 @@ from cqels_opt.operators.blocks import BlockFilter
 from cqels_opt.plans import Join, Plan, Probe, Scan, Split
 from cqels_opt.plans.join_methods import BROADCAST, SHUFFLE_HASH, SORT_MERGE, JoinMethod
 from cqels_opt.plans.plan import relations as names
+from cqels_opt.plans.plan import right_relations
 from cqels_opt.spark.relations import Columns, Relations, Side, filtered
 
 Metric: TypeAlias = tuple[str, int]
@@ -48,10 +49,12 @@ class FixedOrder:
         if isinstance(plan, Probe) and plan.relation in self.placed:
             return self._emit(left, left.variables, [self.placed[plan.relation]])
         if isinstance(plan, Join):
-            right = self.side(plan.build)
+            rights = [self.side(plan.build)]
         else:
-            right = self._relation(plan.relation)
-        joined = join(left, right, self.relations.columns, self.relations.parts, self.how(plan))
+            rights = [self._relation(name) for name in right_relations(plan)]
+        joined = left
+        for right in rights:
+            joined = join(joined, right, self.relations.columns, self.relations.parts, self.how(plan))
         return self._emit(joined, left.variables)
 
     def how(self, plan: Plan) -> JoinMethod | None:

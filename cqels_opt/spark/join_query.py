@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from cqels_opt.plans import FilterNode, Plan, QueryGraph, RelationNode, Scan
-from cqels_opt.plans.plan import Join, Probe
+from cqels_opt.plans.plan import Join, Multiway, Probe
 from cqels_opt.plans.query_graph import GraphError, JoinKind
 from cqels_opt.spark.catalyst import Catalyst, Expression, JoinType, LogicalPlan, Side, analyzed, children, conjuncts, items
 
@@ -260,6 +260,7 @@ class _Rebuilt:
         if isinstance(plan, Scan):
             conditions = self.query.conditions(self.filters[len(self.observations)])
             return self._emit(self.query.catalyst.filtered(self._relation(plan.relation), conditions)), [plan.relation]
+        assert not isinstance(plan, Multiway)  # Spark's cost model has none
         left, before = self.part(plan.input)
         if isinstance(plan, Join):
             right, added = self.part(plan.build)

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from sqlglot import TokenType
 
 from cqels_opt.errors import first_line
-from cqels_opt.plans import Plan, Probe, Scan
+from cqels_opt.plans import Multiway, Plan, Probe, Scan
 from cqels_opt.plans.join_methods import BROADCAST
 from cqels_opt.plans.physical import MethodChoice
 from cqels_opt.relational.column_names import quoted
@@ -161,6 +161,7 @@ class _Term:
         if isinstance(plan, Scan):
             relation = named[plan.relation]
             return self._emit(self._relation(relation)), [relation]
+        assert not isinstance(plan, Multiway)  # Spark's cost model has none
         left, before = self._side(plan.input)
         if isinstance(plan, Probe):
             added = [named[plan.relation]]

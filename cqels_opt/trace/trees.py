@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cqels_opt.plans import Join, Plan, PlanError, Probe, Scan, Split, parse_planned
+from cqels_opt.plans import Join, Multiway, Plan, PlanError, Probe, Scan, Split, parse_planned
 
 Tree = dict[str, Any]
 
@@ -38,3 +38,9 @@ def _tree(plan: Plan, used: int) -> tuple[Tree, int]:
             left, used = _tree(before, used)
             right, used = _tree(build, used)
             return {"on": list(on), "operator": used, "sides": [left, right]}, used + 1
+        case Multiway(before, names, keys):
+            tree, used = _tree(before, used)
+            for name, on in zip(names, keys):  # drawn as one join per relation, of which the last has the rows
+                last = name == names[-1]
+                tree = {"on": list(on), "operator": used if last else None, "sides": [tree, {"relation": name, "operator": None}]}
+            return tree, used + 1

@@ -6,23 +6,32 @@ from dataclasses import dataclass, field
 
 from cqels_opt.plans.cost import Constants, JoinOperator, JoinShape, Rows, Shuffled
 
+STARTS = 3
+"""The starts of operators that a multiway join counts as: it looks all rows up, and then probes for those of each relation."""
+
 
 @dataclass(frozen=True, slots=True)
 class SecondsCost:
-    """Seconds, from rows read, probed, built, produced, filtered, and ``shuffled`` to where they are joined."""
+    """Seconds, from rows read, probed, built, produced, filtered, and ``shuffled`` to where they are joined.
+
+    ``multiway``: relations that close a cycle may be joined at once, unless rows are shuffled to an index.
+    """
 
     constants: Constants = field(default_factory=Constants)
     shuffled: Shuffled = "nothing"
     name: str = "default"
     unit: str = "s"
     static_is_free: bool = False
+    multiway: bool = True
 
     def operators(self, shape: JoinShape) -> tuple[JoinOperator, ...]:
-        """An index probe into one relation, a hash join with a bushy right side, a loop for a cross product."""
+        """An index probe into one relation, a hash join with a bushy right side, a loop for a cross product, a multiway join."""
         if shape.kind != "inner":
             return (JoinOperator[shape.kind.upper()],)
         if not shape.connected:
             return (JoinOperator.LOOP,)
+        if shape.closing and self.multiway and self.shuffled == "nothing":
+            return (JoinOperator.HASH, JoinOperator.MULTIWAY)
         return (JoinOperator.PROBE,) if shape.single else (JoinOperator.HASH,)
 
     def scan(self, rows: Rows, filtered: Rows) -> Rows:
@@ -34,7 +43,8 @@ class SecondsCost:
         c = self.constants
         if operator is JoinOperator.FILTER:
             return filtered * c.evaluate
-        after = c.operator + produced * c.produce + filtered * c.evaluate
+        start = STARTS if operator is JoinOperator.MULTIWAY else 1
+        after = c.operator * start + produced * c.produce + filtered * c.evaluate
         if operator is JoinOperator.LOOP:
             return after
         if self.shuffled != "nothing":

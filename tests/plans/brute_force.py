@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from cqels_opt.plans import Constants, QueryGraph
 from cqels_opt.plans.memo import EACH_ROW
 
-Tree = str | tuple["Tree", "Tree"]
+Tree = str | tuple["Tree", "Tree | frozenset[str]"]
+"""A relation, a join of two parts, or a join of a part with several relations at once."""
+
 Sizes = Callable[[frozenset[str], frozenset[str]], float]
 """The rows of some relations with some filters evaluated."""
 
 
-def leaves(tree: Tree) -> frozenset[str]:
+def leaves(tree: Tree | frozenset[str]) -> frozenset[str]:
+    if isinstance(tree, frozenset):
+        return tree
     return frozenset([tree]) if isinstance(tree, str) else leaves(tree[0]) | leaves(tree[1])
 
 
-def trees(graph: QueryGraph, names: frozenset[str], source: str) -> Iterator[Tree]:
-    """Every tree without cross products whose left end is the delta source, where it has it; a unit is alone on the right."""
+def trees(graph: QueryGraph, names: frozenset[str], source: str, multiway: bool = True) -> Iterator[Tree]:
+    """Every tree without cross products whose left end is the delta source, where it has it; a unit is alone on the right.
+
+    With ``multiway``, relations that close a cycle may be joined at once.
+    """
     if len(names) == 1:
         yield from names
         return
@@ -32,9 +39,38 @@ def trees(graph: QueryGraph, names: frozenset[str], source: str) -> Iterator[Tre
             continue
         if is_unit(graph, right) and not graph.relations[graph.index[min(right)]].requires <= bound(graph, left):
             continue
-        for a in trees(graph, left, source):
-            for b in trees(graph, right, source):
+        for a in trees(graph, left, source, multiway):
+            for b in trees(graph, right, source, multiway):
                 yield a, b
+            if multiway and closes(graph, left, right):
+                yield a, right
+
+
+def closes(graph: QueryGraph, left: frozenset[str], right: frozenset[str]) -> bool:
+    """Whether a multiway join can add these relations: they bind the same variables, and close a cycle with the left side as a whole."""
+    edges = [graph.relations[graph.index[name]].variables for name in sorted(right)]
+    before = bound(graph, left)
+    inner = [r.variables for r in graph.relations if r.kind == "inner"]
+    return (
+        len(right) > 1
+        and all(not is_unit(graph, frozenset([name])) for name in right)
+        and len({edge - before for edge in edges}) == 1
+        and all(edge - before and edge & before for edge in edges)
+        and is_cyclic([before, *edges])
+        and is_cyclic(inner)
+    )
+
+
+def is_cyclic(edges: Sequence[frozenset[str]]) -> bool:
+    """Whether a hypergraph has no join forest: a maximum spanning forest by shared variables has too few of them (Maier 1983, §13)."""
+    parts = [frozenset([i]) for i in range(len(edges))]
+    weight = 0
+    for a, b in sorted(combinations(range(len(edges)), 2), key=lambda pair: -len(edges[pair[0]] & edges[pair[1]])):
+        one, other = (next(part for part in parts if i in part) for i in (a, b))
+        if one != other:
+            weight += len(edges[a] & edges[b])
+            parts = [part for part in parts if part not in (one, other)] + [one | other]
+    return weight < sum(map(len, edges)) - len(frozenset().union(*edges))
 
 
 def variables(graph: QueryGraph, names: frozenset[str]) -> frozenset[str]:
@@ -108,6 +144,8 @@ class Oracle:
             a, binding = self.sizes(left, self.covered(left)), self.binding(left, sigma.requires)
             distinct = min(a, self.sizes(binding, self.covered(binding)))
             return self.seconds(tree[0]) + (a * EACH_ROW + distinct * sigma.weight) * c.evaluate
+        if isinstance(tree[1], frozenset):
+            return self.seconds(tree[0]) + self.multiway(left, right)
         before = self.covered(left) | (self.covered(right) if len(right) > 1 else frozenset())
         produced = self.sizes(names, before)
         cost = (
@@ -121,15 +159,35 @@ class Oracle:
             return cost + a * (c.probe + c.step * math.log2(max(self.sizes(right, frozenset()), 1.0)))
         return cost + self.seconds(tree[1]) + self.sizes(right, self.covered(right)) * c.build + a * c.match
 
+    def multiway(self, left: frozenset[str], right: frozenset[str]) -> float:
+        """Each row is looked up in each relation, and each of the candidates, as many as the least fan-outs, in the others."""
+        c, before = Constants(), self.covered(left)
+        rows = self.sizes(left, before)
+        fans = [self.sizes(left | {name}, before) for name in right]
+        found = 0.0 if not rows or not all(fans) else 1 / sum(1 / fan for fan in fans)
+        produced = self.sizes(left | right, before)
+        largest = max(self.sizes(frozenset([name]), frozenset()) for name in right)
+        look_ups = rows * len(right) + found * (len(right) - 1)
+        filtered = produced * self.weight(self.covered(left | right) - before)
+        return (
+            3 * c.operator
+            + (produced + found) * c.produce
+            + filtered * c.evaluate
+            + look_ups * (c.probe + c.step * math.log2(max(largest, 1.0)))
+        )
+
+
+def every(oracle: Oracle) -> Iterator[Tree]:
+    everything = frozenset(r.name for r in oracle.graph.relations)
+    return trees(oracle.graph, everything, oracle.source, multiway=oracle.model != "paper")
+
 
 def cheapest(oracle: Oracle) -> float:
-    everything = frozenset(r.name for r in oracle.graph.relations)
-    return min(oracle.cost(tree) for tree in trees(oracle.graph, everything, oracle.source))
+    return min(map(oracle.cost, every(oracle)))
 
 
 def dearest(oracle: Oracle) -> float:
-    everything = frozenset(r.name for r in oracle.graph.relations)
-    return max(oracle.cost(tree) for tree in trees(oracle.graph, everything, oracle.source))
+    return max(map(oracle.cost, every(oracle)))
 
 
 def given_sizes(known: Mapping[frozenset[str], float]) -> Sizes:

@@ -100,7 +100,7 @@ def test_every_plan_can_be_parsed_back_and_fits_its_graph(rng: random.Random) ->
         ("s: s » (a » b[?x]", "plan, column 18: '»' or ')' expected, but the end found in 's: s » (a » b[?x]'"),
         (
             "s: s » a[?x] b[?x]",
-            "plan, column 14: '»', '|', ';' or the end of the plan expected, but 'b' found in 's: s » a[?x] b[?x]'",
+            "plan, column 14: '»', '&', '|', ';' or the end of the plan expected, but 'b' found in 's: s » a[?x] b[?x]'",
         ),
         ("s: s, t", "plan, column 5: ',' is not expected here; a plan reads like 'w » a[?x] » b[?y]'"),
         ("s: s; s: s", "plans: delta source 's' has two plans"),

@@ -1,0 +1,251 @@
+"""Cyclic patterns over a graph stream: multiway joins, binary plans, and DuckDB's re-evaluation.
+
+Each element is an edge, and the window has all of them. The last micro-batch has some edges of the most frequent node, the *hub*; all
+other edges come in the batches before. Rows are those that joins gave or verified. The ends of the edges are independent and Zipf
+distributed, or the edges are citations of the ACL Anthology Network. ``python -m cqels_opt.bench.cyclic --help`` lists the options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from numpy.typing import NDArray
+from rich.table import Table
+
+from cqels_opt.bench.answers import Bag, answers_of_lines
+from cqels_opt.bench.apart import scratch_folder
+from cqels_opt.bench.contenders import Task, duck
+from cqels_opt.bench.local import Prepared, load, prepare
+from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.shared_data import read_citations, read_papers
+from cqels_opt.bench.social import START
+from cqels_opt.errors import RunError
+from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.runtime.local_runner import LocalSink
+from cqels_opt.trace.records import TraceRecord
+from cqels_opt.windows.replay import BatchSize
+
+SEED = 1
+STREAM = "http://example.org/edges"
+TO = "http://example.org/to"
+NODE = "http://example.org/n"
+BATCHES = 4
+"""Batches before that of the hub."""
+HELD_BACK = 0.1
+"""The share of the hub's edges that the last batch has."""
+
+HOUR = 3_600_000  # milliseconds
+
+DUCKDB = "DuckDB"
+
+PATTERNS: Mapping[str, str] = {
+    "triangle": "ab bc ac",
+    "diamond": "ab ac bd cd",
+    "2-triangle": "ab bc ac bd ad",
+    "4-clique": "ab ac ad bc bd cd",
+}
+"""The patterns of Ammar et al. 2018 (§5), and two triangles with a common edge: an edge per word, from its first letter to its second."""
+
+MODES: Mapping[str, PlannerOptions] = {
+    "multiway": PlannerOptions(),
+    "binary, split": PlannerOptions(multiway=False),
+    "binary": PlannerOptions(multiway=False, split=False),
+}
+
+Edges = NDArray[np.int64]
+"""Distinct edges, one per row: the numbers of their nodes."""
+
+
+def power_law(edges: int, exponent: float = 1.2) -> Edges:
+    """Distinct edges whose ends are Zipf distributed over as many nodes, each end in an order of its own."""
+    random = np.random.default_rng(SEED)
+    weights = np.arange(1, edges + 1) ** -exponent
+    orders = [random.permutation(edges) for _ in range(2)]
+    found = np.empty((0, 2), np.int64)
+    while len(found) < edges:
+        more = np.stack([order[random.choice(edges, edges, p=weights / weights.sum())] for order in orders], axis=1)
+        found = np.unique(np.concatenate([found, more[more[:, 0] != more[:, 1]]]), axis=0)
+    return random.permutation(found)[:edges]
+
+
+def citations(data: Path, edges: int) -> Edges:
+    """The first citations of the ACL Anthology Network, each of a paper by a later one or of the same year."""
+    pairs = read_citations(data, {paper.id for paper in read_papers(data)})
+    number = {name: i for i, name in enumerate(dict.fromkeys(name for pair in pairs for name in pair))}
+    found = np.unique(np.array([(number[a], number[b]) for a, b in pairs if a != b], np.int64), axis=0)
+    return np.random.default_rng(SEED).permutation(found)[:edges]
+
+
+def hub_last(edges: Edges) -> tuple[Edges, int]:
+    """The edges with some of the hub's edges at the end, and their number."""
+    nodes, degrees = np.unique(edges, return_counts=True)
+    at_hub = np.flatnonzero((edges == nodes[degrees.argmax()]).any(axis=1))
+    last = at_hub[: max(1, round(HELD_BACK * len(at_hub)))]
+    return np.concatenate([np.delete(edges, last, axis=0), edges[last]]), len(last)
+
+
+def query(pattern: str) -> str:
+    """The query of a pattern in SPARQL."""
+    body = " . ".join(f"?{a} <{TO}> ?{b}" for a, b in pattern.split())
+    names = " ".join(f"?{v}" for v in sorted(set(pattern) - {" "}))
+    return f"SELECT {names} FROM NAMED <{STREAM}> [RANGE 1000 h] AS ?w WHERE {{ GRAPH ?w {{ {body} }} }}"
+
+
+def sql(pattern: str) -> str:
+    """The same in SQL: the rows of which one edge is new."""
+    words = pattern.split()
+    place = {v: f"e{i}.{'so'[word.index(v)]}" for i, word in reversed([*enumerate(words)]) for v in word}
+    equal = [f"{place[v]} = e{i}.{column}" for i, word in enumerate(words) for v, column in zip(word, "so")]
+    where = " AND ".join(one for one in equal if one.split(" = ")[0] != one.split(" = ")[1])
+    newest = f"greatest({', '.join(f'e{i}.t' for i in range(len(words)))})"
+    shown = ", ".join(f"{place[v]}[2:-2] AS {v}" for v in sorted(place))
+    tables = ", ".join(f"recent_elements e{i}" for i in range(len(words)))
+    return f"SELECT {newest} AS time, {shown} FROM {tables} WHERE {where} AND {newest} >= (SELECT min(t) FROM now_elements)"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A run: its answers, seconds and CPU seconds of each batch, and the rows that its joins read in each batch (None: unknown)."""
+
+    answers: Bag
+    seconds: tuple[float, ...]
+    cpu: tuple[float, ...]
+    rows: tuple[int, ...] | None
+
+
+def rows_read(record: TraceRecord) -> int:
+    """The rows that the joins of a batch gave or verified."""
+    steps = [step for delta in record.deltas for step in delta.operators if step.op != "scan"]
+    return sum((step.observed or 0) + (step.candidates or 0) for step in steps)
+
+
+def timed(batches: Iterable[Callable[[], Any]]) -> tuple[list[Any], tuple[float, ...], tuple[float, ...]]:
+    """The results of calls, with the seconds and the CPU seconds of each."""
+    found, clocks = [], [(time.perf_counter(), time.process_time())]
+    for batch in batches:
+        found.append(batch())
+        clocks.append((time.perf_counter(), time.process_time()))
+    seconds, cpu = (tuple(np.diff([clock[i] for clock in clocks]).tolist()) for i in (0, 1))
+    return found, seconds, cpu
+
+
+def engine(prepared: Prepared, mode: PlannerOptions, state: Path) -> Measured:
+    """The engine without Spark."""
+    sink, bag = LocalSink(), Bag()
+    driver = prepared.driver(state, sink, mode=mode)
+    records, seconds, cpu = timed(
+        (lambda number=number, rows=rows: driver.batch(number, rows))
+        for number, rows in enumerate(prepared.chunks())  # type: ignore[misc]
+    )
+    bag.add(answers_of_lines(sink.lines))
+    return Measured(bag, seconds, cpu, tuple(sum(map(rows_read, of)) for of in records))
+
+
+def duckdb(prepared: Prepared, pattern: str, stream: Path, folder: Path) -> Measured:
+    """DuckDB's re-evaluation with every batch."""
+    folder.mkdir()
+    (folder / "views.sql").write_text("SELECT 1", encoding="utf-8")
+    (folder / "q.sql").write_text(sql(pattern), encoding="utf-8")
+    streams, batch = {STREAM: stream}, BatchSize(count=1)
+    task = Task("q", query(pattern), streams, (), {}, folder, prepared.replay, batch, folder, folder)
+    run, bag = duck.run(task, folder), Bag()
+
+    def step() -> Any:
+        next(run)
+        return next(run)
+
+    done, seconds, cpu = timed(step for _ in task.chunks)
+    for one in done:
+        bag.add(one.answers)
+    return Measured(bag, seconds, cpu, None)
+
+
+def write(edges: Edges, last: int, file: Path) -> None:
+    """The stream: an edge each millisecond, and an hour for each batch."""
+    before = len(edges) - last
+    place = np.arange(before)
+    batch = np.append(place * BATCHES // before, np.full(last, BATCHES))
+    times = START + batch * HOUR + np.append(place, np.arange(last)) % HOUR
+    terms = [[f"<{NODE}{i}>" for i in column.tolist()] for column in edges.T]
+    parquet.write_table(pa.table({"s": terms[0], "p": [f"<{TO}>"] * len(edges), "o": terms[1], "t": times}), file)
+
+
+def study(
+    quick: bool, edges: int | None = None, data: Path | None = None, patterns: Sequence[str] = (), modes: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Rows and seconds of each pattern under each kind of plans and by DuckDB, whose answers must be equal."""
+    edges = edges or (600 if quick else 5_000)
+    graph, last = hub_last(power_law(edges) if data is None else citations(data, edges))
+    found = []
+    with scratch_folder() as folder:
+        write(graph, last, stream := folder / "stream.parquet")
+        store = load(folder / "store", [])
+        for name in patterns or PATTERNS:
+            at = folder / name.replace(" ", "-")
+            prepared = prepare("q", query(PATTERNS[name]), store, {STREAM: stream}, at, BatchSize(duration=HOUR))
+            runs = {mode: engine(prepared, MODES[mode], at / f"state-{i}") for i, mode in enumerate(modes or MODES)}
+            runs[DUCKDB] = duckdb(prepared, PATTERNS[name], stream, at / "duck")
+            found.append({"pattern": name, **compared(runs)})
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"seed": SEED, "edges": len(graph), "at the hub": last, "peak MB": peak, "patterns": found}
+
+
+def compared(runs: Mapping[str, Measured]) -> dict[str, Any]:
+    """The figures of the runs of one pattern. RunError if their answers differ."""
+    first = next(iter(runs))
+    for name, run in runs.items():
+        if difference := runs[first].answers.difference(run.answers):
+            raise RunError(f"{first} and {name} have other answers, {difference}: this is a bug")
+    return {
+        "answers": runs[first].answers.total,
+        "runs": {
+            name: {
+                "rows": None if run.rows is None else sum(run.rows),
+                "rows at the hub": None if run.rows is None else run.rows[-1],
+                "s": sum(run.seconds),
+                "s at the hub": run.seconds[-1],
+                "CPU s": sum(run.cpu),
+                "CPU s at the hub": run.cpu[-1],
+            }
+            for name, run in runs.items()
+        },
+    }
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """A study as a table."""
+    title = (
+        f"{found['edges']:,} edges, the last {found['at the hub']:,} of them at the hub; peak memory {found['peak MB']:,.0f} MB"
+    )
+    heads = ("rows", "rows at the hub", "s", "s at the hub", "CPU s", "CPU s at the hub")
+    table = Table("pattern", "plans", *numbers("answers", *heads), title=title)
+    for one in found["patterns"]:
+        for name, run in one["runs"].items():
+            cells = ["-" if run[key] is None else f"{run[key]:,}" if "rows" in key else f"{run[key]:.3f}" for key in heads]
+            table.add_row(one["pattern"], name, f"{one['answers']:,}", *cells)
+    console().print(table)
+
+
+def main() -> None:
+    """Runs the study with its own options."""
+    parser = argparse.ArgumentParser(description="Cyclic patterns over a graph stream.")
+    parser.add_argument("--edges", type=int, help="distinct edges (default: 5,000)")
+    parser.add_argument("--data", type=Path, help="the folder of the data sets: citations in place of generated edges")
+    parser.add_argument("--pattern", action="append", choices=[*PATTERNS], default=[], help="only this pattern (can be repeated)")
+    parser.add_argument("--plans", action="append", choices=[*MODES], default=[], help="only these plans (can be repeated)")
+    parser.add_argument("--quick", action="store_true", help="a small graph")
+    given = parser.parse_args()
+    show(study(given.quick, given.edges, given.data, given.pattern, given.plans))
+
+
+if __name__ == "__main__":
+    main()
