@@ -55,15 +55,16 @@ def spans(task: Task) -> list[NDArray[np.int64]]:
     return [parquet.read_table(chunk, columns=["t"]).column("t").to_numpy() for chunk in task.chunks]
 
 
-def final_times(task: Task) -> list[int | None]:
-    """The time up to which answers are final after each micro-batch: before the latest time that every stream has reached."""
+def final_times(task: Task) -> list[int]:
+    """The time up to which answers are final after each micro-batch: before the latest time that every stream has reached
+    (-1: no answers are)."""
     reached: dict[int, int] = {}
-    found: list[int | None] = []
+    found = []
     for chunk in task.chunks:
         rows = parquet.read_table(chunk, columns=["stream", "t"])
         for row in rows.group_by("stream").aggregate([("t", "max")]).to_pylist():
             reached[row["stream"]] = max(row["t_max"], reached.get(row["stream"], row["t_max"]))
-        found.append(min(reached.values()) - 1 if len(reached) == len(task.stream_names) else None)
+        found.append(min(reached.values()) - 1 if len(reached) == len(task.stream_names) else -1)
     return found
 
 

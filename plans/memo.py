@@ -31,7 +31,7 @@ def candidates(proposed: Floats, added: Ints) -> Floats:
     taken as independent and exponentially distributed, so the mean of the smallest is one over the sum of the reciprocals of the means.
     That is never more than the least of ``proposed``; if every row has the same fan-outs, there are up to ``added`` times as many.
     """
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         reciprocals = np.where(np.arange(proposed.shape[-1]) < added[:, None], 1.0 / proposed, 0.0)
         found: Floats = 1.0 / reciprocals.sum(axis=-1)
     return found

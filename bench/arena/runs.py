@@ -82,7 +82,7 @@ def rivals(contenders: Sequence[Contender], more: Sequence[Given], folder: Path)
 def measured(task: Task, among: Rivals, limit: float, progress: Callable[[str], Any] = lambda _: None) -> Mapping[str, Measured]:
     """All rivals on one query, by name. A rival that exceeds ``limit`` CPU seconds is stopped after its batch."""
     finals = final_times(task)
-    stopped: dict[str, tuple[str, int | None]] = {}
+    stopped: dict[str, tuple[str, int]] = {}
     failed: dict[str, str] = {}
     live: list[str] = []
     for name in among.names:
@@ -109,7 +109,7 @@ def measured(task: Task, among: Rivals, limit: float, progress: Callable[[str], 
     return {name: _finished(name, among, failed, stopped) for name in among.names}
 
 
-def _finished(name: str, among: Rivals, failed: Mapping[str, str], stopped: Mapping[str, tuple[str, int | None]]) -> Measured:
+def _finished(name: str, among: Rivals, failed: Mapping[str, str], stopped: Mapping[str, tuple[str, int]]) -> Measured:
     reply = among.ask(name, FINISH) if name not in failed else None
     if reply is None or reply.measured is None:
         return Measured(Ran(name, why=f"failed: {failed.get(name, 'its process ended')}"))

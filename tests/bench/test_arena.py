@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
+from bench_tasks import task as bench_task
 
 from cqels_opt.bench import arena, harness
 from cqels_opt.bench.apart import empty_folder
@@ -21,10 +22,12 @@ from cqels_opt.bench.declared import read
 from cqels_opt.bench.generated import Request
 from cqels_opt.bench.generators import generate
 from cqels_opt.bench.lsbench import PHOTO_LIKES, PHOTOS, POST_LIKES, POSTS
-from cqels_opt.bench.measure import Ran, check, in_turns
+from cqels_opt.bench.measure import Ran, check, final_times, in_turns
 from cqels_opt.bench.nexmark import AUCTIONS, BIDS, DATA, NS, PERSONS
 from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError, RunError
+from cqels_opt.verify import Element
+from cqels_opt.windows.replay import BatchSize
 
 TINY: dict[str, dict[str, Any]] = {
     "nexmark": {"stream": {"rates": [40], "seconds": 13}, "data": {"active": 5, "categories": 11, "channels": 40}},
@@ -228,6 +231,18 @@ def test_a_rival_over_its_limit_is_compared_up_to_there(task: Task, tmp_path: Pa
     (row,) = rows("nexmark", task, found, warm_up=10)
     assert (row["batches"], row["checked"]) == (1, 0)
     assert row["verdict"] in (LOST, EVEN, WON)
+
+
+def test_answers_are_final_up_to_what_every_stream_has_reached(tmp_path: Path) -> None:
+    element = ("<http://x/a>", "<http://x/p>", "<http://x/b>")
+    streams = {
+        "http://s/1": [Element(t, (element,)) for t in (100, 1100, 2100, 2900)],
+        "http://s/2": [Element(t, (element,)) for t in (1500, 2200)],
+    }
+    text = """SELECT ?a FROM NAMED <http://s/1> [RANGE 1s] AS ?one FROM NAMED <http://s/2> [RANGE 1s] AS ?two
+              { GRAPH ?one { ?a ?p ?b } GRAPH ?two { ?a ?p ?b } }"""
+    small = bench_task(tmp_path / "task", text, streams, [], BatchSize(duration=1000))
+    assert final_times(small) == [-1, 1099, 2199]
 
 
 def test_the_independent_evaluation_stops_within_a_batch(task: Task, tmp_path: Path) -> None:
