@@ -13,6 +13,7 @@ import resource
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def parts(pattern: str) -> tuple[list[str], list[list[str]]]:
 def query(pattern: str) -> str:
     """The query of a pattern in SPARQL."""
     words, apart = parts(pattern)
-    body = " . ".join(f"?{a} <{TO}> ?{b}" for a, b in words)
+    body = " . ".join(f"?{word[0]} <{TO}> ?{word[1]}" for word in words)
     names = " ".join(f"?{v}" for v in sorted(set("".join(words))))
     filters = " ".join(f"FILTER(?{a} != ?{b})" for a, b in apart)
     return f"SELECT {names} FROM NAMED <{STREAM}> [RANGE 1000 h] AS ?w WHERE {{ GRAPH ?w {{ {body} }} {filters} }}"
@@ -155,10 +156,7 @@ def engine(prepared: Prepared, mode: PlannerOptions, state: Path) -> Measured:
     """The engine without Spark."""
     sink, bag = LocalSink(), Bag()
     driver = prepared.driver(state, sink, mode=mode)
-    records, seconds, cpu = timed(
-        (lambda number=number, rows=rows: driver.batch(number, rows))
-        for number, rows in enumerate(prepared.chunks())  # type: ignore[misc]
-    )
+    records, seconds, cpu = timed(partial(driver.batch, number, rows) for number, rows in enumerate(prepared.chunks()))
     bag.add(answers_of_lines(sink.lines))
     return Measured(bag, seconds, cpu, tuple(sum(map(rows_read, of)) for of in records))
 
@@ -189,7 +187,7 @@ def write(edges: Edges, last: int, file: Path) -> None:
     batch = np.append(place * BATCHES // before, np.full(last, BATCHES))
     times = START + batch * HOUR + np.append(place, np.arange(last)) % HOUR
     terms = [[f"<{NODE}{i}>" for i in column.tolist()] for column in edges.T]
-    parquet.write_table(pa.table({"s": terms[0], "p": [f"<{TO}>"] * len(edges), "o": terms[1], "t": times}), file)
+    parquet.write_table(pa.table({"s": terms[0], "p": [f"<{TO}>"] * len(edges), "o": terms[1], "t": pa.array(times)}), file)
 
 
 def study(
