@@ -2,7 +2,8 @@
 
 Each element is an edge, and the window has all of them. The last micro-batch has some edges of the most frequent node, the *hub*; all
 other edges come in the batches before. Rows are those that joins gave or verified. The ends of the edges are independent and Zipf
-distributed, or the edges are citations of the ACL Anthology Network. ``python -m cqels_opt.bench.cyclic --help`` lists the options.
+distributed, except for a planted hub; or the edges are citations of the ACL Anthology Network. ``python -m cqels_opt.bench.cyclic
+--help`` lists the options.
 """
 
 from __future__ import annotations
@@ -49,11 +50,12 @@ DUCKDB = "DuckDB"
 
 PATTERNS: Mapping[str, str] = {
     "triangle": "ab bc ac",
-    "diamond": "ab ac bd cd",
-    "2-triangle": "ab bc ac bd ad",
+    "diamond": "ab ac bd cd b!=c",
+    "2-triangle": "ab bc ac bd ad c!=d",
     "4-clique": "ab ac ad bc bd cd",
 }
-"""The patterns of Ammar et al. 2018 (§5), and two triangles with a common edge: an edge per word, from its first letter to its second."""
+"""The patterns of Ammar et al. 2018 (§5), and two triangles with a common edge: an edge per word, from its first letter to its second, and
+variables that differ."""
 
 MODES: Mapping[str, PlannerOptions] = {
     "multiway": PlannerOptions(),
@@ -65,16 +67,18 @@ Edges = NDArray[np.int64]
 """Distinct edges, one per row: the numbers of their nodes."""
 
 
-def power_law(edges: int, exponent: float = 1.2) -> Edges:
-    """Distinct edges whose ends are Zipf distributed over as many nodes, each end in an order of its own."""
+def power_law(edges: int, hub: float, exponent: float = 0.7) -> Edges:
+    """Distinct edges whose ends are Zipf distributed over as many nodes. A share ``hub`` of the edges begins or ends at one more node."""
     random = np.random.default_rng(SEED)
     weights = np.arange(1, edges + 1) ** -exponent
-    orders = [random.permutation(edges) for _ in range(2)]
+    spokes = random.choice(np.arange(1, edges + 1), round(hub * edges), replace=False)
+    at_hub = np.stack([spokes, np.zeros_like(spokes)], axis=1)
+    at_hub[::2] = at_hub[::2, ::-1]
     found = np.empty((0, 2), np.int64)
-    while len(found) < edges:
-        more = np.stack([order[random.choice(edges, edges, p=weights / weights.sum())] for order in orders], axis=1)
+    while len(found) < edges - len(at_hub):
+        more = 1 + random.choice(edges, (edges, 2), p=weights / weights.sum())
         found = np.unique(np.concatenate([found, more[more[:, 0] != more[:, 1]]]), axis=0)
-    return random.permutation(found)[:edges]
+    return random.permutation(np.concatenate([random.permutation(found)[: edges - len(at_hub)], at_hub]))
 
 
 def citations(data: Path, edges: int) -> Edges:
@@ -93,19 +97,28 @@ def hub_last(edges: Edges) -> tuple[Edges, int]:
     return np.concatenate([np.delete(edges, last, axis=0), edges[last]]), len(last)
 
 
+def parts(pattern: str) -> tuple[list[str], list[list[str]]]:
+    """The edges of a pattern, and the pairs of variables that differ."""
+    words = pattern.split()
+    return [word for word in words if "!" not in word], [word.split("!=") for word in words if "!" in word]
+
+
 def query(pattern: str) -> str:
     """The query of a pattern in SPARQL."""
-    body = " . ".join(f"?{a} <{TO}> ?{b}" for a, b in pattern.split())
-    names = " ".join(f"?{v}" for v in sorted(set(pattern) - {" "}))
-    return f"SELECT {names} FROM NAMED <{STREAM}> [RANGE 1000 h] AS ?w WHERE {{ GRAPH ?w {{ {body} }} }}"
+    words, apart = parts(pattern)
+    body = " . ".join(f"?{a} <{TO}> ?{b}" for a, b in words)
+    names = " ".join(f"?{v}" for v in sorted(set("".join(words))))
+    filters = " ".join(f"FILTER(?{a} != ?{b})" for a, b in apart)
+    return f"SELECT {names} FROM NAMED <{STREAM}> [RANGE 1000 h] AS ?w WHERE {{ GRAPH ?w {{ {body} }} {filters} }}"
 
 
 def sql(pattern: str) -> str:
     """The same in SQL: the rows of which one edge is new."""
-    words = pattern.split()
+    words, apart = parts(pattern)
     place = {v: f"e{i}.{'so'[word.index(v)]}" for i, word in reversed([*enumerate(words)]) for v in word}
     equal = [f"{place[v]} = e{i}.{column}" for i, word in enumerate(words) for v, column in zip(word, "so")]
-    where = " AND ".join(one for one in equal if one.split(" = ")[0] != one.split(" = ")[1])
+    equal = [one for one in equal if one.split(" = ")[0] != one.split(" = ")[1]]
+    where = " AND ".join([*equal, *(f"{place[a]} <> {place[b]}" for a, b in apart)])
     newest = f"greatest({', '.join(f'e{i}.t' for i in range(len(words)))})"
     shown = ", ".join(f"{place[v]}[2:-2] AS {v}" for v in sorted(place))
     tables = ", ".join(f"recent_elements e{i}" for i in range(len(words)))
@@ -180,11 +193,16 @@ def write(edges: Edges, last: int, file: Path) -> None:
 
 
 def study(
-    quick: bool, edges: int | None = None, data: Path | None = None, patterns: Sequence[str] = (), modes: Sequence[str] = ()
+    quick: bool,
+    edges: int | None = None,
+    data: Path | None = None,
+    patterns: Sequence[str] = (),
+    modes: Sequence[str] = (),
+    hub: float = 0.5,
 ) -> dict[str, Any]:
     """Rows and seconds of each pattern under each kind of plans and by DuckDB, whose answers must be equal."""
     edges = edges or (600 if quick else 5_000)
-    graph, last = hub_last(power_law(edges) if data is None else citations(data, edges))
+    graph, last = hub_last(power_law(edges, hub) if data is None else citations(data, edges))
     found = []
     with scratch_folder() as folder:
         write(graph, last, stream := folder / "stream.parquet")
@@ -243,8 +261,9 @@ def main() -> None:
     parser.add_argument("--pattern", action="append", choices=[*PATTERNS], default=[], help="only this pattern (can be repeated)")
     parser.add_argument("--plans", action="append", choices=[*MODES], default=[], help="only these plans (can be repeated)")
     parser.add_argument("--quick", action="store_true", help="a small graph")
+    parser.add_argument("--hub", type=float, default=0.5, help="the share of generated edges at a planted hub (default: 0.5)")
     given = parser.parse_args()
-    show(study(given.quick, given.edges, given.data, given.pattern, given.plans))
+    show(study(given.quick, given.edges, given.data, given.pattern, given.plans, given.hub))
 
 
 if __name__ == "__main__":
