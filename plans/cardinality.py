@@ -98,7 +98,8 @@ class Estimator:
 class StateTable:
     """The rows of many states at once, for some delta sources: ``rows[source · len(states) + state]``.
 
-    A state's rows are the product of its factors and of a correction, 1 unless feedback says otherwise (``feedback.py``).
+    A state's rows are the product of its factors and of a correction, 1 unless feedback says otherwise (``feedback.py``), and at most the
+    bound of its relations where one is given (``size_bounds.py``).
     """
 
     def __init__(self, estimator: Estimator, states: Sequence[State], sources: Sequence[str]) -> None:
@@ -116,6 +117,7 @@ class StateTable:
         self._sets = np.array(sets, np.int64 if max(sets, default=0) < 1 << 63 else object)
         self._correction = np.ones(len(lists))
         self._corrected = np.zeros(len(lists), bool)
+        self._most = np.full(len(lists), np.inf)
         self.rows: NDArray[np.float64] = self.uncorrected(slice(None))
 
     def of_source(self, number: int) -> StateTable:
@@ -123,6 +125,7 @@ class StateTable:
         found, span = copy(self), slice(number * len(self._sets), (number + 1) * len(self._sets))
         found._factors, found.rows = self._factors[:, span], self.rows[span].copy()
         found._correction, found._corrected = self._correction[span].copy(), self._corrected[span].copy()
+        found._most = self._most[span].copy()
         return found
 
     def uncorrected(self, chosen: slice | NDArray[np.intp]) -> NDArray[np.float64]:
@@ -130,20 +133,24 @@ class StateTable:
         product: NDArray[np.float64] = np.multiply.reduce(self._leaves.factors.ravel()[self._factors[:, chosen]], axis=0)
         return product
 
+    def unlimited(self, chosen: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The rows of some states with their corrections, whatever their bounds."""
+        alone, correction = self.uncorrected(chosen), self._correction[chosen]
+        return np.where(correction == 1.0, alone, np.maximum(alone, LEAST) * correction)
+
     def update(self, changed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Estimates again the states that read a changed factor or have a new correction; returns which states' rows have changed."""
         touched = np.flatnonzero(changed.ravel()[self._factors].any(axis=0) | self._corrected)
         self._corrected[:] = False
         moved = np.zeros(len(self.rows), bool)
-        fresh, correction = self.uncorrected(touched), self._correction[touched]
-        fresh = np.where(correction == 1.0, fresh, np.maximum(fresh, LEAST) * correction)
+        fresh = np.minimum(self.unlimited(touched), self._most[touched])
         moved[touched] = fresh != self.rows[touched]
         self.rows[touched] = fresh
         return moved
 
     @property
     def pending(self) -> bool:
-        """Whether the next update has to apply a new correction."""
+        """Whether the next update has to apply a new correction or bound."""
         return bool(self._corrected.any())
 
     def correct(self, source: int, corrections: Mapping[RelationSet, float]) -> None:
@@ -155,6 +162,18 @@ class StateTable:
         span = slice(source * count, (source + 1) * count)
         self._corrected[span] |= fresh != self._correction[span]
         self._correction[span] = fresh
+
+    def limit(self, source: int, bounds: Mapping[RelationSet, float]) -> None:
+        """Sets the greatest rows of some sets of a source, and removes those of the others: the next update applies them."""
+        count = len(self._sets)
+        span = slice(source * count, (source + 1) * count)
+        if not bounds and np.isinf(self._most[span]).all():
+            return
+        fresh = np.full(count, np.inf)
+        for relations, rows in bounds.items():
+            fresh[self._sets == relations] = rows
+        self._corrected[span] |= fresh != self._most[span]
+        self._most[span] = fresh
 
     def factors_of(self, source: int, states: Sequence[int]) -> list[int]:
         """The factors that some states of a source read, as columns of ``leaves.factors``."""

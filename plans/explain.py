@@ -7,6 +7,7 @@ compare it; EXPLAIN ANALYZE adds these.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf, isinf
 from typing import TypeAlias
 
 from cqels_opt.plans.explain_text import Description
@@ -14,6 +15,7 @@ from cqels_opt.plans.figures import rows
 from cqels_opt.plans.plan import Multiway, Plan, Scan, right_side
 from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_extraction import Ranked
+from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.validity_ranges import ValidityRange
 
 Observed: TypeAlias = Mapping[str, Sequence[float | None]]
@@ -25,12 +27,17 @@ def deltas(
     observed: Observed | None = None,
     alternatives: Mapping[str, Sequence[Ranked]] | None = None,
     validity: Mapping[str, Sequence[ValidityRange]] | None = None,
+    bounds: Mapping[str, SizeBounds | None] | None = None,
 ) -> list[Description]:
     """The ``deltas`` of the trace and of ``explain --format json``, one entry per delta source.
 
-    For ``explain``, ``alternatives`` adds the retained plans with their costs, cheapest first, and ``validity`` its validity ranges.
+    For ``explain``, ``alternatives`` adds the retained plans with their costs, cheapest first, and ``validity`` its validity ranges;
+    ``bounds`` are upper bounds of the rows of operators (None: unknown).
     """
-    described = [_delta(choice, (observed or {}).get(source)) for source, choice in choices.items()]
+    described = [
+        _delta(choice, (observed or {}).get(source), _bounds(choice, (bounds or {}).get(source)))
+        for source, choice in choices.items()
+    ]
     for source, description in zip(choices, described):
         if validity is not None:
             description["validity_ranges"] = [
@@ -41,7 +48,13 @@ def deltas(
     return described
 
 
-def _delta(choice: PlanChoice, observed: Sequence[float | None] | None) -> Description:
+def _bounds(choice: PlanChoice, bounds: SizeBounds | None) -> list[float | None]:
+    """The upper bound of each operator of a plan."""
+    found = [inf if bounds is None else bounds.rows(bounds.graph.set_of(step.covers)) for step in choice.operators]
+    return [None if isinf(rows) else rows for rows in found]
+
+
+def _delta(choice: PlanChoice, observed: Sequence[float | None] | None, bounds: Sequence[float | None]) -> Description:
     counted = [None] * len(choice.operators) if observed is None else observed
     return {
         "source": choice.source,
@@ -58,9 +71,12 @@ def _delta(choice: PlanChoice, observed: Sequence[float | None] | None) -> Descr
                 "on": list(step.on),
                 "filters": list(filters),
                 "estimated": estimated,
+                "bound": bound,
                 "observed": rows,
             }
-            for step, filters, estimated, rows in zip(choice.operators, choice.filters, choice.estimated, counted, strict=True)
+            for step, filters, estimated, bound, rows in zip(
+                choice.operators, choice.filters, choice.estimated, bounds, counted, strict=True
+            )
         ],
         "assumed": [str(key) for key in choice.assumed],
         "retained": choice.retained,

@@ -121,6 +121,7 @@ COLUMNS = (
     _Column("relation", lambda s: _shortened(s["relation"]), number=False),
     _Column("on", lambda s: " ".join("?" + variable for variable in s["on"]), number=False),
     _Column("estimated", lambda s: rows(s["estimated"])),
+    _Column("at most", lambda s: rows(s.get("bound"))),
     _Column("observed", lambda s: rows(s["observed"])),
     _Column("q-error", _error),
     _Column("ms", lambda s: milliseconds(s.get("ms"))),

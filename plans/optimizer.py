@@ -37,6 +37,7 @@ from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget, is_surprising
 from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Sampler
+from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.statistics import Key, Statistics
 from cqels_opt.plans.switching_rule import NEAR_TIE, SwitchingRule
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
@@ -48,6 +49,13 @@ MODES = ("adaptive", "static", "first", "worst", "heuristic")
 
 FORMER = 3
 """The number of plans chosen before that are priced again with every batch, for the trace."""
+
+NEAR_TIES = 4
+"""The most plans of nearly equal cost whose bounds are compared when a plan is chosen."""
+
+
+LIMITED_FROM = 10_000.0
+"""Estimates of a plan that stays are compared with their bounds from this number of rows on: a bound costs about as much as these."""
 
 
 class Optimizer:
@@ -94,6 +102,7 @@ class Optimizer:
         self._estimated: dict[str, dict[RelationSet, tuple[float, float]]] = {}
         self._observed: dict[str, Observed] = {}  # since the last choice
         self._feedback = feedback
+        self._bounds: Mapping[str, SizeBounds] = {}  # of the last batch
         self._pace = ReoptimizationBudget()
         self._switching = SwitchingRule()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
@@ -127,8 +136,9 @@ class Optimizer:
         changed: Collection[Key] | None = None,
         sampler: Sampler | None = None,
         sampling_seconds: float = 0.0,
+        bounds: Mapping[str, SizeBounds] | None = None,
     ) -> dict[str, PlanChoice]:
-        """The plan of every delta source under the given statistics of each.
+        """The plan of every delta source under the given statistics of each. ``bounds`` are upper bounds of the rows of its joins.
 
         ``changed`` may name the only statistics that can have moved since the last call; otherwise all are read. Only
         alternatives that depend on a changed statistic are priced again. ``sampler`` runs the cheapest plan on a sample of the delta;
@@ -140,6 +150,7 @@ class Optimizer:
         """
         if not self.sources:
             return {}
+        self._bounds = bounds or {}
         moved = self.leaves.read(statistics, changed if self._current else None)
         self._observed.clear()
         if self._corrections is None:
@@ -308,6 +319,8 @@ class Optimizer:
 
     def _choice(self, source: str) -> PlanChoice:
         memo, before, last = self._memos[source], self._current.get(source), self._choices.get(source)
+        if (current := self._priced.get(source)) is not None and current.memo is memo:
+            self._limit_estimates(source, current, LIMITED_FROM)
         plan = self._plan(source)
         self._first.setdefault(source, plan if before is None else before)
         previous = None if before == plan else before
@@ -322,6 +335,7 @@ class Optimizer:
         if priced is None or priced.memo is not memo or priced.plan != plan:
             self._current[source], last = plan, None
             priced = self._priced[source] = PricedPlan.of(memo, source, plan, self._former.get(source, ()))
+            self._limit_estimates(source, priced, 0.0)
         return PlanChoice(
             source,
             plan,
@@ -337,6 +351,20 @@ class Optimizer:
             self.fallback,
             priced.former_costs(),
         )
+
+    def _limit_estimates(self, source: str, priced: PricedPlan, least: float) -> None:
+        """Reduces the estimates of a plan's operators that exceed their bounds to these, in the memo."""
+        if priced.limit(self._bounds.get(source), least):
+            priced.memo.refresh(np.zeros_like(self.leaves.factors, bool))
+
+    def _less_risky(self, source: str, best: Ranked) -> Ranked:
+        """Of the cheapest plans that cost nearly the same, the one whose greatest bound is smallest; of equals the cheapest."""
+        bounds, memo = self._bounds.get(source), self._memos[source]
+        if bounds is None:
+            return best
+        cheapest = islice(plan_extraction.ranked(memo, source), NEAR_TIES)
+        tied = [other for other in cheapest if other.cost <= best.cost * (1 + NEAR_TIE)]
+        return min(tied, key=lambda one: bounds.greatest(PricedPlan.of(memo, source, one.plan, ()).covered), default=best)
 
     def _plan(self, source: str) -> Plan:
         """The plan to use: the current one, unless another is worth a switch. To be called once per batch."""
@@ -368,11 +396,11 @@ class Optimizer:
         if self.mode == "static" and self._has_rows(source):
             self._kept[source] = best.plan
         current = self._current.get(source)
-        if current is not None and current != best.plan and self.mode == "adaptive":
-            cost = self._cost(source, current)
-            if cost <= best.cost * (1 + NEAR_TIE):
-                return Ranked(current, cost)
-        return best
+        if self.mode != "adaptive" or current == best.plan:
+            return best
+        if current is not None and (cost := self._cost(source, current)) <= best.cost * (1 + NEAR_TIE):
+            return Ranked(current, cost)
+        return self._less_risky(source, best)
 
     def _selected_cost(self, source: str) -> float:
         """The cost of the plan that :meth:`_select` takes in adaptive mode."""

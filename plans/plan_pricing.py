@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isinf
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan import Multiway, Plan, PlanOperator, Scan, right_side
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.relation_set import RelationSet
+from cqels_opt.plans.size_bounds import SizeBounds
 
 
 class JoinPlace(NamedTuple):
@@ -162,6 +164,16 @@ class PricedPlan:
         rows, alone = self.memo.table.rows[self.states], self.memo.table.uncorrected(self.states)
         factors = np.maximum(rows, 1.0) / np.maximum(alone, 1.0)
         return rows.tolist(), factors.tolist()
+
+    def limit(self, bounds: SizeBounds | None, least: float) -> bool:
+        """Limits the estimates of its operators from ``least`` rows on to their bounds, and those of no other sets; returns whether the
+        memo must be priced."""
+        memo, known = self.memo, dict[RelationSet, float]()
+        if bounds is not None:
+            large = memo.table.unlimited(self.states) >= least
+            known = {s: rows for s, is_large in zip(self.covered, large) if is_large and not isinf(rows := bounds.rows(s))}
+        memo.table.limit(memo.shape.sources.index(self.source), known)
+        return memo.table.pending
 
     def cheapest_other(self) -> Ranked | None:
         """The cheapest other plan; None if there is none."""

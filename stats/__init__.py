@@ -4,9 +4,10 @@ Pure Python and numpy; no Spark, no files, no clock. The optimizer reads them th
 """
 
 from cqels_opt.stats.block_statistics import BlockStatistics, StatisticsView
+from cqels_opt.stats.degree_view import DegreeView
 from cqels_opt.stats.feedback import Observations
 from cqels_opt.stats.frequencies import Fanout, FrequencyTable, ValueCounts, tally
-from cqels_opt.stats.frequency_sketch import BoundedCounts
+from cqels_opt.stats.frequency_sketch import BoundedCounts, DegreeNorms
 from cqels_opt.stats.interval_overlap import IntervalSet, overlapping, spans
 from cqels_opt.stats.join_statistics import StaticPair, WindowPair
 from cqels_opt.stats.relations import Key, StaticRelation, WindowedRelation
@@ -20,6 +21,8 @@ __all__ = [
     "BlockStatistics",
     "BodyPlace",
     "BoundedCounts",
+    "DegreeNorms",
+    "DegreeView",
     "Fanout",
     "FrequencyTable",
     "IntervalSet",

@@ -77,6 +77,11 @@ class BlockStatistics:
                 self.pairs[Key("join_size", (other.name, relation.name, variable))] = self._pair(other, relation, variable)
         self.relations[relation.name] = relation
 
+    def static_join_rows(self, left: str, right: str, variable: str) -> float | None:
+        """The rows of the join of two static relations, as counted at the load; None if unknown."""
+        known = self._static_joins
+        return known.get((left, right, variable), known.get((right, left, variable)))
+
     def replace(self, relation: StaticRelation, static_joins: Mapping[tuple[str, str, str], float] | None = None) -> None:
         """Replaces a static relation by another version: its join sizes are counted again; observations of filters stay."""
         if relation.name not in self.relations or relation.name in self.windows:
@@ -167,9 +172,7 @@ class BlockStatistics:
             windows = self._shared.pair(*sides[0], *sides[1])
             return lambda contents, since: windows.size(contents[one.name], contents[other.name], since)
         if isinstance(left, StaticRelation) and isinstance(right, StaticRelation):
-            size = self._static_joins.get(
-                (left.name, right.name, variable), self._static_joins.get((right.name, left.name, variable))
-            )
+            size = self.static_join_rows(left.name, right.name, variable)
             return None if size is None else lambda *_: size
         stream, static = (left, right) if isinstance(left, WindowedRelation) else (right, left)
         assert isinstance(static, StaticRelation)

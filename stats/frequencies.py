@@ -88,14 +88,17 @@ class ValueCounts:
     """Exact counters of a variable's values.
 
     ``total`` is the sum of all counts (rows), ``distinct`` the number of values with a count above zero, ``version`` rises with
-    every change. Values are int64 ids; counts are at least zero, and removing more than was added is an error.
+    every change. Values are int64 ids; counts are at least zero, and removing more than was added is an error. :attr:`squares` and
+    :attr:`greatest` follow each change once they have been read.
     """
 
-    __slots__ = ("_base", "_recent", "distinct", "total", "version")
+    __slots__ = ("_base", "_greatest", "_recent", "_squares", "distinct", "total", "version")
 
     def __init__(self, counts: FrequencyTable | None = None) -> None:
         self._base, self._recent = _Tier(), _Tier()
         self.total = self.distinct = self.version = 0
+        self._squares: int | None = None  # None until it is read
+        self._greatest: int | None = None  # None until it is read, and after the last value with it has lost rows
         if counts is not None and len(counts.values):
             self._base = _Tier(counts.values, counts.counts.copy())
             self.total, self.distinct, self.version = int(counts.counts.sum()), len(counts.values), 1
@@ -110,6 +113,7 @@ class ValueCounts:
         if not len(self._base.values):
             self._base = _Tier(values, counts.copy())
             self.distinct += len(values)
+            self._note_risen(np.zeros(len(counts), np.int64), counts)
             return
         place, known = self._base.find(values)
         self._raise_by(self._base, place[known], counts[known])
@@ -119,6 +123,7 @@ class ValueCounts:
         place, known = self._recent.find(values)
         self._raise_by(self._recent, place[known], counts[known])
         self._recent.insert(place[~known], values[~known], counts[~known])
+        self._note_risen(np.zeros(int(len(known) - known.sum()), np.int64), counts[~known])
         self.distinct += int(len(known) - known.sum())
         if len(self._recent.values) > max(SMALLEST_RECENT, len(self._base.values) // 4):
             self._merge()
@@ -136,6 +141,8 @@ class ValueCounts:
             raise ValueError("more rows removed than were counted")
         self.version += 1
         self.total -= int(counts.sum())
+        self._note_fallen(base_left, counts[known])
+        self._note_fallen(recent_left, counts[~known][recent])
         self._base.counts[place[known]] = base_left
         self._recent.counts[later[recent]] = recent_left
         self.distinct -= int((base_left == 0).sum() + (recent_left == 0).sum())
@@ -151,6 +158,20 @@ class ValueCounts:
                 place, known = tier.find(values)
                 found += np.where(known, tier.counts.take(place, mode="clip"), 0)
         return found
+
+    @property
+    def squares(self) -> int:
+        """Σ_c f(c)², exact."""
+        if self._squares is None:
+            self._squares = sum(dot(counts, counts) for _, counts in self.tallies())
+        return self._squares
+
+    @property
+    def greatest(self) -> int:
+        """max_c f(c), 0 without values."""
+        if self._greatest is None:
+            self._greatest = max((int(counts.max()) for _, counts in self.tallies()), default=0)
+        return self._greatest
 
     def tallies(self) -> list[FrequencyTable]:
         """The counters as at most two tables without common values, including counts of zero."""
@@ -176,6 +197,20 @@ class ValueCounts:
         before = tier.counts[place]
         tier.counts[place] = before + counts
         self.distinct += int((before == 0).sum())
+        self._note_risen(before, counts)
+
+    def _note_risen(self, before: Ints, added: Ints) -> None:
+        """(f + a)² = f² + a·(2f + a)"""
+        if self._squares is not None:
+            self._squares += dot(added, 2 * before + added)
+        if self._greatest is not None and len(added):
+            self._greatest = max(self._greatest, int((before + added).max()))
+
+    def _note_fallen(self, left: Ints, removed: Ints) -> None:
+        if self._squares is not None:
+            self._squares -= dot(removed, 2 * left + removed)
+        if self._greatest is not None and ((left + removed) == self._greatest).any():
+            self._greatest = None
 
     def _merge(self) -> None:
         """Moves recent values into the base and removes zeros."""

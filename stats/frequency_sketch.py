@@ -32,8 +32,9 @@ and was replaced by heavier ones, at most the count of the lightest of those. Th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +85,19 @@ class RetainedFrequencies:
 
 ALL = RetainedFrequencies(EMPTY, 0)
 
+
+class DegreeNorms(NamedTuple):
+    """The norms ℓ1 (rows), ℓ2 and ℓ∞ (the rows of the most frequent value) of a degree sequence: the rows of each value of a variable."""
+
+    rows: float
+    l2: float
+    greatest: float
+
+    def plus(self, other: DegreeNorms) -> DegreeNorms:
+        """Upper bounds for the sum of two degree sequences (Minkowski's inequality)."""
+        return DegreeNorms(self.rows + other.rows, self.l2 + other.l2, self.greatest + other.greatest)
+
+
 Weighted: TypeAlias = "tuple[Ints, NDArray[np.float64]]"
 """Values in ascending order, and the weight of each."""
 
@@ -111,6 +125,12 @@ class BoundedCounts:
             return float(self.counts.distinct)
         heavy = int((self.counts.get(self.kept.heavy) > 0).sum())
         return heavy + (self.counts.distinct - heavy) * 2.0**self.kept.level
+
+    @property
+    def norms(self) -> DegreeNorms:
+        """Upper bounds of the norms of f; exact if every value is retained, else any rows of dropped values may be of one value."""
+        dropped = float(self.rows - self.counts.total)
+        return DegreeNorms(float(self.rows), math.sqrt(self.counts.squares) + dropped, self.counts.greatest + dropped)
 
     def add(self, other: BoundedCounts) -> None:
         """Adds the rows of ``other``, which must retain at least the values that are retained here."""

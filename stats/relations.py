@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from cqels_opt.stats.frequencies import Fanout
+from cqels_opt.stats.frequency_sketch import DegreeNorms
 from cqels_opt.stats.slot_statistics import Intervals
 
 Kind: TypeAlias = Literal["cardinality", "distinct", "join_size", "selectivity"]
@@ -35,7 +36,8 @@ class Key(NamedTuple):
 class StaticRelation:
     """A static relation: ``rows``; for each variable its distinct values, and the fan-out of its index where it has one.
 
-    Relations with equal ``identity`` have the same rows, with variables in the same order. An empty one equals no other.
+    Relations with equal ``identity`` have the same rows, with variables in the same order. An empty one equals no other. ``norms`` has the
+    norms of each variable's degree sequence; ``counted``: the rows are counted, not taken from a description.
     """
 
     name: str
@@ -44,6 +46,8 @@ class StaticRelation:
     distincts: Mapping[str, int] = field(default_factory=dict)
     fanouts: Mapping[str, Fanout] = field(default_factory=dict)
     identity: str = ""
+    norms: Mapping[str, Callable[[], DegreeNorms]] = field(default_factory=dict)
+    counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ of queries. The registry holds both weakly. They live as long as a block that re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from cqels_opt.stats.frequencies import Fanout, Ints
 from cqels_opt.stats.join_statistics import StaticPair, WindowPair
 from cqels_opt.stats.relations import WindowedRelation
+from cqels_opt.stats.slots import SlotCounts
 from cqels_opt.stats.window import WindowStatistics
 
 Side: TypeAlias = "tuple[int, str]"
@@ -23,11 +24,14 @@ Side: TypeAlias = "tuple[int, str]"
 class SharedWindows:
     """Window statistics by :attr:`WindowedRelation.identity`, and their join sizes.
 
-    ``elements`` has the sorted times (ms) of each stream's elements, at which rows of moving windows end.
+    ``elements`` has the sorted times (ms) of each stream's elements, at which rows of moving windows end. ``begun`` has, by stream and
+    shape, the counts of slots of which the frontier has passed some elements only: their rows are read, and enter the statistics later
+    (None: unknown; None for all: counts were lost).
     """
 
     def __init__(self) -> None:
         self.elements: dict[str, Ints] = {}
+        self.begun: Mapping[str, Sequence[SlotCounts] | None] | None = {}
         self._windows: WeakValueDictionary[str, WindowStatistics] = WeakValueDictionary()
         self._pairs: WeakValueDictionary[tuple[Side, Side], WindowPair] = WeakValueDictionary()
         self._static_pairs: WeakValueDictionary[tuple[Side, str], StaticPair] = WeakValueDictionary()

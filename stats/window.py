@@ -240,6 +240,12 @@ class WindowStatistics:
         """The slots that are not in :attr:`whole`: the partial ones of the old content, and the delta."""
         return (self._partial if "old" in contents else []) + (self._delta if "delta" in contents else [])
 
+    def begun_before(self) -> list[SlotStatistics]:
+        """The slots of the delta that may have rows from before the step, because the frontier had passed only some of their elements then.
+        These rows are old content, although their slots are counted with the delta."""
+        frontier, most = self.frontier, self._most_times
+        return [held for held in self._delta if frontier is None or held.times[0] <= frontier or len(held.times) >= most]
+
     def chunks(self, *contents: Part) -> list[IntervalSet]:
         """The intervals of the rows that have not expired, one set per slot."""
         contents = contents or BOTH

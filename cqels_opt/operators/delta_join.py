@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,12 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 
 
 class DeltaJoin(BlockRelations):
-    """One block in one step, in a task that has the ``part``-th of ``parts`` shares of each delta. It counts what it does."""
+    """One block in one step, in a task that has the ``part``-th of ``parts`` shares of each delta. It counts what it does.
+
+    ``merges_equal``: rows that became equal are merged; without it the rows of each operator are counted and not derived from merged ones.
+    """
+
+    merges_equal: ClassVar[bool] = True
 
     def __init__(self, block: Block, store: str, step: EvaluationStep, terms: TermTable, part: int = 0, parts: int = 1) -> None:
         super().__init__(block, store, step, terms, step.rules.get(block.name, DeltaRule()))
@@ -46,10 +51,11 @@ class DeltaJoin(BlockRelations):
         plan = self.step.plans[self.block.name][source]
         if isinstance(plan, Split):
             terms = [
-                _Term(self, source, few_or_many, _Side(plan.cut, many)) for many, few_or_many in enumerate((plan.few, plan.many))
+                _Term(self, source, few_or_many, _Side(plan.cut, many), merges_equal=self.merges_equal)
+                for many, few_or_many in enumerate((plan.few, plan.many))
             ]
         else:
-            terms = [_Term(self, source, plan)]
+            terms = [_Term(self, source, plan, merges_equal=self.merges_equal)]
         for term in terms:
             for rows in term.rows():
                 yield self._output(rows)

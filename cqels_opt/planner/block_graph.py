@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
+from math import sqrt
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from cqels_opt.planner.row_expressions import written
 from cqels_opt.planner.union_statistics import summands
 from cqels_opt.plans import FilterNode, QueryGraph, RelationNode
 from cqels_opt.state import worker_cache
-from cqels_opt.stats import StaticRelation
+from cqels_opt.stats import DegreeNorms, StaticRelation
 from cqels_opt.stats import WindowedRelation as StatisticsOccurrence
 from cqels_opt.storage.checksum import digest
 from cqels_opt.windows.intervals import FOREVER
@@ -76,6 +78,11 @@ def static_of(s: Static, store: str) -> StaticRelation:
     """The statistics of a static relation: counted, or as far as its VoID description has them."""
     relation, counted = worker_cache.relation(store, s.at), worker_cache.store(store).counted
     variables = s.variables if s.kind == "inner" else s.on
+
+    def norms(variable: str) -> DegreeNorms:
+        found = worker_cache.fan_out(store, s.at, variable)
+        return DegreeNorms(float(found.rows), sqrt(found.squares), float(found.maximum))
+
     return StaticRelation(
         s.name,
         variables,
@@ -83,6 +90,8 @@ def static_of(s: Static, store: str) -> StaticRelation:
         {v: relation.distinct(v) for v in variables},
         {} if not counted else {v: rows_of_each(s.kind, relation.index((v,)).fanout) for v in variables},
         _identity(s, store, variables),
+        {v: partial(norms, v) for v in variables} if counted else {},
+        counted,
     )
 
 

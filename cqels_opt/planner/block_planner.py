@@ -16,6 +16,7 @@ from cqels_opt.planner.block_graph import graph_of, occurrences_of, static_joins
 from cqels_opt.planner.delta_plan import DeltaPlan, ExecutedPlan
 from cqels_opt.planner.filter_costs import MeasuredCosts
 from cqels_opt.planner.join_sampling import JoinSampler
+from cqels_opt.planner.merged_degrees import MergedDegrees
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.predicate_costs import weight
 from cqels_opt.planner.skew_splitting import Splitter
@@ -40,8 +41,9 @@ from cqels_opt.plans.plan import parts as plan_parts
 from cqels_opt.plans.plan import probed_keys
 from cqels_opt.plans.plan import relations as plan_relations
 from cqels_opt.plans.predicate_placement import HEAVY
+from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.view_selection import Design, design_of
-from cqels_opt.stats import BlockStatistics, SharedWindows, SlotCounts
+from cqels_opt.stats import BlockStatistics, DegreeView, SharedWindows, SlotCounts
 from cqels_opt.stats.block_statistics import Contents
 from cqels_opt.stats.window import BOTH
 from cqels_opt.trace.records import Delta
@@ -60,7 +62,7 @@ class BlockPlanner:
         shared: SharedWindows,
         background_jobs: BackgroundJobs | None = None,
     ) -> None:
-        self.block, self.store, self.options = block, store, options
+        self.block, self.store, self.options, self._shared = block, store, options, shared
         merged = [replace(o.static, name=static_summand(o)) for o in block.occurrences if o.static is not None]
         statics = [*merged, *block.statics]
         self.statistics = BlockStatistics(
@@ -220,14 +222,27 @@ class BlockPlanner:
 
     def _view_for(self, source: str) -> Statistics:
         """The statistics as the delta rule's term of a source reads them; merged relations are added up."""
+        return self._merged(self._contents(source), source)
+
+    def _contents(self, source: str) -> Contents:
         content_of = self.rule.content_of
-        contents = {name: content_of(o.name, source) for o in self.block.occurrences for name in summands(o)}
-        return self._merged(contents, source)
+        return {name: content_of(o.name, source) for o in self.block.occurrences for name in summands(o)}
 
     def _merged(self, contents: Contents, source: str = "") -> Statistics:
         parts = parts_for(source, self.block.occurrences)
         view = self.statistics.view(contents)
         return UnionStatistics(view, parts) if parts else view
+
+    def size_bounds(self, source: str) -> SizeBounds | None:
+        """Upper bounds of the rows of each set of relations in the term of a source, under the current statistics and order of the delta
+        rule; None before the first element, or if counts were lost."""
+        if not self.statistics.epoch or self._shared.begun is None:
+            return None
+        parts = [(name, part.shape) for o in self.block.occurrences for name, part in zip(summands(o), o.parts)]
+        begun = {name: self._shared.begun.get(shape.stream + shape.key, ()) for name, shape in parts}
+        view = DegreeView(self.statistics, self._contents(source), begun)
+        degrees = MergedDegrees(view, parts_for(source, self.block.occurrences))
+        return SizeBounds(self.optimizer.graph, source, degrees)
 
     def _last_plans(self) -> dict[str, ExecutedPlan]:
         """What ran in the batch before."""
@@ -243,7 +258,8 @@ class BlockPlanner:
             sampler = JoinSampler(relations) if self.estimates in ("sampling", "all") else None
         left, self._left = self._left, {}
         seconds = self.options.sampling_seconds * len(self.optimizer.graph.relations) if self.optimizer.model.unit == "s" else 0.0
-        choices = self.optimizer.choose(views, sampler=sampler, sampling_seconds=seconds)
+        bounds = {source: found for source in self.sources if (found := self.size_bounds(source)) is not None} if step else {}
+        choices = self.optimizer.choose(views, sampler=sampler, sampling_seconds=seconds, bounds=bounds)
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
         self.delta_plans = {
             source: DeltaPlan(choice, self.fixed_splits.get(source), last.get(source)) for source, choice in choices.items()

@@ -171,13 +171,13 @@ def _with_conditions(text: str, block: BlockPlanner) -> str:
 def _deltas(block: BlockPlanner, alternatives: int) -> Iterator[Description]:
     """The plan of each delta source; of a split delta both plans, each with the rows that it is for."""
     for source, decision in block.delta_plans.items():
-        counts = block.observed_rows.get(source)
+        counts, bounds = block.observed_rows.get(source), {source: block.size_bounds(source)}
         if isinstance(decision.split, SplitChoice):
             parts = [(decision.split.few, f"not {decision.split.cut}"), (decision.split.many, str(decision.split.cut))]
             for choice, rows in parts:
                 mine = None if counts is None else counts[: len(choice.operators)]
                 counts = None if counts is None else counts[len(choice.operators) :]
-                (described,) = explaining.deltas({source: choice}, None if mine is None else {source: mine})
+                (described,) = explaining.deltas({source: choice}, None if mine is None else {source: mine}, bounds=bounds)
                 yield {**described, "part": rows}
             continue
         retained = {source: block.optimizer.alternatives(source, alternatives)} if alternatives else None
@@ -187,6 +187,7 @@ def _deltas(block: BlockPlanner, alternatives: int) -> Iterator[Description]:
             None if mine is None else {source: mine},
             retained,
             {source: block.optimizer.validity(source)},
+            bounds,
         )
         for operator, by in zip(described["operators"], decision.by):
             operator |= {"by": str(by)} if by else {}

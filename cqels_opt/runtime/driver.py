@@ -180,6 +180,7 @@ class Driver(RunState):
         self.frontier.value = max(self.frontier.value, *upto.values())
         batch.clock.lap("ingest")
         batch.counts |= self.ingest_state.released(reports, self.frontier.value)
+        self.shared_windows.begun = None if self.ingest_state.counts_lost else self.ingest_state.begun(self.frontier.value)
         self.update_elements(batch.files)
         for name, end in upto.items():
             self.planners[name].advance(batch.counts, batch.after, end)

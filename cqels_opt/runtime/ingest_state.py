@@ -31,7 +31,7 @@ class IngestState:
     """The elements of all streams of a run, as far as instants and statistics need them.
 
     ``times`` are the elements' times by stream, ``pending`` the counts that wait, by stream and shape, and ``counted`` is the last number
-    that was given to counts. ``note`` reports statistics that are lost.
+    that was given to counts. ``note`` reports statistics that are lost; ``counts_lost``: there were such.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class IngestState:
         self.times = {stream: Timeline() for stream in streams}
         self.pending: Pending = {}
         self.counted = 0
+        self.counts_lost = False
         for file in sorted((f for f in files if f.kind == "times"), key=lambda f: f.least):
             self.times[file.stream].add(read_columns(folder / file.path)["t"])
 
@@ -94,7 +95,7 @@ class IngestState:
 
     def forget_counts(self) -> None:
         """Drops all counts, whose files are lost, and starts their numbers again."""
-        self.pending, self.counted = {}, 0
+        self.pending, self.counted, self.counts_lost = {}, 0, True
 
     def numbered(self, parts: Iterable[SlotCounts]) -> list[SlotCounts]:
         """Counts with numbers of their own: the statistics take counts with equal numbers for the same."""
@@ -121,7 +122,16 @@ class IngestState:
             try:
                 found.append(read_counts(self.folder, one))
             except LostOptimizerStateError as error:
+                self.counts_lost = True
                 self._note(f"statistics of the optimizer are incomplete until the windows have moved on: {error}")
+        return found
+
+    def begun(self, upto: int) -> dict[str, list[SlotCounts] | None]:
+        """The counts that wait and of which the frontier has passed some elements; None where some are only in a file."""
+        found: dict[str, list[SlotCounts] | None] = {}
+        for key, waiting in self.pending.items():
+            known = [one.counts for one in waiting if one.counts is not None]
+            found[key] = [c for c in known if c.times[0] <= upto] if len(known) == len(waiting) else None
         return found
 
     def wait(self, key: str, counts: Iterable[SlotCounts]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from cqels_opt.errors import CheckpointError, StoreError
+from cqels_opt.lod.index import FanOut
 from cqels_opt.lod.object_store_cache import header_file
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
@@ -45,6 +46,7 @@ Stamp = tuple[int, int]
 _STORES: LRUCache[tuple[str, Stamp], Store] = LRUCache(8)
 _RELATIONS: LRUCache[tuple[str, Stamp, StaticPattern | None], Relation] = LRUCache(256)
 _JOIN_SIZES: LRUCache[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPattern | str, str, str], int] = LRUCache(4096)
+_FAN_OUTS: LRUCache[tuple[str, Stamp, StaticPattern | str, str], FanOut] = LRUCache(4096)
 _TERM_IDS: LRUCache[tuple[str, Stamp, IdScheme], dict[str, int]] = LRUCache(4)
 _JSON: LRUCache[tuple[str, Stamp, IdScheme], dict[int, str]] = LRUCache(4)
 _PAGES: LRUCache[tuple[str, Stamp], Page] = LRUCache(256)
@@ -110,6 +112,12 @@ def join_size(
         return dot(np.diff(one.starts), made_of_each(kind, other.fanout(np.asarray(one.keys))))
 
     return cached(_JOIN_SIZES, (store_folder, stamps, left, right, variable, kind), count)
+
+
+def fan_out(store_folder: str, at: StaticPattern | str, variable: str) -> FanOut:
+    """The distribution of rows per value of a variable of a static relation; counted once."""
+    key = store_folder, _stamp_of_relation(store_folder, at), at, variable
+    return cached(_FAN_OUTS, key, lambda: relation(store_folder, at).fan_out(variable))
 
 
 def page(path: Path) -> Page:

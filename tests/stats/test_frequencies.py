@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cqels_opt.stats import ValueCounts, tally
+from cqels_opt.stats import FrequencyTable, ValueCounts, tally
 
 COLUMN = st.lists(st.integers(-5, 40), max_size=40)
 
@@ -92,3 +92,24 @@ def test_tally_counts_multiplicities(rows: list[tuple[int, int]]) -> None:
     values, counts = tally(np.array([v for v, _ in rows], np.int64), np.array([n for _, n in rows], np.int64))
     assert dict(zip(values.tolist(), counts.tolist())) == expected
     assert values.tolist() == sorted(expected)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_squares_and_the_greatest_count_follow_every_change(seed: int) -> None:
+    """Read before the changes or after them, they are those of the counts."""
+    rng = np.random.default_rng(seed)
+    watched, plain = ValueCounts(), ValueCounts()
+    assert (watched.squares, watched.greatest) == (0, 0)
+    held: list[FrequencyTable] = []
+    for _ in range(60):
+        if held and rng.random() < 0.45:
+            gone = held.pop(int(rng.integers(len(held))))
+            watched.remove(*gone)
+            plain.remove(*gone)
+        else:
+            held.append(tally(rng.zipf(1.3, int(rng.integers(1, 1500))) % 3000))
+            watched.add(*held[-1])
+            plain.add(*held[-1])
+        counts = plain.tally().counts
+        assert (watched.squares, watched.greatest) == (int((counts**2).sum()), int(counts.max(initial=0)))
+    assert (plain.squares, plain.greatest) == (watched.squares, watched.greatest)
