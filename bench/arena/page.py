@@ -34,6 +34,15 @@ def cells(row: Mapping[str, Any]) -> list[str]:
     return [*first, f"{row['cpu_ratio']:.2f}×", *pairs, f"{row['answers']:,}", row["why"] or ""]
 
 
+def _phases(report: Mapping[str, Any]) -> str:
+    """The engine's phases, for each query with a loss."""
+    lost = {(row["workload"], row["query"]): row["ours"]["phases"] for row in report["results"] if row["verdict"] == LOST}
+    names = list(dict.fromkeys(name for phases in lost.values() for name in phases))
+    return markdown_table(
+        ("workload", "query", *names), [[*of, *(_cell(phases.get(name)) for name in names)] for of, phases in lost.items()]
+    )
+
+
 def _cell(value: float | None) -> str:
     return "–" if value is None else number(value)
 
@@ -65,6 +74,11 @@ def markdown(report: Mapping[str, Any]) -> str:
         f"micro-batch. A rival with `{OTHER_ANSWERS}` or `{FAILED}` has no figures; `{CANNOT}` has the reason in the note. "
         "Where a rival stopped within a micro-batch, the ratio is a lower bound.",
         markdown_table(HEADS, [cells(row) for row in report["results"]], 4),
+        "## Where the engine's time goes",
+        "Wall-clock milliseconds per micro-batch by phase, for the queries with a loss; `optimize` includes the statistics. Each triple "
+        "pattern over a window is a [delta source](../glossary.md#delta-source) of its own: a query that reads several triples of an "
+        "element joins them again, while the relational stores have them in one row.",
+        _phases(report),
         "## Workloads",
         "\n".join(
             f"- `{one['name']}`: {one['title']}. {one['about']} {one['data']}; {one['case'] or 'its own times'}; seed {one['seed']}; "

@@ -55,14 +55,16 @@ def compared(ours: Measured, other: Measured, warm_up: int) -> range:
 
 
 def figures(one: Measured, batches: Sequence[int]) -> dict[str, Any]:
-    """CPU and wall-clock milliseconds per batch (means), peak memory, and seconds to the first answer."""
+    """CPU and wall-clock milliseconds per batch (means), also by phase; peak memory; and seconds to the first answer."""
     count = max(1, len(batches))
+    phases = [one.ran.phases[number] for number in batches if one.ran.phases[number]]
     return {
         "cpu_ms": sum(one.cpu[number] for number in batches) / count,
         "wall_ms": sum(one.ran.milliseconds[number] for number in batches) / count,
         "peak_mb": one.peak_mb,
         "first_answer_s": one.first_answer,
         "prepared_s": one.ran.prepared,
+        "phases": {name: sum(p.get(name, 0.0) for p in phases) / count for name in (phases[0] if phases else ())},
     }
 
 

@@ -266,7 +266,8 @@ def test_the_engine_must_give_the_answers_of_the_independent_evaluation(task: Ta
 
 # ------------------------------------------------------------------ verdicts and the page
 def _measured(name: str, cpu: list[float]) -> Measured:
-    return Measured(Ran(name, milliseconds=[2 * ms for ms in cpu]), cpu, 50.0, 1.5)
+    phases = [{"ingest": ms / 2, "execute": ms} for ms in cpu] if name == "adaptive" else [{}] * len(cpu)
+    return Measured(Ran(name, [2 * ms for ms in cpu], phases), cpu, 50.0, 1.5)
 
 
 @pytest.mark.parametrize(
@@ -312,6 +313,7 @@ def test_the_page_has_the_losses_first(task: Task) -> None:
     page = markdown(report)
     assert page.index("| lost | nexmark | q13 | faster") < page.index("| won | nexmark | q13 | slow")
     assert "cqels-opt bench arena --page" in page
+    assert "| workload | query | ingest | execute |\n| --- | --- | ---: | ---: |\n| nexmark | q13 | 5.0 | 10.0 |" in page
     assert "- `citybench` was left out: the data set citybench is not there" in page
 
 
