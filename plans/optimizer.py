@@ -53,7 +53,6 @@ FORMER = 3
 NEAR_TIES = 4
 """The most plans of nearly equal cost whose bounds are compared when a plan is chosen."""
 
-
 LIMITED_FROM = 10_000.0
 """Estimates of a plan that stays are compared with their bounds from this number of rows on: a bound costs about as much as these."""
 
