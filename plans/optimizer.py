@@ -50,8 +50,11 @@ MODES = ("adaptive", "static", "first", "worst", "heuristic")
 FORMER = 3
 """The number of plans chosen before that are priced again with every batch, for the trace."""
 
-NEAR_TIES = 4
-"""The most plans of nearly equal cost whose bounds are compared when a plan is chosen."""
+EQUAL = 0.01
+"""Plans cost the same if they differ by at most this share: their greatest bounds then decide when a plan is chosen."""
+
+MOST_EQUAL = 4
+"""The most plans whose bounds are compared."""
 
 LIMITED_FROM = 10_000.0
 """Estimates of a plan that stays are compared with their bounds from this number of rows on: a bound costs about as much as these."""
@@ -357,13 +360,13 @@ class Optimizer:
             priced.memo.refresh(np.zeros_like(self.leaves.factors, bool))
 
     def _less_risky(self, source: str, best: Ranked) -> Ranked:
-        """Of the cheapest plans that cost nearly the same, the one whose greatest bound is smallest; of equals the cheapest."""
+        """Of the cheapest plans that cost the same, the one whose greatest bound is smallest; of equals the cheapest."""
         bounds, memo = self._bounds.get(source), self._memos[source]
         if bounds is None:
             return best
-        cheapest = islice(plan_extraction.ranked(memo, source), NEAR_TIES)
-        tied = [other for other in cheapest if other.cost <= best.cost * (1 + NEAR_TIE)]
-        return min(tied, key=lambda one: bounds.greatest(PricedPlan.of(memo, source, one.plan, ()).covered), default=best)
+        cheapest = islice(plan_extraction.ranked(memo, source), MOST_EQUAL)
+        equal = [other for other in cheapest if other.cost <= best.cost * (1 + EQUAL)]
+        return min(equal, key=lambda one: bounds.greatest(PricedPlan.of(memo, source, one.plan, ()).covered), default=best)
 
     def _plan(self, source: str) -> Plan:
         """The plan to use: the current one, unless another is worth a switch. To be called once per batch."""

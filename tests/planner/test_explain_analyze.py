@@ -65,9 +65,9 @@ def test_text_is_a_table_with_sentences(tmp_path: Path) -> None:
     lines = [line.strip() for line in masked.splitlines()]
     assert lines[2].startswith("query q, batch 1: 6 elements from 1970-01-01 00:00:06 to 1970-01-01 00:00:11 UTC, ")
     assert lines[3].startswith("took T ms (ingest T, statistics T, optimize T, execute T, ")
-    assert "operator relation on estimated observed q-error ms bytes" in lines
+    assert "operator relation on estimated at most observed q-error ms bytes" in lines
     (scan,) = [line for line in lines if line.startswith("scan ")]
-    assert re.fullmatch(r"scan w (\d+) \1 1\.00 T \d+ B", scan)
+    assert re.fullmatch(r"scan w (\d+) \1 \1 1\.00 T \d+ B", scan)
     assert any(re.fullmatch(r"GROUP BY \?y \d+ T \S+ k?B", line) for line in lines)
     assert not re.search(r"\de-\d| -$", text)  # no exponents, and no column of absent values
 
