@@ -105,6 +105,7 @@ class Optimizer:
         self._observed: dict[str, Observed] = {}  # since the last choice
         self._feedback = feedback
         self._bounds: Mapping[str, SizeBounds] = {}  # of the last batch
+        self._limited_from = 0.0  # estimates of a new plan, in rows
         self._pace = ReoptimizationBudget()
         self._switching = SwitchingRule()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
@@ -153,6 +154,7 @@ class Optimizer:
         if not self.sources:
             return {}
         self._bounds = bounds or {}
+        self._limited_from = 0.0 if sampler is None else LIMITED_FROM  # samples are counted on the delta itself
         moved = self.leaves.read(statistics, changed if self._current else None)
         self._observed.clear()
         if self._corrections is None:
@@ -337,7 +339,7 @@ class Optimizer:
         if priced is None or priced.memo is not memo or priced.plan != plan:
             self._current[source], last = plan, None
             priced = self._priced[source] = PricedPlan.of(memo, source, plan, self._former.get(source, ()))
-            self._limit_estimates(source, priced, 0.0)
+            self._limit_estimates(source, priced, self._limited_from)
         return PlanChoice(
             source,
             plan,
