@@ -20,7 +20,8 @@ from cqels_opt.windows.window_kind import WindowKind
 class Policy:
     """When a window reports: on content change, on window close, every ``period`` ms; restricted to non-empty windows or not.
 
-    ``arrival``: when an element enters the window, but not when one leaves (a content change that a tuple drives: SECRET §4.3, "tick").
+    ``arrival``: when an element enters the window, but not when one leaves: content change with the tuple-driven tick of SECRET (Botan et
+    al. 2010).
     """
 
     content_change: bool = False
