@@ -22,11 +22,9 @@ from rich.table import Table
 
 from cqels_opt.bench import flights
 from cqels_opt.bench.apart import scratch_folder
-from cqels_opt.bench.local import Prepared, load, prepare, small_world
-from cqels_opt.bench.q_errors import ASKED, AUTHOR, SEED, WORKLOADS
-from cqels_opt.bench.scenarios import QUERIES
+from cqels_opt.bench.local import Prepared, load, prepare
+from cqels_opt.bench.q_errors import report_queries
 from cqels_opt.bench.screen import console
-from cqels_opt.bench.social import STREAM
 from cqels_opt.errors import RunError
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.planner.block_planner import BlockPlanner
@@ -88,14 +86,8 @@ def run(query: Prepared, folder: Path, mode: str) -> tuple[list[Compared], list[
 def study(quick: bool) -> dict[str, list[Compared]]:
     """The operators by world."""
     found: dict[str, list[Compared]] = defaultdict(list)
-    elements, batch = (2_000, 250) if quick else (6_000, 500)
-    for workload, phases in WORKLOADS.items():
-        with scratch_folder() as folder:
-            store, stream = small_world(folder, SEED, 30 if quick else 100, elements, phases, quick)
-            for name in ASKED:
-                text = (QUERIES / f"{name}.rq").read_text(encoding="utf-8").replace("$Author Name$", AUTHOR)
-                query = prepare(name, text, store, {STREAM: stream}, folder / name, BatchSize(count=batch))
-                found[f"report, {workload}"] += _both(query, folder)
+    for workload, query in report_queries(quick):
+        found[f"report, {workload}"] += _both(query, query.folder.parent)
     with scratch_folder() as folder:
         world = flights.lift(folder / "flights", days=1 if quick else 3)
         graphs = [StaticSource(file, iri) for iri, file in world.graphs.items()]

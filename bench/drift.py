@@ -7,7 +7,7 @@ together reach every set measure all sets, batch by batch, and a shortest path t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeGuard
@@ -192,15 +192,24 @@ def _observed(records: Iterable[TraceRecord], source: str) -> Rows:
 def study(quick: bool) -> dict[str, Any]:
     """Runs queries that join two windows over streams whose people and places change."""
     found = []
+    for name, query, work in drifting_queries(quick):
+        found.append({"workload": name, "query": query.name, **compared(query, work)})
+    return {"seed": SEED, "elements": work.elements, "batch": work.batch, "results": found}
+
+
+def drifting_queries(quick: bool) -> Iterator[tuple[str, Prepared, Drifting]]:
+    """The queries over both workloads, with the name of the workload. Their files exist until the next one is asked for."""
     for name, phases in (("drift", DRIFT), ("congress", CONGRESS)):
         work = Drifting(phases, 3_000 if quick else 12_000, 250 if quick else 500)
         with scratch_folder() as folder:
             store, stream = small_world(folder, SEED, 100 if quick else 200, work.elements, phases, quick)
             for query_name in ("Q2",) if quick else ("Q2", "Q3"):
                 text = (QUERIES / f"{query_name.lower()}.rq").read_text(encoding="utf-8")
-                query = prepare(query_name, text, store, {STREAM: stream}, folder / query_name, BatchSize(count=work.batch))
-                found.append({"workload": name, "query": query_name, **compared(query, work)})
-    return {"seed": SEED, "elements": work.elements, "batch": work.batch, "results": found}
+                yield (
+                    name,
+                    prepare(query_name, text, store, {STREAM: stream}, folder / query_name, BatchSize(count=work.batch)),
+                    work,
+                )
 
 
 def compared(query: Prepared, work: Drifting) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def bench(options: BenchOptions) -> None:
             print(f"{contender.name}: {contender.about}")
         return
     names = options.scenarios or (EVALUATION,)
-    if options.page and names not in ((EVALUATION,), (ARENA,)):
+    if options.page and len({EVALUATION, ARENA} & {*names}) != 1:
         raise InputError(f"--page: {EVALUATION} or {ARENA} alone has a page; others have --html")
     for name in names:
         _check(name)

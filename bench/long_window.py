@@ -28,13 +28,11 @@ from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import megabytes
+from cqels_opt.bench.local import compiled
 from cqels_opt.bench.screen import console, numbers
-from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner.background_jobs import in_thread
-from cqels_opt.query.parser import parse
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask
@@ -250,10 +248,7 @@ def _compiled(folder: Path) -> CompiledProgram:
     pairs = zip(np.repeat(np.arange(PEOPLE), FRIENDS).tolist(), rng.integers(0, PEOPLE, PEOPLE * FRIENDS).tolist())
     iri = "<http://example.org/{}>".format
     build_store(folder / "store", ((iri(f"p{a}"), iri("knows"), iri(f"p{b}"), None) for a, b in pairs), durable=False)
-    query = parse(QUERY)
-    meant = query_semantics(query)
-    (folder / "static").mkdir()
-    return Compiler(query, str(folder / "store"), folder / "static", meant.report).compile("q", meant.operator)
+    return compiled("q", QUERY, folder / "store", folder / "static")
 
 
 def _run_pair(pair: WorkerPair) -> dict[str, Any]:

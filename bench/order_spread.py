@@ -7,7 +7,7 @@ independent evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
@@ -143,7 +143,6 @@ def study(quick: bool) -> dict[str, Any]:
         "queries": queries,
         "orders": orders,
         "deltas": len(spreads),
-        "ratios": summary(spreads),
         "spreads": [
             {
                 "seed": one.seed,
@@ -155,17 +154,3 @@ def study(quick: bool) -> dict[str, Any]:
             for one in spreads
         ],
     }
-
-
-def summary(spreads: Sequence[Spread]) -> dict[str, Mapping[str, float]]:
-    """For each ratio its median, 95th percentile and maximum."""
-    return {
-        f"{of} over best order, {what}": _figures(one.ratio(what, of) for one in spreads)
-        for of in ("worst", "chosen")
-        for what in ("rows", "seconds")
-    }
-
-
-def _figures(ratios: Iterable[float]) -> dict[str, float]:
-    found = np.array([*ratios])
-    return {"median": float(np.median(found)), "p95": float(np.quantile(found, 0.95)), "max": float(found.max())}

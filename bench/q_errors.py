@@ -8,14 +8,14 @@ feedback.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
-from cqels_opt.bench.local import check_same, joins_of, prepare, small_world
+from cqels_opt.bench.local import Prepared, check_same, joins_of, prepare, small_world
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import DRIFT, STEADY, STREAM, Phase
@@ -41,22 +41,32 @@ FIRST = 2
 
 def study(quick: bool) -> dict[str, Any]:
     """All queries over all workloads under every kind of estimate."""
-    elements, batch = (2_000, 250) if quick else (6_000, 500)
+    elements, batch = _size(quick)
     results: list[dict[str, Any]] = []
+    for workload, query in report_queries(quick):
+        runs = [query.run(name, PlannerOptions(estimates=kind, sampling_seconds=0.0)) for name, kind in KINDS.items()]
+        check_same(runs)
+        results += [
+            {"workload": workload, "query": query.name, "estimates": run.name, "errors": errors(run.records)} for run in runs
+        ]
+    by_query = [{**r, "errors": summarised([q for _, q, rows in r["errors"] if rows])} for r in results]
+    return {"seed": SEED, "elements": elements, "batch": batch, "summary": _summary(results), "results": by_query}
+
+
+def report_queries(quick: bool) -> Iterator[tuple[str, Prepared]]:
+    """The queries of the report over all workloads, with the name of the workload. Their files exist until the next one is asked for."""
+    elements, batch = _size(quick)
     for workload, phases in WORKLOADS.items():
         with scratch_folder() as folder:
             store, stream = small_world(folder, SEED, 30 if quick else 100, elements, phases, quick)
-            for query_name in ASKED:
-                text = (QUERIES / f"{query_name}.rq").read_text(encoding="utf-8").replace("$Author Name$", AUTHOR)
-                query = prepare(query_name, text, store, {STREAM: stream}, folder / query_name, BatchSize(count=batch))
-                runs = [query.run(name, PlannerOptions(estimates=kind, sampling_seconds=0.0)) for name, kind in KINDS.items()]
-                check_same(runs)
-                results += [
-                    {"workload": workload, "query": query_name, "estimates": run.name, "errors": errors(run.records)}
-                    for run in runs
-                ]
-    by_query = [{**r, "errors": summarised([q for _, q, rows in r["errors"] if rows])} for r in results]
-    return {"seed": SEED, "elements": elements, "batch": batch, "summary": _summary(results), "results": by_query}
+            for name in ASKED:
+                text = (QUERIES / f"{name}.rq").read_text(encoding="utf-8").replace("$Author Name$", AUTHOR)
+                yield workload, prepare(name, text, store, {STREAM: stream}, folder / name, BatchSize(count=batch))
+
+
+def _size(quick: bool) -> tuple[int, int]:
+    """Elements of a stream, and per micro-batch."""
+    return (2_000, 250) if quick else (6_000, 500)
 
 
 def errors(records: Iterable[TraceRecord]) -> list[tuple[int, float, bool]]:

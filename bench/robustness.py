@@ -6,22 +6,18 @@ which give the same answers, before a figure is reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cqels_opt.bench import order_spread
-from cqels_opt.bench.apart import scratch_folder
-from cqels_opt.bench.drift import Drifting, measure, plans_of
+from cqels_opt.bench.drift import drifting_queries, measure, plans_of
 from cqels_opt.bench.false_statistics import FALSIFIED, run_with_false
-from cqels_opt.bench.local import Prepared, Ran, check_same, prepare, rows_produced, small_world
-from cqels_opt.bench.scenarios import QUERIES
+from cqels_opt.bench.local import Ran, check_same, rows_produced
 from cqels_opt.bench.screen import console, numbers, table
-from cqels_opt.bench.social import CONGRESS, DRIFT, STREAM, Phase
 from cqels_opt.planner.planner_options import PlannerOptions
-from cqels_opt.windows.replay import BatchSize
 
 SEED = 1
 TRUE, FLIP = "true statistics", "first batch after a flip"
@@ -67,7 +63,8 @@ def drifting(quick: bool) -> tuple[list[Figure], dict[str, Any]]:
     The first batch of each phase but the first is also compared by itself, with the best plans of this batch.
     """
     found: dict[str, dict[str, list[float]]] = {}
-    for name, query, work in _drifting(quick):
+    for workload, query, work in drifting_queries(quick):
+        name = f"{query.name} under {workload}"
         runs = {TRUE: [query.run(TRUE, PLAN)]}
         for kind, falsify in FALSIFIED.items():
             runs[kind] = [run_with_false(query, f"{kind} {seed}", falsify, seed, PLAN) for seed in range(2 if quick else 10)]
@@ -89,19 +86,6 @@ def drifting(quick: bool) -> tuple[list[Figure], dict[str, Any]]:
 
 
 PARTS: tuple[Part, ...] = (orders, drifting)
-
-
-def _drifting(quick: bool) -> Iterable[tuple[str, Prepared, Drifting]]:
-    """The queries of the study of drift over both of its workloads."""
-    workloads: Mapping[str, Sequence[Phase]] = {"drift": DRIFT, "congress": CONGRESS}
-    for name, phases in workloads.items():
-        work = Drifting(phases, 3_000 if quick else 12_000, 250 if quick else 500)
-        with scratch_folder() as folder:
-            store, stream = small_world(folder, SEED, 100 if quick else 200, work.elements, phases, quick)
-            for query_name in ("Q2",) if quick else ("Q2", "Q3"):
-                text = (QUERIES / f"{query_name.lower()}.rq").read_text(encoding="utf-8")
-                query = prepare(query_name, text, store, {STREAM: stream}, folder / query_name, BatchSize(count=work.batch))
-                yield f"{query_name} under {name}", query, work
 
 
 def _plans_of_all(runs: Iterable[Ran]) -> dict[str, list[str]]:

@@ -21,14 +21,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.bench.apart import scratch_folder
+from cqels_opt.bench.local import compiled
 from cqels_opt.bench.long_window import START, hashed, iris, named
 from cqels_opt.bench.screen import console, numbers, table
-from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.planner.background_jobs import in_thread
-from cqels_opt.query.parser import parse
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate import FinishReport
 from cqels_opt.runtime.ingest import ROW_SCHEMA
@@ -145,10 +143,7 @@ def _driver(folder: Path) -> tuple[Driver, _CountingSink]:
         iter([("<http://example.org/a>", "<http://example.org/b>", "<http://example.org/c>", None)]),
         durable=False,
     )
-    query = parse(QUERY)
-    meant = query_semantics(query)
-    (folder / "static").mkdir()
-    program = Compiler(query, str(folder / "store"), folder / "static", meant.report).compile("q", meant.operator)
+    program = compiled("q", QUERY, folder / "store", folder / "static")
     sink = _CountingSink()
     frontier = Frontier(program.streams)
     return Driver(folder / "state", [program], LocalRunner(), sink, frontier, DriverOptions(), compaction_start=in_thread), sink

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
 from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates
+from cqels_opt.plans.bounded_choice import LIMITED_FROM, least_risky, limit_estimates
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import Constants, CostModel
 from cqels_opt.plans.cost_models import model_named
@@ -49,15 +50,6 @@ MODES = ("adaptive", "static", "first", "worst", "heuristic")
 
 FORMER = 3
 """The number of plans chosen before that are priced again with every batch, for the trace."""
-
-EQUAL = 0.01
-"""Plans cost the same if they differ by at most this share: their greatest bounds then decide when a plan is chosen."""
-
-MOST_EQUAL = 4
-"""The most plans whose bounds are compared."""
-
-LIMITED_FROM = 10_000.0
-"""Estimates of a plan that stays are compared with their bounds from this number of rows on: a bound costs about as much as these."""
 
 
 class Optimizer:
@@ -105,7 +97,6 @@ class Optimizer:
         self._observed: dict[str, Observed] = {}  # since the last choice
         self._feedback = feedback
         self._bounds: Mapping[str, SizeBounds] = {}  # of the last batch
-        self._limited_from = 0.0  # estimates of a new plan, in rows
         self._pace = ReoptimizationBudget()
         self._switching = SwitchingRule()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
@@ -154,7 +145,6 @@ class Optimizer:
         if not self.sources:
             return {}
         self._bounds = bounds or {}
-        self._limited_from = 0.0 if sampler is None else LIMITED_FROM  # samples are counted on the delta itself
         moved = self.leaves.read(statistics, changed if self._current else None)
         self._observed.clear()
         if self._corrections is None:
@@ -165,7 +155,7 @@ class Optimizer:
             if sampler is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
                 self._sample_plans(self._corrections, sampler, sampling_seconds)
         for number, source in enumerate(self.sources):
-            choice = self._choices[source] = self._choice(source)
+            choice = self._choices[source] = self._choice(source, sampler is not None)
             if choice.switched or source not in self._seen or self._has_rows(source):
                 self._seen[source] = self.leaves.raw[number]
         return dict(self._choices)
@@ -321,10 +311,10 @@ class Optimizer:
                 if kept and self.mode == "static":
                     self._kept[source] = plan
 
-    def _choice(self, source: str) -> PlanChoice:
+    def _choice(self, source: str, sampled: bool) -> PlanChoice:
         memo, before, last = self._memos[source], self._current.get(source), self._choices.get(source)
         if (current := self._priced.get(source)) is not None and current.memo is memo:
-            self._limit_estimates(source, current, LIMITED_FROM)
+            limit_estimates(current, self._bounds.get(source), LIMITED_FROM)
         plan = self._plan(source)
         self._first.setdefault(source, plan if before is None else before)
         previous = None if before == plan else before
@@ -339,7 +329,7 @@ class Optimizer:
         if priced is None or priced.memo is not memo or priced.plan != plan:
             self._current[source], last = plan, None
             priced = self._priced[source] = PricedPlan.of(memo, source, plan, self._former.get(source, ()))
-            self._limit_estimates(source, priced, self._limited_from)
+            limit_estimates(priced, self._bounds.get(source), LIMITED_FROM if sampled else 0.0)
         return PlanChoice(
             source,
             plan,
@@ -355,20 +345,6 @@ class Optimizer:
             self.fallback,
             priced.former_costs(),
         )
-
-    def _limit_estimates(self, source: str, priced: PricedPlan, least: float) -> None:
-        """Reduces the estimates of a plan's operators that exceed their bounds to these, in the memo."""
-        if priced.limit(self._bounds.get(source), least):
-            priced.memo.refresh(np.zeros_like(self.leaves.factors, bool))
-
-    def _less_risky(self, source: str, best: Ranked) -> Ranked:
-        """Of the cheapest plans that cost the same, the one whose greatest bound is smallest; of equals the cheapest."""
-        bounds, memo = self._bounds.get(source), self._memos[source]
-        if bounds is None:
-            return best
-        cheapest = islice(plan_extraction.ranked(memo, source), MOST_EQUAL)
-        equal = [other for other in cheapest if other.cost <= best.cost * (1 + EQUAL)]
-        return min(equal, key=lambda one: bounds.greatest(PricedPlan.of(memo, source, one.plan, ()).covered), default=best)
 
     def _plan(self, source: str) -> Plan:
         """The plan to use: the current one, unless another is worth a switch. To be called once per batch."""
@@ -404,7 +380,7 @@ class Optimizer:
             return best
         if current is not None and (cost := self._cost(source, current)) <= best.cost * (1 + NEAR_TIE):
             return Ranked(current, cost)
-        return self._less_risky(source, best)
+        return least_risky(self._memos[source], source, best, self._bounds.get(source))
 
     def _selected_cost(self, source: str) -> float:
         """The cost of the plan that :meth:`_select` takes in adaptive mode."""

@@ -5,7 +5,7 @@ Trees of plans are made and compared only when a plan is chosen. As long as it s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isinf
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
 from cqels_opt.plans.cost import JoinOperator
 from cqels_opt.plans.memo import Memo
-from cqels_opt.plans.plan import Multiway, Plan, PlanOperator, Scan, right_side
+from cqels_opt.plans.plan import Join, Multiway, Plan, PlanOperator, Probe, Scan, right_side
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.plans.size_bounds import SizeBounds
@@ -85,9 +85,11 @@ def places_of(memo: Memo, source: str, plan: Plan) -> PlanPlaces | None:
     number = shape.sources.index(source)
     joins: list[JoinPlace] = []
 
-    def together(names: Sequence[str]) -> tuple[RelationSet, int, tuple[int, ...]] | None:
-        """The same for the relations of a multiway join, which are probed and not joined with each other first."""
-        relations = graph.set_of(names)
+    def right(part: Probe | Join | Multiway) -> tuple[RelationSet, int, tuple[int, ...]] | None:
+        """The same for what a join adds; the relations of a multiway join are probed and not joined with each other first."""
+        if not isinstance(part, Multiway):
+            return place(right_side(part))
+        relations = graph.set_of(part.relations)
         node = shape.node_of.get((number, relations))
         return None if node is None else (relations, node, ())
 
@@ -96,22 +98,22 @@ def places_of(memo: Memo, source: str, plan: Plan) -> PlanPlaces | None:
         if isinstance(part, Scan):
             relations = 1 << graph.index[part.relation]
             return relations, shape.node_of[number, relations], ()
-        multiway = isinstance(part, Multiway)
-        left, right = place(part.input), together(part.relations) if isinstance(part, Multiway) else place(right_side(part))
-        if left is None or right is None or (node := shape.node_of.get((number, left[0] | right[0]))) is None:
+        left, added = place(part.input), right(part)
+        if left is None or added is None or (node := shape.node_of.get((number, left[0] | added[0]))) is None:
             return None
         alternatives: tuple[tuple[int, bool], ...] = ()
         others = np.empty(0, np.intp)
         if not shape.free[node]:
             span = shape.alternatives_of(node)
-            same = found.right_set[span] == shape.node_of[number, right[0]]
-            here = span.start + np.flatnonzero(same & ((found.operator[span] == JoinOperator.MULTIWAY) == multiway))
+            same = found.right_set[span] == shape.node_of[number, added[0]]
+            multiway = (found.operator[span] == JoinOperator.MULTIWAY) == isinstance(part, Multiway)
+            here = span.start + np.flatnonzero(same & multiway)
             if not len(here):
                 return None
             alternatives = tuple((at, bool(found.right[at] != shape.null)) for at in here.tolist())
             others = span.start + np.flatnonzero(found.pair[span] != found.pair[here[0]])
-        joins.append(JoinPlace(node, alternatives, others, left[1], right[1]))
-        return left[0] | right[0], -len(joins), (len(joins) - 1, *left[2], *right[2])
+        joins.append(JoinPlace(node, alternatives, others, left[1], added[1]))
+        return left[0] | added[0], -len(joins), (len(joins) - 1, *left[2], *added[2])
 
     placed = place(plan)
     return None if placed is None else PlanPlaces(placed[1], tuple(joins), placed[2])

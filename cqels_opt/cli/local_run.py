@@ -32,18 +32,17 @@ from cqels_opt.cli.warnings_console import Notices, warn
 from cqels_opt.errors import InputError
 from cqels_opt.local.engine import Engine
 from cqels_opt.local.inputs import live_input
-from cqels_opt.local.jobs import chunks_of
+from cqels_opt.local.jobs import chunks_of, local_driver
 from cqels_opt.local.run import LocalRun
-from cqels_opt.runtime.driver import Driver, check_ended
+from cqels_opt.runtime.driver import check_ended
 from cqels_opt.runtime.file_streams import finite_frontier, numbered_folders
 from cqels_opt.runtime.files_read import FilesRead
+from cqels_opt.runtime.growing_files import are_growing
 from cqels_opt.runtime.interruptions import interruptions
 from cqels_opt.runtime.live_files import MOST_BYTES
-from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.registered_query import population_of
-from cqels_opt.runtime.run_factory import external_streams, make_driver
-from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.runtime.run_factory import external_streams
 from cqels_opt.trace.progress import Watcher, batches_progress, watching
 from cqels_opt.windows.frontier import Frontier
 
@@ -112,7 +111,7 @@ def _replay(
     plan = replay(options, streams, external_streams(catalog), folder)
     frontier = finite_frontier(plan, options.lateness, options.eager)
     driver_options = replay_options(options, catalog, folder, plan, mode(options))
-    driver = make_driver(catalog, folder, LocalRunner(), sink_of(options, catalog), frontier, driver_options, options.trace)
+    driver = local_driver(catalog, folder, sink_of(options, catalog), frontier, options.trace, driver_options)
     with batches_progress(len(plan.chunks), driver.state.batch + 1, progress_hidden(options)) as advance:
         handle = LocalRun(
             driver, chunks_of(driver, plan), watching(advance, watch, partial(inspect, driver) if inspect else None)
@@ -134,12 +133,8 @@ def _follow(
     needed = external_streams(catalog)
     places, sink = numbered_folders(streams, needed), sink_of(options, catalog)
     frontier = Frontier(needed, options.lateness, options.eager, max_ahead=options.max_ahead)
-
-    def make(driver_options: DriverOptions) -> Driver:
-        return make_driver(catalog, folder, LocalRunner(), sink, frontier, driver_options, options.trace)
-
-    growing = all(path.is_file() for _, path in places)
-    commit_every, most = COMMIT_EVERY if growing else 0.0, options.batch_bytes or MOST_BYTES
+    make = partial(local_driver, catalog, folder, sink, frontier, options.trace)
+    commit_every, most = COMMIT_EVERY if are_growing(places) else 0.0, options.batch_bytes or MOST_BYTES
     driver_options = replace(live_options(options, catalog, folder, None, mode(options)), commit_every=commit_every)
     driver, source = live_input(places, make, folder, driver_options, options.time_predicate, most=most)
     handle = LocalRun(driver, source, watching(watch, Notices()))

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.files_read import FilesRead
-from cqels_opt.runtime.growing_files import GrowingFiles, LinesBatch
+from cqels_opt.runtime.growing_files import GrowingFiles, LinesBatch, are_growing
 from cqels_opt.runtime.live_files import MOST_BYTES, FileBatch, batch_of
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.commit_log import SPARK
@@ -100,9 +100,9 @@ def live_input(
 ) -> tuple[Driver, Folders | Growing]:
     """The driver of live sources and its input: files of lines that grow if all ``places`` are files, else folders.
 
-    ``folder`` is that of the checkpoint. Only growing files have commit records at an interval; folders have one per batch.
+    ``folder`` is that of the checkpoint.
     """
-    if all(path.is_file() for _, path in places):
+    if are_growing(places):
         lines = GrowingFiles(places)
         driver = make(replace(options, files=lines))
         return driver, Growing(driver, lines, to_the_end)

@@ -20,6 +20,7 @@ from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.file_streams import are_live, finite_frontier, numbered_folders, replay_of, used_streams, with_replay
+from cqels_opt.runtime.growing_files import are_growing
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.line_sinks import FileSink
@@ -116,7 +117,7 @@ def start(
     needed = external_streams(catalog)
     check_streams(needed, dict(given))
     used = used_streams(given, needed)
-    late, growing = duration_of(lateness, "lateness"), follow and all(path.is_file() for _, path in used)
+    late, growing = duration_of(lateness, "lateness"), follow and are_growing(used)
     live = growing or are_live(used, follow)
     if live:
         _check_kind(live, {"batch": batch, "drain": drain})
@@ -141,21 +142,22 @@ def start(
         folders = numbered_folders(used, needed)
         ahead = None if max_ahead is None else duration_of(max_ahead, "max_ahead", positive=True)
         frontier = Frontier(needed, late, eager, max_ahead=ahead)
-        make = partial(_driver, catalog, folder, to, frontier, trace)
+        make = partial(local_driver, catalog, folder, to, frontier, trace)
         driver, source = live_input(folders, make, folder, options, time_predicate, to_the_end=to_the_end)
         run = LocalRun(driver, source, None, joining, reporter)
     else:
         replay = replay_of(used, needed, folder, late, on_error or "fail", time_predicate, _size(batch))
         frontier = finite_frontier(replay, late, eager)
-        driver = _driver(catalog, folder, to, frontier, trace, with_replay(options, replay))
+        driver = local_driver(catalog, folder, to, frontier, trace, with_replay(options, replay))
         run = LocalRun(driver, chunks_of(driver, replay), None, joining, reporter)
     run.keeps = keeps
     return run.start()
 
 
-def _driver(
+def local_driver(
     catalog: QueryCatalog, folder: Path, to: Sink, frontier: Frontier, trace: PathLike | None, options: DriverOptions
 ) -> Driver:
+    """The driver of a run in this process."""
     return make_driver(catalog, folder, LocalRunner(), to, frontier, options, trace)
 
 

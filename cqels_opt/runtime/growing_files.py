@@ -57,6 +57,11 @@ class _Place:
     waits: int = -1
 
 
+def are_growing(places: Iterable[tuple[object, Path]]) -> bool:
+    """Whether live sources, each with its place, are files that grow; otherwise they are folders."""
+    return all(path.is_file() for _, path in places)
+
+
 class GrowingFiles:
     """The files of streams (a stream's number and its file). InputError unless all are files of lines, one per stream."""
 

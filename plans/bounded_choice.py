@@ -1,0 +1,39 @@
+"""Upper bounds in the choice of a plan: they decide between plans of equal cost, and limit the estimates of the plan that is chosen."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from cqels_opt.plans import plan_extraction
+from cqels_opt.plans.memo import Memo
+from cqels_opt.plans.plan_extraction import Ranked
+from cqels_opt.plans.plan_pricing import PricedPlan
+from cqels_opt.plans.size_bounds import SizeBounds
+
+EQUAL: Final = 0.01
+"""Plans cost the same if they differ by at most this share: their greatest bounds then decide when a plan is chosen."""
+
+MOST_EQUAL: Final = 4
+"""The most plans whose bounds are compared."""
+
+LIMITED_FROM: Final = 10_000.0
+"""Estimates of a plan that stays, or that was sampled, are compared with their bounds from this number of rows on: a bound costs about as
+much as these, and samples are counted on the delta itself."""
+
+
+def least_risky(memo: Memo, source: str, best: Ranked, bounds: SizeBounds | None) -> Ranked:
+    """Of the cheapest plans that cost the same, the one whose greatest bound is smallest; of equals the cheapest."""
+    if bounds is None:
+        return best
+    cheapest = islice(plan_extraction.ranked(memo, source), MOST_EQUAL)
+    equal = [other for other in cheapest if other.cost <= best.cost * (1 + EQUAL)]
+    return min(equal, key=lambda one: bounds.greatest(PricedPlan.of(memo, source, one.plan, ()).covered), default=best)
+
+
+def limit_estimates(priced: PricedPlan, bounds: SizeBounds | None, least: float) -> None:
+    """Reduces the estimates of a plan's operators, from ``least`` rows on, that exceed their bounds to these, in the memo."""
+    if priced.limit(bounds, least):
+        priced.memo.refresh(np.zeros_like(priced.memo.leaves.factors, bool))
