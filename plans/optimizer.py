@@ -145,6 +145,8 @@ class Optimizer:
         if not self.sources:
             return {}
         self._bounds = bounds or {}
+        for priced in self._priced.values():  # from the bounds of the last batch, which a restart does not know
+            priced.remove_limits()
         moved = self.leaves.read(statistics, changed if self._current else None)
         self._observed.clear()
         if self._corrections is None:
@@ -313,8 +315,8 @@ class Optimizer:
 
     def _choice(self, source: str, sampled: bool) -> PlanChoice:
         memo, before, last = self._memos[source], self._current.get(source), self._choices.get(source)
-        if (current := self._priced.get(source)) is not None and current.memo is memo:
-            limit_estimates(current, self._bounds.get(source), LIMITED_FROM)
+        if before is not None:
+            limit_estimates(self._priced_at(source, before), self._bounds.get(source), LIMITED_FROM)
         plan = self._plan(source)
         self._first.setdefault(source, plan if before is None else before)
         previous = None if before == plan else before
@@ -325,10 +327,9 @@ class Optimizer:
             others = (other for other in self._former.get(source, ()) if other not in (previous, plan))
             former, first = (previous, *others)[:FORMER], self._first[source]
             self._former[source] = former if first == plan or first in former else (*former, first)
-        priced = self._priced.get(source)
-        if priced is None or priced.memo is not memo or priced.plan != plan:
+        priced = self._priced_at(source, plan)
+        if plan != before:
             self._current[source], last = plan, None
-            priced = self._priced[source] = PricedPlan.of(memo, source, plan, self._former.get(source, ()))
             limit_estimates(priced, self._bounds.get(source), LIMITED_FROM if sampled else 0.0)
         return PlanChoice(
             source,
@@ -345,6 +346,13 @@ class Optimizer:
             self.fallback,
             priced.former_costs(),
         )
+
+    def _priced_at(self, source: str, plan: Plan) -> PricedPlan:
+        """A plan at its places in the source's memo."""
+        memo, priced = self._memos[source], self._priced.get(source)
+        if priced is None or priced.memo is not memo or priced.plan != plan:
+            priced = self._priced[source] = PricedPlan.of(memo, source, plan, self._former.get(source, ()))
+        return priced
 
     def _plan(self, source: str) -> Plan:
         """The plan to use: the current one, unless another is worth a switch. To be called once per batch."""

@@ -177,6 +177,10 @@ class PricedPlan:
         memo.table.limit(memo.shape.sources.index(self.source), known)
         return memo.table.pending
 
+    def remove_limits(self) -> None:
+        """Removes all limits of the source's estimates; the next refresh of the memo applies it."""
+        self.memo.table.limit(self.memo.shape.sources.index(self.source), {})
+
     def cheapest_other(self) -> Ranked | None:
         """The cheapest other plan; None if there is none."""
         memo = self.memo
