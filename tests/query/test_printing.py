@@ -306,6 +306,27 @@ def test_a_group_with_a_window_of_its_own(text: str) -> None:
         to_text(query, "csparql")
 
 
+V, W = "FROM NAMED WINDOW :v ON :S [RANGE 5s STEP 5s]", "FROM NAMED WINDOW :w ON :S [RANGE 6s STEP 6s]"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "other", "lines", "line", "column"),
+    [
+        ("csparql", "cqels", ["FROM STREAM :S [RANGE 5s STEP 1s]", "WHERE { ?x :p ?y }"], 3, 1),
+        ("rspql", "sparqlstream", [V, W, "WHERE { WINDOW :v { ?x :p ?y } WINDOW :w { ?x :q ?y } }"], 4, 1),
+        ("rspql", "sparqlstream", [V, "WHERE {", "WINDOW :v { GRAPH ?g { ?x :p ?y } } }"], 5, 13),
+        ("cqels", "csparql", ["FROM NAMED :S [RANGE 5s] AS ?w", "WHERE { GRAPH ?w { ?x :p ?y } }"], 3, 1),
+    ],
+)
+def test_the_position_is_the_clause_that_a_dialect_cannot_say(
+    dialect: str, other: str, lines: list[str], line: int, column: int
+) -> None:
+    query = parse("\n".join([P.strip(), "SELECT *", *lines]), dialect)
+    with pytest.raises(QueryError, match="cannot say this query") as raised:
+        to_text(query, other)
+    assert (raised.value.line, raised.value.column) == (line, column)
+
+
 def test_a_group_s_window_is_said_again_where_its_patterns_stand_apart() -> None:
     """Windows with equal declarations have equal contents."""
     clauses = "FROM STREAM :S WINDOW ELEMS 9"

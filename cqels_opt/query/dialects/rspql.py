@@ -151,8 +151,9 @@ def _header(writing: Writing) -> str:
     every = max((w.step for w in query.windows if w.kind in ("star", "last")), default=0)
     if not (query.operator or query.output or every):
         return ""
-    if every and any(w.step != every or w.kind == "open-closed" for w in query.windows):
-        writing.fail("its COMPUTED EVERY holds for all windows of a query")
+    others = (w.name for w in query.windows if w.step != every or w.kind == "open-closed")
+    if every and (other := next(others, None)) is not None:
+        writing.fail("its COMPUTED EVERY holds for all windows of a query", other)
     name = query.output or "<urn:answers>"
     return f"REGISTER {(query.operator or 'stream').upper()} {name}{f' COMPUTED EVERY {duration(every)}' * bool(every)} AS"
 

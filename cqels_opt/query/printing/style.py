@@ -5,7 +5,6 @@ What a dialect cannot write is a QueryError that names the reason. The functions
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NoReturn
@@ -59,18 +58,18 @@ def static_graph(writing: Writing, source: a.Source) -> str:
     match source:
         case a.NamedGraph(name) | a.GraphsMerged((name,)):
             return f"GRAPH {writing.node(name)}"
-        case a.Merged():
-            writing.fail("it does not match patterns in windows and static data merged")
+        case a.Merged(windows):
+            writing.fail("it does not match patterns in windows and static data merged", next(iter(windows), None))
         case a.InWindow(window):
             writing.fail(f"it has no name for the window {window}, in which a pattern is matched alone", window)
         case _:
-            writing.fail("it matches no pattern in the static default graph alone")
+            writing.fail("it matches no pattern in the static default graph alone", word="WHERE")
 
 
 def no_element_graphs(writing: Writing, source: a.Source) -> None:
     """Raise where GRAPH names the graphs of a window's elements, which only some dialects can."""
     if isinstance(source, a.InWindow) and source.graph is not None:
-        writing.fail("it does not name the graphs of a window's elements")
+        writing.fail("it does not name the graphs of a window's elements", word="GRAPH")
 
 
 def apart(writing: Writing) -> a.Source:
@@ -121,10 +120,11 @@ def registered(kind: str) -> Callable[[Writing], str]:
 # ------------------------------------------------------------------ windows named by their streams
 def distinct_streams(writing: Writing, named: frozenset[str]) -> None:
     """Raise where two of the named windows are over one stream, whose name would mean both."""
-    streams = Counter(writing.whole.windows[name].stream for name in sorted(named))
-    for stream in streams:
-        if streams[stream] > 1:
-            writing.fail(f"it names windows by their streams, and two of the windows over {stream} are named")
+    found: dict[str, str] = {}
+    for name in sorted(named):
+        stream = writing.whole.windows[name].stream
+        if found.setdefault(stream, name) != name:
+            writing.fail(f"it names windows by their streams, and two of the windows over {stream} are named", name)
 
 
 def graph_by_stream(writing: Writing, source: a.Source) -> str:
