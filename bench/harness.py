@@ -51,7 +51,7 @@ STUDIES = {
     "start-up": "From a command to its first answer, next to a plain Spark job",
     "profile": "Where the milliseconds of a batch go",
     "join-orders": "Join orders next to DuckDB's",
-    "robustness": "How far plans fall: random orders, changes of the data, false statistics",
+    "robustness": "How far plans fall: random orders, changes of the data, false statistics, cycles, long windows, upper bounds",
 }
 """Titles of the studies. Each is a module of this folder: its ``study(quick)`` measures (small if ``quick``), its ``show`` displays."""
 _NEED_SPARK = ("concurrent",)

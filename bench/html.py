@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from cqels_opt.bench import charts
+from cqels_opt.bench import charts, robustness
 from cqels_opt.bench.claims import HEADS, Claim, claims, summary
 from cqels_opt.bench.concurrent_tables import beside
 from cqels_opt.bench.tables import by_line, cell, drift_rows, names, number, share, text_of
@@ -41,6 +41,8 @@ def _section(report: Mapping[str, Any], titled: bool = True) -> str:
     title = f"<h2>{escape(str(report['title']))}</h2>" if titled else ""
     if "concurrent" in report:
         return title + _concurrent(report["concurrent"])
+    if "figures" in report:
+        return title + _robustness(report)
     if "contenders" not in report:
         if all("ratios" in result for result in report.get("results", [{}])):
             return title + _drift(report)
@@ -122,6 +124,12 @@ def _drift(report: Mapping[str, Any]) -> str:
     }
     chart = charts.bars(groups, contenders, "rows", "Rows that all operators make")
     return f'<p>{escape(text)}</p>{charts.legend(contenders)}<div class="figures"><figure>{chart}</figure></div>{table(heads, lines, 2)}'
+
+
+def _robustness(report: Mapping[str, Any]) -> str:
+    """The figures of robustness, numbered as in their picture."""
+    rows = [[f"{number}. {figure}", *others] for number, (figure, *others) in enumerate(robustness.lines(report), 1)]
+    return f"{charts.legend(robustness.BARS)}<figure>{robustness.picture(report)}</figure>{table(robustness.HEADS, rows, 2)}"
 
 
 def _failed(report: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""How far plans fall in the worst case: random orders, the first batch after a change of the data, and false statistics.
+"""How far plans fall in the worst case: random orders, changes of the data, false statistics, cyclic patterns, long windows, upper bounds.
 
 Each part measures one row or several of the table. All answers are compared with the independent evaluation or with those of other plans,
 which give the same answers, before a figure is reported.
@@ -7,12 +7,12 @@ which give the same answers, before a figure is reported.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from cqels_opt.bench import order_spread
+from cqels_opt.bench import bound_quality, charts, cyclic, order_spread, window_size
 from cqels_opt.bench.drift import drifting_queries, measure, plans_of
 from cqels_opt.bench.false_statistics import FALSIFIED, run_with_false
 from cqels_opt.bench.local import Ran, check_same, rows_produced
@@ -27,19 +27,21 @@ PLAN = PlannerOptions(view_selection=False)
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A row of the table: what is measured, its median and its greatest value over the cases, and the aim."""
+    """A row of the table: what is measured, its median, least and greatest value over the cases, the aim, and the unit."""
 
     figure: str
     median: float
+    least: float
     most: float
     cases: int
     aim: str
+    unit: str = "×"
 
     @classmethod
     def of(cls, figure: str, values: Iterable[float], aim: str) -> Figure:
-        """The figure of some values."""
+        """The figure of some ratios."""
         found = np.array([*values])
-        return cls(figure, float(np.median(found)), float(found.max()), len(found), aim)
+        return cls(figure, float(np.median(found)), float(found.min()), float(found.max()), len(found), aim)
 
 
 Part = Callable[[bool], tuple[list[Figure], dict[str, Any]]]
@@ -85,7 +87,40 @@ def drifting(quick: bool) -> tuple[list[Figure], dict[str, Any]]:
     ], found
 
 
-PARTS: tuple[Part, ...] = (orders, drifting)
+def cycles(quick: bool) -> tuple[list[Figure], dict[str, Any]]:
+    """Cyclic patterns over a graph with a hub: the best binary plan, and DuckDB, over multiway joins."""
+    found = cyclic.study(quick)
+    runs = [one["runs"] for one in found["patterns"]]
+    rows = [run["binary"]["rows at the hub"] / max(1, run["multiway"]["rows at the hub"]) for run in runs]
+    figures = [Figure.of("cyclic patterns, binary plan over multiway joins, rows at the hub", rows, "≥ 100×")]
+    for name, of in (("binary plan", "binary"), (cyclic.DUCKDB, cyclic.DUCKDB)):
+        ratios = [run[of]["CPU s"] / run["multiway"]["CPU s"] for run in runs]
+        figures.append(Figure.of(f"cyclic patterns, {name} over multiway joins, CPU seconds", ratios, "≥ 5×"))
+    return figures, found
+
+
+def windows(quick: bool) -> tuple[list[Figure], dict[str, Any]]:
+    """The cost of a row in larger windows over that in windows of 10,000 rows."""
+    found = [window_size.measure(size) for size in window_size.SIZES[: 2 if quick else None]]
+    first, *others = (one["median cpu us a row"] for one in found)
+    figure = Figure.of(
+        f"a row in windows of up to {window_size.SIZES[len(others)]:,} rows, CPU", [x / first for x in others], "≤ 1.15×"
+    )
+    return [figure], {"windows": found}
+
+
+def upper_bounds(quick: bool) -> tuple[list[Figure], dict[str, Any]]:
+    """Upper bounds over true sizes, and the operators that exceed theirs."""
+    every = [one for some in bound_quality.study(quick).values() for one in some]
+    exceeded = bound_quality.underestimates(every)
+    by_size = bound_quality.ratios(every)
+    return [
+        Figure("operators with more rows than their upper bound", exceeded, exceeded, exceeded, len(every), "0", ""),
+        *(Figure.of(f"upper bound over true size, {n} relations", by_size[n], "≤ 5× median" if n <= 4 else "") for n in by_size),
+    ], {"operators": len(every), "exceeded": exceeded}
+
+
+PARTS: tuple[Part, ...] = (orders, drifting, cycles, windows, upper_bounds)
 
 
 def _plans_of_all(runs: Iterable[Ran]) -> dict[str, list[str]]:
@@ -104,12 +139,42 @@ def study(quick: bool) -> dict[str, Any]:
     for part in PARTS:
         found, parts[part.__name__] = part(quick)
         figures += found
-    return {"figures": [{name: getattr(one, name) for name in Figure.__slots__} for one in figures], "parts": parts}
+    return {"figures": [asdict(one) for one in figures], "parts": parts}
+
+
+BARS = ("median", "greatest")
+HEADS = ("figure", "aim", "cases", "least", "median", "greatest")
+
+
+def lines(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The rows of the table."""
+    return [
+        (
+            one["figure"],
+            one["aim"],
+            f"{one['cases']:,}",
+            *(f"{one[name]:,.2f}{one['unit']}" for name in ("least", "median", "most")),
+        )
+        for one in found["figures"]
+    ]
+
+
+def picture(found: Mapping[str, Any]) -> str:
+    """The ratios as bars: the median, and the greatest value."""
+    groups = {
+        str(number): {
+            name: charts.Bar(one[key], None, f"{one['figure']}, {name}: {one[key]:,.2f}×")
+            for name, key in (("median", "median"), ("greatest", "most"))
+        }
+        for number, one in enumerate(found["figures"], 1)
+        if one["unit"]
+    }
+    return charts.bars(groups, BARS, "ratio", "Robustness of plans, by the rows of the table")
 
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
-    rows = table("figure", *numbers("cases", "median", "most"), "aim", title="Robustness of plans")
-    for one in found["figures"]:
-        rows.add_row(one["figure"], f"{one['cases']:,}", f"{one['median']:.2f}×", f"{one['most']:.2f}×", one["aim"])
+    rows = table(*HEADS[:2], *numbers(*HEADS[2:]), title="Robustness of plans")
+    for line in lines(found):
+        rows.add_row(*line)
     console().print(rows)

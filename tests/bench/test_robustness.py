@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cqels_opt.bench import order_spread, robustness
+from cqels_opt.bench import bound_quality, cyclic, order_spread, robustness
 from cqels_opt.bench.acyclic_queries import acyclic_query, joined_rows, prefixes
+from cqels_opt.bench.bound_quality import Compared
 from cqels_opt.bench.false_statistics import FALSIFIED, run_with_false, scaled, shuffled
 from cqels_opt.planner.block_graph import graph_of
 from cqels_opt.planner.planner_options import PlannerOptions
@@ -93,3 +96,34 @@ def test_false_statistics_change_plans_and_no_answers(kind: str, tmp_path: Path)
 def test_a_figure_has_the_median_and_the_greatest_value() -> None:
     found = robustness.Figure.of("x", [1.0, 4.0, 2.0], "≤ 3×")
     assert (found.median, found.most, found.cases) == (2.0, 4.0, 3)
+
+
+def test_figures_are_shown_with_their_units_and_ratios_drawn() -> None:
+    figures = [
+        robustness.Figure.of("rows over the fewest", [1.0, 4.0, 2.0], "≤ 2×"),
+        robustness.Figure("above", 0, 0, 3, 7, "0", ""),
+    ]
+    report = {"figures": [asdict(one) for one in figures]}
+    assert robustness.lines(report) == [
+        ("rows over the fewest", "≤ 2×", "3", "1.00×", "2.00×", "4.00×"),
+        ("above", "0", "7", "0.00", "0.00", "3.00"),
+    ]
+    assert robustness.picture(report).count("<rect") == len(robustness.BARS), "counts are no ratios and have no bars"
+
+
+def test_bounds_are_told_by_the_number_of_relations(monkeypatch: pytest.MonkeyPatch) -> None:
+    operators = [Compared(2, 10, 20.0), Compared(2, 10, 40.0), Compared(5, 1, 70.0), Compared(2, 8, 7.0), Compared(3, 0, 9.0)]
+    monkeypatch.setattr(bound_quality, "study", lambda quick: {"world": operators})
+    (exceeded, two, five), found = robustness.upper_bounds(quick=True)
+    assert (exceeded.most, exceeded.cases, exceeded.unit) == (1, 5, "")
+    assert (two.median, two.least, two.most, two.aim) == (2.0, 0.875, 4.0, "≤ 5× median")
+    assert (five.median, five.aim) == (70.0, "")
+    assert found == {"operators": 5, "exceeded": 1}
+
+
+def test_multiway_joins_give_fewer_rows_at_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = partial(cyclic.study, True, edges=400, patterns=["triangle"])  # raises unless all answers are those of DuckDB
+    monkeypatch.setattr(cyclic, "study", lambda quick: small())
+    (rows, *seconds), found = robustness.cycles(quick=True)
+    assert (rows.cases, len(found["patterns"])) == (1, 1) and rows.most > 10.0
+    assert [one.cases for one in seconds] == [1, 1]
