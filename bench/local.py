@@ -212,5 +212,5 @@ def joins_of(delta: Delta) -> list[OperatorRecord]:
 
 
 def rows_produced(records: Iterable[TraceRecord]) -> int:
-    """The output rows of the operators in some batches, without the scans of deltas."""
+    """The output rows of the operators in some batches, without the scans of deltas: those of their plans, spared by reductions or not."""
     return sum(operator.observed or 0 for record in records for delta in record.deltas for operator in joins_of(delta))

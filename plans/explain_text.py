@@ -41,6 +41,8 @@ def _delta_lines(delta: Description, model: CostModel) -> Iterator[str]:
     measured = f"; its operators took {milliseconds(took)} ms" if took is not None else ""
     yield f"  estimated cost {cost(delta['cost'], model.unit)}{measured}; {_retained(delta)}"
     yield from (f"  {line}" for line in table(delta["operators"]))
+    if delta.get("reduction"):
+        yield f"  semi-join reduction: {delta['reduction']}"
     if delta["runner_up"]:
         yield from _runner_up(delta, took, model)
     if delta["switched"]:
@@ -129,6 +131,8 @@ COLUMNS = (
     _Column("tasks", lambda s: rows(s.get("tasks"))),
     _Column("skew", lambda s: ratio(s.get("skew"))),
     _Column("candidates", lambda s: rows(s.get("candidates"))),
+    _Column("spared", lambda s: rows(s.get("spared"))),
+    _Column("looked up", lambda s: rows(s.get("looked_up"))),
     _Column("left (est.)", lambda s: _side(s, 0)),
     _Column("right (est.)", lambda s: _side(s, 1)),
     _Column("filters", lambda s: " ".join(s.get("filters", ())), number=False),

@@ -9,7 +9,7 @@ from cqels_opt.plans.explain_text import Description
 from cqels_opt.plans.plan import Plan, operators
 from cqels_opt.plans.plan_choice import PlanChoice
 
-MEASURED = ("observed", "ms", "bytes", "tasks", "skew", "candidates")
+MEASURED = ("observed", "ms", "bytes", "tasks", "skew", "candidates", "spared", "looked_up")
 """The keys of an operator that are measured."""
 
 Price: TypeAlias = Callable[[str, Plan], "tuple[float, list[float]] | None"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -12,15 +13,17 @@ from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.blocks import Block, BlockFilter
 from cqels_opt.operators.eager_aggregation import coalesced
 from cqels_opt.operators.evaluation_step import EvaluationStep
+from cqels_opt.operators.executed_operators import Chunk, ExecutedOperator, Joined
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.multiway_join import JoinedRelation, multiway_join
 from cqels_opt.operators.observed import Evaluated, Observed
-from cqels_opt.operators.operator_work import OperatorWork, WorkMeter
+from cqels_opt.operators.operator_work import WorkMeter
+from cqels_opt.operators.reducing_probe import ReducingProbe
 from cqels_opt.operators.rows import RANK, Rows, gathered
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.plans import Cut, DeltaRule, Join, Multiway, Plan, Scan, Split
-from cqels_opt.plans.join_methods import REPLICATED, JoinMethod
+from cqels_opt.plans.join_methods import REPLICATED
 from cqels_opt.plans.plan import relations
 from cqels_opt.query.templates import INSTANCE
 from cqels_opt.rdf.ids import integer_ids
@@ -66,7 +69,9 @@ class DeltaJoin(BlockRelations):
         term = _Term(self, source, of, merges_equal=False)
         if given is not None:
             term.operator_of(given[0]).given = given[1]
-        for chunk in term.chunks(term.operator_of(part)):
+        last = term.operator_of(part)
+        last.above = None  # other tasks run the operators above
+        for chunk in term.chunks(last):
             yield chunk.rows
         self._observe(source, [term])
 
@@ -101,28 +106,6 @@ class _Side(NamedTuple):
     many: int
 
 
-class _Chunk(NamedTuple):
-    """Rows, and how many rows of the plan each of them represents on average, after equal rows were merged into one."""
-
-    rows: Rows
-    weight: float = 1.0
-
-
-class _Operator:
-    """An operator of a plan: what it reads, and how many rows it has given.
-
-    ``in_build``: it belongs to a bushy part, so rows that no row of the delta can meet are left out. ``given`` has its rows where another
-    task has computed them.
-    """
-
-    def __init__(self, plan: Plan, input: _Operator | None, build: _Operator | None, in_build: bool, method: JoinMethod) -> None:
-        self.plan, self.input, self.build, self.in_build, self.method = plan, input, build, in_build, method
-        self.given: Iterator[Rows] | None = None
-        self.count = 0
-        self.made = 0.0  # the same, not rounded
-        self.work = OperatorWork()
-
-
 class _Term:
     """A plan of one delta source, with its operators in the order in which they run, as :func:`cqels_opt.plans.operators` lists them.
 
@@ -143,18 +126,19 @@ class _Term:
         self.join, self.source, self.plan, self.side, self.since = join, source, plan, side, since
         self.merges_equal = merges_equal
         self.placed = join.filters.keys() & set(relations(plan))
-        self.operators: list[_Operator] = []
+        self.operators: list[ExecutedOperator] = []
+        self._indexes = cache(lambda name: join.indexes(name, source))
         self._methods = join.step.joins.get(join.block.name, {}).get(source)
         self._root = self._add(plan, in_build=False)
 
-    def _add(self, plan: Plan, in_build: bool) -> _Operator:
+    def _add(self, plan: Plan, in_build: bool) -> ExecutedOperator:
         below = None if isinstance(plan, Scan) else self._add(plan.input, in_build)
         build = self._add(plan.build, in_build=True) if isinstance(plan, Join) else None
         method = (self._methods[len(self.operators)] if self._methods else None) or REPLICATED
-        self.operators.append(_Operator(plan, below, build, in_build, method))
+        self.operators.append(ExecutedOperator(plan, below, build, in_build, method))
         return self.operators[-1]
 
-    def operator_of(self, plan: Plan) -> _Operator:
+    def operator_of(self, plan: Plan) -> ExecutedOperator:
         """The last operator of a part of the plan; no two parts are equal, as a plan has each relation once."""
         return next(operator for operator in self.operators if operator.plan == plan)
 
@@ -165,32 +149,31 @@ class _Term:
             yield chunk.rows
         self.join.meter.switch(None)
 
-    def chunks(self, operator: _Operator) -> Iterator[_Chunk]:
+    def chunks(self, operator: ExecutedOperator) -> Iterator[Chunk]:
         """The rows of an operator and of those below it."""
         if operator.given is not None:
-            yield from map(_Chunk, operator.given)
+            yield from map(Chunk, operator.given)
         elif operator.input is None:
             yield from self._scanned(operator)
         else:
             yield from self._joined(operator, operator.input)
 
-    def _scanned(self, operator: _Operator) -> Iterator[_Chunk]:
+    def _scanned(self, operator: ExecutedOperator) -> Iterator[Chunk]:
         self._begin(operator)
         (name,) = relations(operator.plan)
         rows = self._scan(name)
         rows = self.join.meeting(rows, self.source) if operator.in_build else rows
         rows = self.join.filtered(rows, frozenset(), self.join.variables[name], self.placed)
-        operator.count += len(rows)
-        operator.made += len(rows)
+        operator.give(len(rows), len(rows))
         operator.work.give(rows)
         if len(rows):
-            yield _Chunk(rows)
+            yield Chunk(rows)
 
-    def _begin(self, operator: _Operator) -> None:
+    def _begin(self, operator: ExecutedOperator) -> None:
         operator.work.tasks = 1
         self.join.meter.switch(operator.work)
 
-    def _joined(self, operator: _Operator, below: _Operator) -> Iterator[_Chunk]:
+    def _joined(self, operator: ExecutedOperator, below: ExecutedOperator) -> Iterator[Chunk]:
         self._begin(operator)
         join, plan, meter = self.join, operator.plan, self.join.meter
         before, after = join.bound(below.plan), join.bound(plan)
@@ -200,19 +183,20 @@ class _Term:
         for left in self.chunks(below):
             right = right or self._right(operator, before)  # not before there is a row to join
             meter.switch(operator.work)
-            for rows in right.joined(left.rows):
+            reduction, parts = right.joined(left)
+            factor = 1.0 if reduction is None else reduction.factors.get(operator, 1.0)
+            for rows in parts:
                 rows = join.meeting(rows, self.source) if operator.in_build else rows
                 rows = join.filtered(rows, before, after, self.placed, built)
                 made = len(rows) * left.weight * right.weight
-                operator.count += round(made)
-                operator.made += made
+                operator.give(made, made * factor)
                 if len(rows):
                     rows = rows if after <= read else coalesced(rows, read)
                     operator.work.give(rows)
-                    yield _Chunk(rows, made / len(rows))
+                    yield Chunk(rows, made / len(rows), reduction)
                     meter.switch(operator.work)
 
-    def _right(self, operator: _Operator, bound: frozenset[str]) -> _Right:
+    def _right(self, operator: ExecutedOperator, bound: frozenset[str]) -> _Right:
         """The right side of a join of rows that bind some variables: the indexes of one relation or several, or a bushy part that is
         indexed in memory.
         """
@@ -220,16 +204,14 @@ class _Term:
         join.meter.switch(operator.work)
         if isinstance(operator.plan, Multiway):
             joined = self._joined_relations(operator.plan, bound)
-            return _Right(lambda rows: multiway_join(rows, joined, operator.work.propose), 1.0)
+            return _Right(lambda left: (left.reduction, multiway_join(left.rows, joined, operator.work.propose)), 1.0)
         if operator.build is None:
-            name = relations(operator.plan)[-1]
-            sides, on = join.indexes(name, self.source), sorted(bound & join.variables[name])
-            return _Right(lambda rows: join.joined(rows, name, on, sides, operator.method), 1.0)
+            return _Right(ReducingProbe(join, operator, self._indexes, bound).joined, 1.0)
         built = gathered(chunk.rows for chunk in self.chunks(operator.build))
         join.meter.switch(operator.work)
         sides, on = [Indexed.of_rows(built)] if len(built) else [], sorted(bound & join.bound(operator.build.plan))
         weight = operator.build.made / len(built) if len(built) else 1.0
-        return _Right(lambda rows: join.joined(rows, "", on, sides, operator.method), weight)
+        return _Right(lambda left: (left.reduction, join.joined(left.rows, "", on, sides, operator.method)), weight)
 
     def _joined_relations(self, plan: Multiway, bound: frozenset[str]) -> list[JoinedRelation]:
         """The relations of a multiway join of rows that bind some variables."""
@@ -269,5 +251,5 @@ class _Term:
 class _Right(NamedTuple):
     """The right side of a join: the join of some rows with it, and how many rows of its plan each of its own rows represents."""
 
-    joined: Callable[[Rows], Iterator[Rows]]
+    joined: Callable[[Chunk], Joined]
     weight: float

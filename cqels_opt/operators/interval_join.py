@@ -63,12 +63,10 @@ class Indexed:
                 yield self._merge(left, *pairs, on)
             return
         on = sorted(on, key=lambda v: self.names[v])  # stored indexes are on the relation's column names in alphabetical order
-        index = self.relation.index(tuple(self.names[v] for v in on))
         if len(on) == 1:
-            runs = index.runs(left.columns[on[0]])
-            for piece in _pieces(runs.counts):
-                yield self._merge(left, *runs.pairs(piece), on)
+            yield from self.matches(left, on).all_rows()
             return
+        index = self.relation.index(tuple(self.names[v] for v in on))
         keys = [left.columns[v] for v in on]
         # a composite index verifies few candidates per key, and counting them costs as much as finding them
         for at in range(0, len(left), PROBES):
@@ -120,6 +118,13 @@ class Matches:
         """The number of pairs."""
         return self.runs.total if self.runs is not None else 0 if self.on else len(self.left) * self.side.rows
 
+    def all_rows(self) -> Iterator[Rows]:
+        """The joined rows of a join on one variable, a bounded number of pairs at a time."""
+        if self.runs is not None:
+            for piece in _pieces(self.runs.counts):
+                probe, found = self.runs.pairs(piece)
+                yield self.side._merge(self.left, probe, found, self.on)
+
     def rows(self, places: Ints) -> Rows:
         """The joined rows of the pairs at these positions that agree on all variables and whose intervals intersect."""
         probe, found = self.runs.pick(places) if self.runs is not None else np.divmod(places, max(self.side.rows, 1))
@@ -127,6 +132,14 @@ class Matches:
             same = np.asarray(self.side.relation.columns[self.side.names[variable]])[found] == self.left.columns[variable][probe]
             probe, found = probe[same], found[same]
         return self.side._merge(self.left, probe, found, self.on)
+
+
+def per_row(matches: Sequence[Matches], rows: int) -> Ints:
+    """The number of pairs of each of some left rows with several indexes."""
+    found = np.zeros(rows, np.int64)
+    for runs in (each.runs for each in matches if each.runs is not None):
+        found[runs.probes] += runs.counts
+    return found
 
 
 def _pieces(fanout: Ints) -> Iterator[slice]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from cqels_opt.operators.rows import Rows
@@ -18,7 +18,8 @@ class OperatorWork:
     """The work of an operator: its own seconds, without those of its inputs, and the rows and bytes that it has given.
 
     ``tasks`` in which it ran; ``most`` is the largest number of rows of one of them, once tasks have been added up. ``candidates`` of a
-    multiway join are the rows of an index that it verified.
+    multiway join are the rows of an index that it verified. ``spared`` are the rows that it would have given without semi-join
+    reduction, less those that it gave; ``looked_up`` the rows of later relations that were read to reduce its input.
     """
 
     seconds: float = 0.0
@@ -27,6 +28,8 @@ class OperatorWork:
     tasks: int = 0
     most: int = 0
     candidates: int = 0
+    spared: int = 0
+    looked_up: int = 0
 
     def propose(self, candidates: int) -> None:
         """Counts candidates of a multiway join."""
@@ -45,6 +48,8 @@ class OperatorWork:
         self.nbytes += other.nbytes
         self.tasks += other.tasks
         self.candidates += other.candidates
+        self.spared += other.spared
+        self.looked_up += other.looked_up
 
     @property
     def skew(self) -> float | None:
@@ -110,7 +115,7 @@ class TreeWork:
 def added(mine: list[OperatorWork], other: list[OperatorWork]) -> list[OperatorWork]:
     """The work of the same operators in further tasks, added to that of ``mine``, which may be empty."""
     if not mine:
-        return [OperatorWork(w.seconds, w.rows, w.nbytes, w.tasks, w.most, w.candidates) for w in other]
+        return [replace(work) for work in other]
     for work, more in zip(mine, other, strict=True):
         work.add(more)
     return mine

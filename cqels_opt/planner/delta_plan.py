@@ -109,8 +109,8 @@ class DeltaPlan:
         return (*([Moved(f"rows({self.whole.source}, {by})", was.heavy, now.heavy)] if by else []), *reason)
 
 
-def measured(work: OperatorWork) -> tuple[float, int | None, int | None, float | None, int | None]:
-    """The fields ``ms``, ``bytes``, ``tasks``, ``skew`` and ``candidates`` of the trace entry of an operator."""
+def measured(work: OperatorWork) -> tuple[float, int | None, int | None, float | None, int | None, int | None, int | None]:
+    """The measured fields of the trace entry of an operator, from ``ms`` to ``looked_up``."""
     skew = work.skew
     nbytes = work.nbytes if work.nbytes or not work.rows else None
     return (
@@ -119,4 +119,6 @@ def measured(work: OperatorWork) -> tuple[float, int | None, int | None, float |
         work.tasks if work.tasks > 1 else None,
         None if skew is None else round(skew, 3),
         work.candidates or None,
+        work.spared or None,
+        work.looked_up or None,
     )

@@ -40,7 +40,8 @@ class OperatorRecord(JsonRecord):
     ``by`` names the join method, if not all joins of the plan were replicated probes. ``ms`` are the operator's own milliseconds, without
     those of its inputs, of all tasks together; ``bytes`` the size of its output in memory (after equal rows were merged); ``tasks`` their
     number, and ``skew`` the rows of the largest task over the mean, both if there was more than one. ``candidates`` are the rows that a
-    multiway join verified. They are None where Spark's own joins ran, which are not measured one by one.
+    multiway join verified. ``spared`` are the rows of ``observed`` that a semi-join reduction spared the operator, ``looked_up`` the rows
+    of later relations that were read for it. They are None where Spark's own joins ran, which are not measured one by one.
     """
 
     op: str
@@ -54,6 +55,8 @@ class OperatorRecord(JsonRecord):
     tasks: int | None = field(default=None, metadata=OMITTED)
     skew: float | None = field(default=None, metadata=OMITTED)
     candidates: int | None = field(default=None, metadata=OMITTED)
+    spared: int | None = field(default=None, metadata=OMITTED)
+    looked_up: int | None = field(default=None, metadata=OMITTED)
 
     @property
     def q_error(self) -> float | None:

@@ -1,0 +1,75 @@
+"""The operators of a plan while it runs, and the rows that pass between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from cqels_opt.operators.interval_join import Indexed
+from cqels_opt.operators.operator_work import OperatorWork
+from cqels_opt.operators.rows import Rows
+from cqels_opt.plans import Plan
+from cqels_opt.plans.join_methods import JoinMethod
+
+
+class ExecutedOperator:
+    """An operator of a plan: what it reads, what reads it as its left side, and how many rows it has given.
+
+    ``in_build``: it belongs to a bushy part, so rows that no row of the delta can meet are left out. ``given`` has its rows where another
+    task has computed them. ``count`` are the rows of its plan, so it includes those that a semi-join reduction has spared it; ``made`` does
+    not.
+    """
+
+    def __init__(
+        self, plan: Plan, input: ExecutedOperator | None, build: ExecutedOperator | None, in_build: bool, method: JoinMethod
+    ) -> None:
+        self.plan, self.input, self.build, self.in_build, self.method = plan, input, build, in_build, method
+        self.first: ExecutedOperator = self if input is None else input.first
+        self.above: ExecutedOperator | None = None
+        if input is not None:
+            input.above = self
+        self.given: Iterator[Rows] | None = None
+        self.count = 0
+        self.made = 0.0  # not rounded
+        self.work = OperatorWork()
+
+    def give(self, made: float, without_reduction: float) -> None:
+        """Counts rows that it gave, and those that it would have given without semi-join reduction."""
+        self.count += round(made)
+        self.made += made
+        self.spare(round(without_reduction) - round(made))
+
+    def spare(self, rows: int) -> None:
+        """Counts rows that it would have given without semi-join reduction."""
+        self.count += rows
+        self.work.spared += rows
+
+    def upwards(self) -> Iterator[ExecutedOperator]:
+        """The operator, and those that read its rows as their left side."""
+        at: ExecutedOperator | None = self
+        while at is not None:
+            yield at
+            at = at.above
+
+
+class Reduction(NamedTuple):
+    """What a semi-join reduction left for the operators above: the indexes of some relations, and for each operator the rows that it would
+    give without the reduction, per row that it gives.
+    """
+
+    sides: Mapping[str, Sequence[Indexed]]
+    factors: Mapping[ExecutedOperator, float]
+
+
+class Chunk(NamedTuple):
+    """Rows, how many rows of the plan each of them represents on average, after equal rows were merged into one, and the reduction that
+    they have had.
+    """
+
+    rows: Rows
+    weight: float = 1.0
+    reduction: Reduction | None = None
+
+
+Joined: TypeAlias = tuple[Reduction | None, Iterator[Rows]]
+"""Joined rows, and the reduction that their left side has had."""
