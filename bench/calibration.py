@@ -61,6 +61,8 @@ class Timed:
 class _TimingRunner(LocalRunner):
     """Times the joins of each block before it runs the batch."""
 
+    repeats = False
+
     def __init__(self, query: str, mode: str, contenders: Mapping[str, Constants]) -> None:
         super().__init__()
         self.query, self.mode, self.contenders = query, mode, contenders

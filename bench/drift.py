@@ -23,7 +23,7 @@ from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import CONGRESS, DRIFT, STREAM, Phase
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
-from cqels_opt.plans import Join, Plan, QueryGraph, Scan, Split, parse_plan, parse_planned
+from cqels_opt.plans import Join, Multiway, Plan, QueryGraph, Scan, Split, parse_plan, parse_planned
 from cqels_opt.plans.plan import join_plans, joins, pairs
 from cqels_opt.plans.relation_set import RelationSet, members, size
 from cqels_opt.trace.records import TraceRecord
@@ -178,8 +178,8 @@ def measure(query: Prepared, taken: Mapping[str, Sequence[str]]) -> Measured:
 
 
 def _is_bushy(plan: Plan | Split) -> TypeGuard[Plan]:
-    """Whether a plan is for the whole delta and has a join of two composite inputs."""
-    return not isinstance(plan, Split) and any(isinstance(join, Join) for join in joins(plan))
+    """Whether a plan is for the whole delta and has a join of two composite inputs, or of several relations at once."""
+    return not isinstance(plan, Split) and any(isinstance(join, Join | Multiway) for join in joins(plan))
 
 
 def _observed(records: Iterable[TraceRecord], source: str) -> Rows:

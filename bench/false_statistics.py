@@ -6,7 +6,8 @@ or by a thousandth, by lot. A counter is false in the same way in all batches, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 from unittest.mock import patch
@@ -69,14 +70,21 @@ def scaled(rng: np.random.Generator, view: Statistics, keys: list[StatisticKey])
 FALSIFIED: Mapping[str, Falsify] = {"shuffled statistics": shuffled, "statistics scaled by 10^±3": scaled}
 
 
-def run_with_false(query: Prepared, name: str, falsify: Falsify, seed: int, options: PlannerOptions) -> Ran:
-    """A run in which all plans are chosen from false statistics."""
+@contextmanager
+def falsified(falsify: Falsify, seed: int) -> Iterator[None]:
+    """All plans are chosen from false statistics."""
     views_of = BlockPlanner.views
 
     def views(planner: BlockPlanner) -> dict[str, Statistics]:
         return {source: falsify(np.random.default_rng(seed), view, _keys(planner)) for source, view in views_of(planner).items()}
 
     with patch.object(BlockPlanner, "views", views):
+        yield
+
+
+def run_with_false(query: Prepared, name: str, falsify: Falsify, seed: int, options: PlannerOptions) -> Ran:
+    """A run in which all plans are chosen from false statistics."""
+    with falsified(falsify, seed):
         return query.run(name, options)
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -212,5 +212,8 @@ def joins_of(delta: Delta) -> list[OperatorRecord]:
 
 
 def rows_produced(records: Iterable[TraceRecord]) -> int:
-    """The output rows of the operators in some batches, without the scans of deltas: those of their plans, spared by reductions or not."""
-    return sum(operator.observed or 0 for record in records for delta in record.deltas for operator in joins_of(delta))
+    """The output rows of the operators in some batches, without the scans of deltas: those of their plans, spared by reductions or
+    not, and of plans that were stopped."""
+    deltas = [delta for record in records for delta in record.deltas]
+    stopped = [replace(delta, operators=plan.operators) for delta in deltas for plan in delta.stopped]
+    return sum(operator.observed or 0 for delta in (*deltas, *stopped) for operator in joins_of(delta))

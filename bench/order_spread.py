@@ -65,6 +65,8 @@ class Spread:
 class OrdersRunner(LocalRunner):
     """Runs batches, and in each that has a delta also random orders."""
 
+    repeats = False
+
     def __init__(self, query: AcyclicQuery, orders: int) -> None:
         super().__init__()
         self.query, self._orders = query, orders

@@ -7,7 +7,7 @@ Without it a sample counts until the next one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -52,12 +52,25 @@ class EstimateCorrections:
                 self._sampled[source].learn(relations, self._memo.uncorrected_rows(source, relations), found)
         self._apply(source, self._sampled[source].known)
 
+    def correct_delta(self, source: str, rows: Iterable[tuple[RelationSet, float]]) -> None:
+        """Adds the rows that operators gave before the delta was stopped. They count like a sample of it, and are exact."""
+        sampled = self._sampled.setdefault(source, Corrections(self._observed(source)))
+        for relations, seen in rows:
+            sampled.observe(relations, self._memo.uncorrected_rows(source, relations), seen)
+        self._apply(source, sampled.known)
+
+    def sampled_rows(self, source: str) -> dict[RelationSet, float]:
+        """The rows of the sets that were sampled, or counted, of a source's delta."""
+        sampled = self._sampled[source]
+        return {s: self._memo.uncorrected_rows(source, s) * sampled.known[s] for s in sampled.counted}
+
     # ------------------------------------------------------------------ feedback
-    def observe(self, source: str, rows: Iterable[tuple[RelationSet, float]]) -> None:
-        """Adds the rows that operators produced in a batch; without feedback it has no effect."""
+    def observe(self, source: str, rows: Iterable[tuple[RelationSet, float]], refuted: Collection[RelationSet] = ()) -> None:
+        """Adds the rows that operators produced in a batch; without feedback it has no effect. ``refuted`` are sets whose estimates were
+        so false that a delta was stopped."""
         if self._feedback is not None:
             observed = [(relations, self._memo.uncorrected_rows(source, relations), seen) for relations, seen in rows]
-            self._feedback[source].observe(observed)
+            self._feedback[source].observe(observed, refuted)
             self._apply(source, self._observed(source))
 
     def assume_observed(self, observed: Mapping[str, Iterable[tuple[RelationSet, float]]]) -> None:

@@ -45,6 +45,7 @@ def _delta_lines(delta: Description, model: CostModel) -> Iterator[str]:
         yield f"  semi-join reduction: {delta['reduction']}"
     if delta["runner_up"]:
         yield from _runner_up(delta, took, model)
+    yield from map(_stopped, delta.get("stopped", ()))
     if delta["switched"]:
         yield f"  switched from: {delta['previous']}"
         for reason in delta["reason"]:
@@ -57,6 +58,19 @@ def _delta_lines(delta: Description, model: CostModel) -> Iterator[str]:
     if len(delta.get("alternatives", ())) > 1:
         yield "  retained plans, cheapest first:"
         yield from (f"    {cost(other['cost'], model.unit):>10}  {other['plan']}" for other in delta["alternatives"])
+
+
+def _stopped(plan: Description) -> str:
+    """A plan that ran before in the same batch."""
+    given = digits(sum(step["observed"] or 0 for step in plan["operators"]))
+    if plan["at"] is None:
+        return f"  ran before: {plan['plan']} (another delta was stopped; its operators had given {given} rows)"
+    step = plan["operators"][plan["at"]]
+    operator = f"{step['op']} {step['relation']}"
+    return (
+        f"  stopped: {plan['plan']} (its operators had given {given} rows; {operator} would have given {digits(plan['expected'])} where"
+        f" {rows(step['estimated'])} were expected)"
+    )
 
 
 def _retained(delta: Description) -> str:

@@ -9,7 +9,7 @@ of the largest sub-pattern inside it. A plan that was rejected because of old ob
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cqels_opt.plans.relation_set import RelationSet, contains, size
@@ -45,10 +45,13 @@ class Feedback:
 
     _logs: dict[RelationSet, float] = field(default_factory=dict)
 
-    def observe(self, observations: Iterable[tuple[RelationSet, float, float]]) -> None:
-        """Adds one batch: (relations, estimate from the statistics alone, observed rows)."""
+    def observe(self, observations: Iterable[tuple[RelationSet, float, float]], refuted: Collection[RelationSet] = ()) -> None:
+        """Adds one batch: (relations, estimate from the statistics alone, observed rows).
+
+        Earlier observations of the ``refuted`` sub-patterns do not count any more.
+        """
         seen = {relations: math.log(ratio(observed, estimated)) for relations, estimated, observed in observations}
-        before, self._logs = self._logs, {}
+        before, self._logs = {relations: log for relations, log in self._logs.items() if relations not in refuted}, {}
         for relations in sorted({*before, *seen}, key=lambda s: (size(s), s)):
             otherwise = inherited(self._logs, relations, 0.0)
             if relations in seen:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from cqels_opt.plans import plan_extraction
 from cqels_opt.plans.estimate_corrections import EstimateCorrections
+from cqels_opt.plans.plan import Plan
 from cqels_opt.plans.plan_pricing import PricedPlan
 from cqels_opt.plans.relation_set import RelationSet
 
@@ -20,24 +21,45 @@ Observed = Sequence[tuple[RelationSet, float]]
 """The rows after the operators of a plan, by the relations joined there."""
 
 
+Stopped = Sequence[tuple[Plan, Sequence[float]]]
+"""Plans that were stopped in mid-batch, each with the rows that its operators had given."""
+
+
 class Hindsight(NamedTuple):
-    """The cost of the plan that ran and of the cheapest retained plan, in the cost model's unit, under the rows that a batch produced."""
+    """The cost of the plan that ran and of the cheapest retained plan, in the cost model's unit, under the rows that a batch produced.
+
+    ``cost`` includes the cost of plans that were stopped, under the rows that they had given."""
 
     cost: float
     least: float
 
 
 def hindsight(
-    priced: Mapping[str, PricedPlan], corrections: EstimateCorrections, observed: Mapping[str, Observed]
+    priced: Mapping[str, PricedPlan],
+    corrections: EstimateCorrections,
+    observed: Mapping[str, Observed],
+    stopped: Mapping[str, Stopped],
 ) -> dict[str, Hindsight]:
     """The hindsight of each delta source whose operators gave rows. Afterwards the corrections are those of before."""
     observed = {source: rows for source, rows in observed.items() if any(seen for _, seen in rows)}
     if not observed:
         return {}
+    wasted = {source: _cost_of_stopped(priced[source], corrections, stopped.get(source, ())) for source in observed}
     corrections.assume_observed(observed)
     found = {}
     for source in observed:
         cost, least = priced[source].cost, plan_extraction.cheapest_cost(priced[source].memo, source)
-        found[source] = Hindsight(cost, min(cost, least))  # equal but for rounding where the plan itself is the cheapest
+        # equal but for rounding where the plan itself is the cheapest
+        found[source] = Hindsight(cost + wasted[source], min(cost, least))
     corrections.forget_assumed(observed)
     return found
+
+
+def _cost_of_stopped(priced: PricedPlan, corrections: EstimateCorrections, stopped: Stopped) -> float:
+    """The cost of plans that were stopped, as if their operators had no more rows to give than they gave."""
+    total, memo, source = 0.0, priced.memo, priced.source
+    for plan, rows in stopped:
+        found = PricedPlan.of(memo, source, plan, ())
+        corrections.assume_observed({source: [*zip(found.covered, rows, strict=True)]})
+        total += found.cost
+    return total

@@ -8,7 +8,7 @@ order, and given plans are kept as they are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias
 
@@ -25,7 +25,7 @@ from cqels_opt.plans.cost_models import model_named
 from cqels_opt.plans.dpccp import PAIR_BUDGET, Pair
 from cqels_opt.plans.estimate_corrections import EstimateCorrections, Learnt, Logs
 from cqels_opt.plans.greedy import GreedySearch
-from cqels_opt.plans.hindsight import Hindsight, Observed, hindsight
+from cqels_opt.plans.hindsight import Hindsight, Observed, Stopped, hindsight
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan import Plan, PlanError
 from cqels_opt.plans.plan_changes import Reason, corrected, reasons
@@ -95,6 +95,8 @@ class Optimizer:
         self._seen: dict[str, NDArray[np.float64]] = {}
         self._estimated: dict[str, dict[RelationSet, tuple[float, float]]] = {}
         self._observed: dict[str, Observed] = {}  # since the last choice
+        self._before: dict[str, tuple[Plan | None, tuple[Plan, ...]]] = {}  # the plans before the last choice, and former ones
+        self._stopped: dict[str, dict[RelationSet, float]] = {}  # rows before deltas were stopped, since the last choice
         self._feedback = feedback
         self._bounds: Mapping[str, SizeBounds] = {}  # of the last batch
         self._pace = ReoptimizationBudget()
@@ -149,6 +151,8 @@ class Optimizer:
             priced.remove_limits()
         moved = self.leaves.read(statistics, changed if self._current else None)
         self._observed.clear()
+        self._stopped.clear()
+        self._before = {source: (self._current.get(source), self._former.get(source, ())) for source in self.sources}
         if self._corrections is None:
             self._plan_greedily(moved, sampling_seconds)
         else:
@@ -161,6 +165,32 @@ class Optimizer:
             if choice.switched or source not in self._seen or self._has_rows(source):
                 self._seen[source] = self.leaves.raw[number]
         return dict(self._choices)
+
+    def replan(self, source: str, plan: Plan, rows: Sequence[float | None], sampler: Sampler | None) -> PlanChoice:
+        """The plan for a delta that was stopped: the cheapest one under what its operators gave before (None: not known).
+
+        ``plan`` is the stopped one. Its estimates were false, so plans are sampled whatever the budget is. The choice replaces the last
+        one: it is compared with the plan of the batch before, and what was seen and sampled is part of the next :meth:`observe`. Not
+        with greedy search, which corrects no estimates.
+        """
+        assert self._corrections is not None
+        covered = [self.graph.set_of(step.covers) for step in planning.operators(plan, self.graph)]
+        seen = {relations: n for relations, n in zip(covered, rows, strict=True) if n is not None}
+        self._stopped.setdefault(source, {}).update(seen)
+        self._corrections.correct_delta(source, seen.items())
+        self.memo.refresh(np.zeros_like(self.leaves.factors, bool))
+        if sampler is not None:
+            self._sample_until_cheapest(self._corrections, sampler, [source], self._cheapest)
+            self._stopped[source] |= self._corrections.sampled_rows(source)
+        before, self._former[source] = self._before[source]
+        if before is not None:
+            self._current[source] = before
+        else:
+            del self._current[source], self._first[source]
+        found = self._cheapest(source)
+        self._choices[source] = self._choice(source, sampled=True, plan=found)
+        self._current[source] = found
+        return self._choices[source]
 
     @property
     def filter_order(self) -> tuple[str, ...]:
@@ -185,16 +215,31 @@ class Optimizer:
 
     def _sample_plans(self, corrections: EstimateCorrections, sampler: Sampler, sampling_seconds: float) -> None:
         """Samples the cheapest plans whose budget allows it, with estimates corrected on the way, until the cheapest has been sampled."""
-        nothing = np.zeros_like(self.leaves.factors, bool)
         moving = [source for source in self.sources if self._has_rows(source)]
         due = [source for source in moving if self._pace.due(source, self._selected_cost(source), sampling_seconds)]
         for source in due:
             corrections.start_sample(source)
+        if due:
+            self._sample_until_cheapest(corrections, sampler, due, lambda s: self._select(s, self._best(s)).plan)
+
+    def _best(self, source: str) -> Ranked:
+        return plan_extraction.cheapest(self._memos[source], source)
+
+    def _cheapest(self, source: str) -> Plan:
+        """The cheapest plan, or the current one if that costs as much."""
+        best, current = self._best(source), self._current.get(source)
+        return current if current is not None and self._cost(source, current) <= best.cost * (1 + NEAR_TIE) else best.plan
+
+    def _sample_until_cheapest(
+        self, corrections: EstimateCorrections, sampler: Sampler, due: Sequence[str], select: Callable[[str], Plan]
+    ) -> None:
+        """Samples the plan that ``select`` takes for each source, and corrects the estimates, until it has been sampled."""
+        nothing = np.zeros_like(self.leaves.factors, bool)
         walked: set[tuple[str, str]] = set()
-        for _ in range(SAMPLING_ROUNDS if due else 0):
+        for _ in range(SAMPLING_ROUNDS):
             before = len(walked)
             for source in due:
-                plan = self._select(source, plan_extraction.cheapest(self.memo, source)).plan
+                plan = select(source)
                 if (source, str(plan)) not in walked:
                     walked.add((source, str(plan)))
                     covered = [self.graph.set_of(step.covers) for step in planning.operators(plan, self.graph)]
@@ -211,11 +256,13 @@ class Optimizer:
         if not self._feedback:
             return
         covered = self._priced[source].covered
-        given = self._observed[source] = [(step, n) for step, n in zip(covered, rows, strict=True) if n is not None]
-        if any(is_surprising(self._estimated[source][relations][0], seen) for relations, seen in given):
+        now = {step: n for step, n in zip(covered, rows, strict=True) if n is not None}
+        stopped = self._stopped.get(source, {})
+        given = self._observed[source] = [*(stopped | now).items()]
+        if any(is_surprising(self._estimated[source][relations][0], seen) for relations, seen in now.items()):
             self._pace.reset_budget(source)
         if self._corrections is not None:
-            self._corrections.observe(source, given)
+            self._corrections.observe(source, given, stopped)
 
     def regret(self, source: str) -> float | None:
         """The cost of the source's plan less that of the plan before the last switch, under the statistics of the last choice and the rows
@@ -226,9 +273,10 @@ class Optimizer:
         priced.memo.refresh(np.zeros_like(self.leaves.factors, bool))
         return priced.cost - priced.former[0][1].cost(priced.memo)
 
-    def hindsight(self) -> dict[str, Hindsight]:
-        """For each source whose operators were observed since the last choice: the cost of its plan, and of the cheapest retained one."""
-        return {} if self._corrections is None else hindsight(self._priced, self._corrections, self._observed)
+    def hindsight(self, stopped: Mapping[str, Stopped] | None = None) -> dict[str, Hindsight]:
+        """For each source whose operators were observed since the last choice: the cost of its plan, with that of the ``stopped`` plans
+        before it, and of the cheapest retained one."""
+        return {} if self._corrections is None else hindsight(self._priced, self._corrections, self._observed, stopped or {})
 
     def price_of(self, source: str, plan: Plan) -> tuple[float, list[float]] | None:
         """The cost of any plan and the estimated rows of its operators, under the statistics of the last choice; None if the memo does not
@@ -313,11 +361,12 @@ class Optimizer:
                 if kept and self.mode == "static":
                     self._kept[source] = plan
 
-    def _choice(self, source: str, sampled: bool) -> PlanChoice:
+    def _choice(self, source: str, sampled: bool, plan: Plan | None = None) -> PlanChoice:
+        """The choice of a ``plan``, or of the one that :meth:`_plan` takes."""
         memo, before, last = self._memos[source], self._current.get(source), self._choices.get(source)
         if before is not None:
             limit_estimates(self._priced_at(source, before), self._bounds.get(source), LIMITED_FROM)
-        plan = self._plan(source)
+        plan = plan or self._plan(source)
         self._first.setdefault(source, plan if before is None else before)
         previous = None if before == plan else before
         reason: tuple[Reason, ...] = ()

@@ -8,10 +8,10 @@ Data Analysis, §2.6). If the whole delta was sampled, the rows are exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from cqels_opt.plans.feedback import LEAST, inherited
+from cqels_opt.plans.feedback import LEAST, inherited, ratio
 from cqels_opt.plans.plan import Plan
 from cqels_opt.plans.relation_set import RelationSet
 
@@ -57,6 +57,16 @@ class Corrections:
             weight = expected / ENOUGH if expected < 1 and found.rows >= ENOUGH else PRIOR
             factor = prior * (found.rows + weight) / (expected + weight)
         self.known[relations] = factor
+        self._moved[relations] = factor / inherited(self.before, relations, 1.0)
+
+    @property
+    def counted(self) -> Iterable[RelationSet]:
+        """The sub-patterns of this delta that were sampled or observed."""
+        return self._moved.keys()
+
+    def observe(self, relations: RelationSet, uncorrected: float, rows: float) -> None:
+        """Adds rows that an operator gave for the delta itself; they replace a sample."""
+        self.known[relations] = factor = ratio(rows, uncorrected)
         self._moved[relations] = factor / inherited(self.before, relations, 1.0)
 
     def _prior(self, relations: RelationSet) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from math import inf
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.blocks import Block, BlockFilter
 from cqels_opt.operators.eager_aggregation import coalesced
-from cqels_opt.operators.evaluation_step import EvaluationStep
+from cqels_opt.operators.evaluation_step import EvaluationStep, Limits
 from cqels_opt.operators.executed_operators import Chunk, ExecutedOperator, Joined
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.interval_join import Indexed
@@ -20,6 +21,7 @@ from cqels_opt.operators.multiway_join import JoinedRelation, multiway_join
 from cqels_opt.operators.observed import Evaluated, Observed
 from cqels_opt.operators.operator_work import WorkMeter
 from cqels_opt.operators.reducing_probe import ReducingProbe
+from cqels_opt.operators.row_limit import RowLimit, RowLimitError, StoppedDelta
 from cqels_opt.operators.rows import RANK, Rows, gathered
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.plans import Cut, DeltaRule, Join, Multiway, Plan, Scan, Split
@@ -43,9 +45,11 @@ class DeltaJoin(BlockRelations):
         self.part, self.parts = part, parts
         self.observed = Observed()
         self.meter = WorkMeter()
+        self.stopped: StoppedDelta | None = None
 
     def rows(self) -> Iterator[Rows]:
-        """The rows that the step adds, of this task's share of each delta."""
+        """The rows that the step adds, of this task's share of each delta. If an operator exceeds its limit, they end with RowLimitError
+        and ``stopped`` describes it."""
         for source in self.rule.order:
             yield from self.rows_of(source)
 
@@ -58,11 +62,18 @@ class DeltaJoin(BlockRelations):
                 for many, few_or_many in enumerate((plan.few, plan.many))
             ]
         else:
-            terms = [_Term(self, source, plan, merges_equal=self.merges_equal)]
-        for term in terms:
-            for rows in term.rows():
-                yield self._output(rows)
-        self._observe(source, terms)
+            limits = self.step.limits.get(self.block.name, {}).get(source, ())
+            terms = [_Term(self, source, plan, merges_equal=self.merges_equal, limits=limits)]
+        try:
+            for term in terms:
+                for rows in term.rows():
+                    yield self._output(rows)
+        except RowLimitError:
+            self.meter.switch(None)
+            self.stopped = terms[0].stopped()
+            raise
+        finally:
+            self._observe(source, terms)
 
     def rows_of_part(self, source: str, part: Plan, of: Plan, given: tuple[Plan, Iterator[Rows]] | None) -> Iterator[Rows]:
         """The rows of a part of a source's plan. ``given`` is a plan below the part with its rows, which others have computed."""
@@ -110,7 +121,7 @@ class _Term:
     """A plan of one delta source, with its operators in the order in which they run, as :func:`cqels_opt.plans.operators` lists them.
 
     ``side`` is the part of a split delta, ``since`` the first instance that is read. With ``merges_equal``, rows that have become equal in
-    all columns that are read later are merged.
+    all columns that are read later are merged. ``limits`` are the most rows that the operators may give.
     """
 
     def __init__(
@@ -122,9 +133,10 @@ class _Term:
         *,
         since: int | None = None,
         merges_equal: bool = True,
+        limits: Limits = (),
     ) -> None:
         self.join, self.source, self.plan, self.side, self.since = join, source, plan, side, since
-        self.merges_equal = merges_equal
+        self.merges_equal, self._limits = merges_equal, limits
         self.placed = join.filters.keys() & set(relations(plan))
         self.operators: list[ExecutedOperator] = []
         self._indexes = cache(lambda name: join.indexes(name, source))
@@ -135,7 +147,9 @@ class _Term:
         below = None if isinstance(plan, Scan) else self._add(plan.input, in_build)
         build = self._add(plan.build, in_build=True) if isinstance(plan, Join) else None
         method = (self._methods[len(self.operators)] if self._methods else None) or REPLICATED
-        self.operators.append(ExecutedOperator(plan, below, build, in_build, method))
+        most = self._limits[len(self.operators)] if self._limits else inf
+        limit = RowLimit(most) if most < inf else None
+        self.operators.append(ExecutedOperator(plan, below, build, in_build, method, limit))
         return self.operators[-1]
 
     def operator_of(self, plan: Plan) -> ExecutedOperator:
@@ -166,6 +180,7 @@ class _Term:
         rows = self.join.filtered(rows, frozenset(), self.join.variables[name], self.placed)
         operator.give(len(rows), len(rows))
         operator.work.give(rows)
+        operator.finished = True
         if len(rows):
             yield Chunk(rows)
 
@@ -195,6 +210,14 @@ class _Term:
                     operator.work.give(rows)
                     yield Chunk(rows, made / len(rows), reduction)
                     meter.switch(operator.work)
+        operator.finished = True
+
+    def stopped(self) -> StoppedDelta:
+        """Where an operator has exceeded its limit, and the rows before that."""
+        number, exceeded = next((i, op.limit.exceeded) for i, op in enumerate(self.operators) if op.limit and op.limit.exceeded)
+        given = tuple(operator.count for operator in self.operators)
+        finished = tuple(operator.finished for operator in self.operators)
+        return StoppedDelta(self.join.block.name, self.source, number, exceeded, given, finished)
 
     def _right(self, operator: ExecutedOperator, bound: frozenset[str]) -> _Right:
         """The right side of a join of rows that bind some variables: the indexes of one relation or several, or a bushy part that is
@@ -211,7 +234,7 @@ class _Term:
         join.meter.switch(operator.work)
         sides, on = [Indexed.of_rows(built)] if len(built) else [], sorted(bound & join.bound(operator.build.plan))
         weight = operator.build.made / len(built) if len(built) else 1.0
-        return _Right(lambda left: (left.reduction, join.joined(left.rows, "", on, sides, operator.method)), weight)
+        return _Right(lambda left: (left.reduction, join.joined(left.rows, "", on, sides, operator.limited)), weight)
 
     def _joined_relations(self, plan: Multiway, bound: frozenset[str]) -> list[JoinedRelation]:
         """The relations of a multiway join of rows that bind some variables."""

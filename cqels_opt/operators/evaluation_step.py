@@ -18,6 +18,9 @@ from cqels_opt.windows.binding_slots import SlotFile
 Methods: TypeAlias = "tuple[JoinMethod | None, ...]"
 """The join method of each operator of a plan; None where the runner decides."""
 
+Limits: TypeAlias = "tuple[float, ...]"
+"""The most rows that each operator of a plan may give before its delta is planned again (infinity: no limit)."""
+
 T = TypeVar("T")
 
 NOWHEN = np.int64(-(1 << 62))  # the instant before the first: nothing is valid at it
@@ -75,6 +78,7 @@ class EvaluationStep:
     rules: Mapping[str, DeltaRule] = field(default_factory=dict)  # by block
     filters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by block: its filters in the order of their evaluation
     joins: Mapping[str, Mapping[str, Methods]] = field(default_factory=dict)  # by block and delta source
+    limits: Mapping[str, Mapping[str, Limits]] = field(default_factory=dict)  # by block and delta source
     displaced: tuple[tuple[str, int], ...] = ()  # terms that have a second id, see :class:`~cqels_opt.rdf.ids.IdScheme`
     remember: bool = True  # whether results of extension functions are kept until the step ends, where that pays off
     looked_back: int | None = (

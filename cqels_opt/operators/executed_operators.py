@@ -7,9 +7,10 @@ from typing import NamedTuple, TypeAlias
 
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.operator_work import OperatorWork
+from cqels_opt.operators.row_limit import LimitedProbe, RowLimit
 from cqels_opt.operators.rows import Rows
 from cqels_opt.plans import Plan
-from cqels_opt.plans.join_methods import JoinMethod
+from cqels_opt.plans.join_methods import REPLICATED, JoinMethod
 
 
 class ExecutedOperator:
@@ -17,13 +18,22 @@ class ExecutedOperator:
 
     ``in_build``: it belongs to a bushy part, so rows that no row of the delta can meet are left out. ``given`` has its rows where another
     task has computed them. ``count`` are the rows of its plan, so it includes those that a semi-join reduction has spared it; ``made`` does
-    not.
+    not. ``limited`` is its method under the ``limit`` on the rows that it makes. ``finished``: it gives no further rows.
     """
 
     def __init__(
-        self, plan: Plan, input: ExecutedOperator | None, build: ExecutedOperator | None, in_build: bool, method: JoinMethod
+        self,
+        plan: Plan,
+        input: ExecutedOperator | None,
+        build: ExecutedOperator | None,
+        in_build: bool,
+        method: JoinMethod,
+        limit: RowLimit | None = None,
     ) -> None:
         self.plan, self.input, self.build, self.in_build, self.method = plan, input, build, in_build, method
+        self.limit = limit
+        self.limited = LimitedProbe(limit) if limit is not None and method == REPLICATED else method
+        self.finished = False
         self.first: ExecutedOperator = self if input is None else input.first
         self.above: ExecutedOperator | None = None
         if input is not None:
@@ -34,10 +44,12 @@ class ExecutedOperator:
         self.work = OperatorWork()
 
     def give(self, made: float, without_reduction: float) -> None:
-        """Counts rows that it gave, and those that it would have given without semi-join reduction."""
+        """Counts rows that it gave, and those that it would have given without semi-join reduction; RowLimitError if it gave too many."""
         self.count += round(made)
         self.made += made
         self.spare(round(without_reduction) - round(made))
+        if self.limit is not None:
+            self.limit.add(made)
 
     def spare(self, rows: int) -> None:
         """Counts rows that it would have given without semi-join reduction."""

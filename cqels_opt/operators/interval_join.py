@@ -16,7 +16,8 @@ from cqels_opt.lod.multiplicities import product
 from cqels_opt.lod.relation import Relation
 from cqels_opt.operators import rows as row_sets
 from cqels_opt.operators.memory import check
-from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, gathered, group_ids
+from cqels_opt.operators.row_limit import RowLimit
+from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, gathered, group_ids, pieces
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
@@ -51,8 +52,8 @@ class Indexed:
         relation = Relation.build(dict(rows.columns), rows.n)
         return cls(relation, {v: v for v in rows.columns}, lambda found: (rows.start[found], rows.end[found]))
 
-    def probe(self, left: Rows, on: Sequence[str]) -> Iterator[Rows]:
-        """The joined rows, a bounded number of pairs at a time."""
+    def probe(self, left: Rows, on: Sequence[str], limit: RowLimit | None = None) -> Iterator[Rows]:
+        """The joined rows, a bounded number of pairs at a time; a ``limit`` decides on the pieces of a probe on one variable."""
         if not len(left) or not self.rows:
             return
         if not on:
@@ -64,7 +65,7 @@ class Indexed:
             return
         on = sorted(on, key=lambda v: self.names[v])  # stored indexes are on the relation's column names in alphabetical order
         if len(on) == 1:
-            yield from self.matches(left, on).all_rows()
+            yield from self.matches(left, on).all_rows(limit)
             return
         index = self.relation.index(tuple(self.names[v] for v in on))
         keys = [left.columns[v] for v in on]
@@ -118,10 +119,10 @@ class Matches:
         """The number of pairs."""
         return self.runs.total if self.runs is not None else 0 if self.on else len(self.left) * self.side.rows
 
-    def all_rows(self) -> Iterator[Rows]:
-        """The joined rows of a join on one variable, a bounded number of pairs at a time."""
+    def all_rows(self, limit: RowLimit | None = None) -> Iterator[Rows]:
+        """The joined rows of a join on one variable, a bounded number of pairs at a time; a ``limit`` decides on the pieces."""
         if self.runs is not None:
-            for piece in _pieces(self.runs.counts):
+            for piece in pieces(self.runs.counts) if limit is None else limit.pieces(self.runs.counts):
                 probe, found = self.runs.pairs(piece)
                 yield self.side._merge(self.left, probe, found, self.on)
 
@@ -140,20 +141,6 @@ def per_row(matches: Sequence[Matches], rows: int) -> Ints:
     for runs in (each.runs for each in matches if each.runs is not None):
         found[runs.probes] += runs.counts
     return found
-
-
-def _pieces(fanout: Ints) -> Iterator[slice]:
-    """Cuts probe rows into pieces of a bounded number of pairs each (at least one row)."""
-    total = np.cumsum(fanout)
-    if not len(total) or total[-1] <= row_sets.CHUNK:
-        yield slice(0, len(fanout))
-        return
-    at = 0
-    while at < len(fanout):
-        before = total[at - 1] if at else 0
-        stop = max(at + 1, int(np.searchsorted(total, before + row_sets.CHUNK, "right")))
-        yield slice(at, stop)
-        at = stop
 
 
 def visible(rows: Rows) -> list[str]:

@@ -38,7 +38,7 @@ class ReducingProbe:
         """The joined rows."""
         reduction, rows, sides, on = left.reduction, left.rows, self._sides(self.name, left.reduction), self.on
         if reduction is not None or not self._can_reduce or len(rows) * len(sides) > LOOK_UPS:
-            return reduction, self.join.joined(rows, self.name, on, sides, self.operator.method)
+            return reduction, self.join.joined(rows, self.name, on, sides, self.operator.limited)
         rows = in_order(rows, sides, on)
         matches = [side.matches(rows, on) for side in sides]
         multiplies = sum(found.total for found in matches) >= max(LEAST, GROWTH * self.operator.first.count)
@@ -47,12 +47,12 @@ class ReducingProbe:
         if (multiplies or first) and len(self._tree) > 1:
             found = reduced(rows, self._tree, self._indexes, per_row(matches, len(rows)), multiplies)
         if found is None:
-            return None, chain.from_iterable(each.all_rows() for each in matches)
+            return None, chain.from_iterable(each.all_rows(self.operator.limit) for each in matches)
         self.operator.work.looked_up += found.looked_up
         reduction = Reduction(found.sides, self._factors(found, left.weight))
         if not found.sizes:
-            return reduction, chain.from_iterable(each.all_rows() for each in matches)
-        return reduction, self.join.joined(found.rows, self.name, on, self._sides(self.name, reduction), self.operator.method)
+            return reduction, chain.from_iterable(each.all_rows(self.operator.limit) for each in matches)
+        return reduction, self.join.joined(found.rows, self.name, on, self._sides(self.name, reduction), self.operator.limited)
 
     def _sides(self, name: str, reduction: Reduction | None) -> Sides:
         """The indexes of a relation, or those of its rows that a reduction has left."""

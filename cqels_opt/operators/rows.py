@@ -102,6 +102,20 @@ def chunks(parts: Iterable[Rows]) -> Iterator[Rows]:
         yield concat(held)
 
 
+def pieces(fanout: Ints, first: int | None = None) -> Iterator[slice]:
+    """Cuts probe rows into pieces of a bounded number of pairs each (at least one row); ``first`` bounds the pairs of the first piece."""
+    total, size = np.cumsum(fanout), first or CHUNK
+    if not len(total) or total[-1] <= size:
+        yield slice(0, len(fanout))
+        return
+    at = 0
+    while at < len(fanout):
+        before = total[at - 1] if at else 0
+        stop = max(at + 1, int(np.searchsorted(total, before + size, "right")))
+        yield slice(at, stop)
+        at, size = stop, CHUNK
+
+
 def gathered(parts: Iterable[Rows]) -> Rows:
     """All rows of parts that are produced one by one; LimitError as soon as they take too much memory."""
     held: list[Rows] = []

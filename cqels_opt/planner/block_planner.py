@@ -10,15 +10,17 @@ from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.blocks import Block, Static
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.observed import Observed
+from cqels_opt.operators.row_limit import StoppedDelta
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_graph import graph_of, occurrences_of, static_joins, static_of, what_it_is
-from cqels_opt.planner.delta_plan import DeltaPlan, ExecutedPlan
+from cqels_opt.planner.delta_plan import DeltaPlan, ExecutedPlan, StoppedChoice
 from cqels_opt.planner.filter_costs import MeasuredCosts
 from cqels_opt.planner.join_sampling import JoinSampler
 from cqels_opt.planner.merged_degrees import MergedDegrees
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.predicate_costs import weight
+from cqels_opt.planner.row_limits import limits_of, rows_seen
 from cqels_opt.planner.skew_splitting import Splitter
 from cqels_opt.planner.statistics_adapters import BeforeElements, PerBinding
 from cqels_opt.planner.union_statistics import UnionStatistics, parts_for, static_summand, summands
@@ -269,6 +271,33 @@ class BlockPlanner:
                 split = self.splitter.choose(choice, views[source], relations)
                 self.delta_plans[source] = DeltaPlan(choice, split, last.get(source))
 
+    def row_limits(self) -> dict[str, tuple[float, ...]]:
+        """The limits on the rows of the operators of the chosen plans, for the sources whose delta can be planned again."""
+        if self.optimizer.mode != "adaptive" or self.optimizer.fallback or self.planned_by_spark or not self.options.replan:
+            return {}
+        whole = {source: decision.whole for source, decision in self.delta_plans.items() if decision.split is None}
+        current = {source: choice for source, choice in whole.items() if choice.plan == self.optimizer.current.get(source)}
+        return {source: limits for source, choice in current.items() if (limits := limits_of(choice)) is not None}
+
+    def replan(self, stopped: StoppedDelta, step: EvaluationStep, terms: TermTable) -> None:
+        """Plans the delta of a source that was stopped again."""
+        decision = self.delta_plans[stopped.source]
+        relations = BlockRelations(self.block, self.store, step, terms, self.rule)
+        sampler = JoinSampler(relations) if self.estimates in ("sampling", "all") else None
+        seen = rows_seen(stopped, decision.whole.estimated)
+        choice = self.optimizer.replan(stopped.source, decision.whole.plan, seen, sampler)
+        earlier = (*decision.stopped, StoppedChoice(decision.whole, stopped.given, stopped.operator, stopped.expected))
+        self.delta_plans[stopped.source] = DeltaPlan(choice, None, decision.last, stopped=earlier)
+
+    def repeat(self, observed: Observed, but: str = "") -> None:
+        """Notes that the plans of the sources whose operators have given rows will run a second time, ``but`` of one source."""
+        for source, given in observed.operators.items():
+            decision = self.delta_plans[source]
+            if source != but and decision.split is None:
+                self.delta_plans[source] = replace(
+                    decision, stopped=(*decision.stopped, StoppedChoice(decision.whole, tuple(given)))
+                )
+
     def standing_plan(self, variable: str | None) -> Plan:
         """The cheapest plan for all rows that are valid now. It begins with a relation that has the variable, else with a delta source."""
         everything = self._merged(dict.fromkeys(self.statistics.windows, BOTH))
@@ -328,7 +357,8 @@ class BlockPlanner:
                 self.optimizer.observe(source, counts)
                 if decision.switched and decision.whole.former:
                     self.delta_plans[source] = replace(decision, observed_regret=self.optimizer.regret(source))
-        for source, found in self.optimizer.hindsight().items():
+        stopped = {source: [(s.choice.plan, s.given) for s in decision.stopped] for source, decision in self.delta_plans.items()}
+        for source, found in self.optimizer.hindsight(stopped).items():
             self.delta_plans[source] = replace(self.delta_plans[source], hindsight=found)
 
     @property

@@ -12,7 +12,7 @@ from cqels_opt.plans import Cut, JoinKind, Plan, PlanChoice, PlanOperator, Ranke
 from cqels_opt.plans import operators as plan_operators
 from cqels_opt.plans.hindsight import Hindsight
 from cqels_opt.plans.join_methods import JoinMethod
-from cqels_opt.trace.records import Delta, InHindsight, Moved, OperatorRecord, RunnerUp
+from cqels_opt.trace.records import Delta, InHindsight, Moved, OperatorRecord, RunnerUp, StoppedPlan
 
 
 class ExecutedPlan(NamedTuple):
@@ -24,11 +24,32 @@ class ExecutedPlan(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class StoppedChoice:
+    """A choice whose plan was stopped in mid-batch, and the rows that its operators had given.
+
+    ``at`` is the operator that exceeded the limit on its rows, and ``expected`` the rows that it would have given; None if an operator of
+    another delta source did.
+    """
+
+    choice: PlanChoice
+    given: tuple[int, ...]
+    at: int | None = None
+    expected: float | None = None
+
+    def record(self) -> StoppedPlan:
+        """The entry in the trace."""
+        steps = zip(self.choice.operators, self.choice.estimated, self.given, strict=True)
+        operators = tuple(OperatorRecord(step.op, step.relation, step.on, rows, given) for step, rows, given in steps)
+        return StoppedPlan(str(self.choice.plan), self.at, self.expected, operators)
+
+
+@dataclass(frozen=True, slots=True)
 class DeltaPlan:
     """The plan of a delta source in a batch: one for all of its delta, or a split (chosen or fixed).
 
     ``last`` is the plan before. ``by`` has the join method of each operator, unless all are replicated probes. ``observed_regret`` is the
     regret of a switch under the rows that the batch produced, ``hindsight`` compares the plan with the cheapest one under them.
+    ``stopped`` are the plans that ran before it in the same batch and were stopped.
     """
 
     whole: PlanChoice
@@ -37,6 +58,7 @@ class DeltaPlan:
     by: tuple[JoinMethod | None, ...] = ()
     observed_regret: float | None = None
     hindsight: Hindsight | None = None
+    stopped: tuple[StoppedChoice, ...] = ()
 
     @property
     def ran(self) -> ExecutedPlan:
@@ -90,7 +112,16 @@ class DeltaPlan:
         former = tuple(RunnerUp(text, f.cost) for f in self.whole.former if (text := str(f.plan)) != str(self.plan))
         compared = self._regret(), InHindsight(*self.hindsight) if self.hindsight else None
         return Delta(
-            self.whole.source, str(self.plan), cost, runner_up, self.switched, self._reason(), operators, former, *compared
+            self.whole.source,
+            str(self.plan),
+            cost,
+            runner_up,
+            self.switched,
+            self._reason(),
+            operators,
+            former,
+            *compared,
+            tuple(stopped.record() for stopped in self.stopped),
         )
 
     def _regret(self) -> float | None:

@@ -82,6 +82,8 @@ class _Explained:
                     continue
                 with_measures(described, measured)
                 for delta in described:
+                    if stopped := next(known.stopped for known in record.deltas if known.source == delta["source"]):
+                        delta["stopped"] = [plan.to_json() for plan in stopped]
                     plan = block.delta_plans[delta["source"]]
                     if plan.split is None:
                         with_runner_up(delta, plan.whole, block.optimizer.observed_price_of)

@@ -11,6 +11,9 @@ from cqels_opt.operators.algebra.operator import inputs_first, name_of
 from cqels_opt.operators.algebra.scope import schema_of
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import EvaluationStep
+from cqels_opt.operators.observed import Observed
+from cqels_opt.operators.row_limit import StoppedDelta
+from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.planner_options import PlannerOptions
@@ -57,12 +60,31 @@ class QueryPlanner:
         terms = None
         for block in self.blocks.values():
             block.settle()
-            if step is not None and terms is None:  # for join sampling, whose calls do not count as the batch's
-                terms = worker_cache.term_table(self.compiled.store, self.compiled.scheme, replace(step, remember=False))
+            if step is not None and terms is None:
+                terms = self._terms(step)
             block.choose(step, terms)
             block.consider()
-        plans = {name: {s: d.plan for s, d in block.delta_plans.items()} for name, block in self.blocks.items()}
-        return plans, {name: block.rule for name, block in self.blocks.items()}
+        return self._plans(), {name: block.rule for name, block in self.blocks.items()}
+
+    def row_limits(self) -> dict[str, dict[str, tuple[float, ...]]]:
+        """For each block the limits on the rows of operators; see :meth:`BlockPlanner.row_limits`."""
+        return {name: found for name, block in self.blocks.items() if (found := block.row_limits())}
+
+    def replan(
+        self, stopped: StoppedDelta, observed: Mapping[str, Observed], step: EvaluationStep
+    ) -> dict[str, dict[str, Plan | Split]]:
+        """The plans after a delta was stopped in a step, by block and source. ``observed`` is what operators of all blocks gave before."""
+        self.blocks[stopped.block].replan(stopped, step, self._terms(step))
+        for name, seen in observed.items():
+            self.blocks[name].repeat(seen, but=stopped.source if name == stopped.block else "")
+        return self._plans()
+
+    def _terms(self, step: EvaluationStep) -> TermTable:
+        """The terms for join sampling, whose calls do not count as the batch's."""
+        return worker_cache.term_table(self.compiled.store, self.compiled.scheme, replace(step, remember=False))
+
+    def _plans(self) -> dict[str, dict[str, Plan | Split]]:
+        return {name: {s: d.plan for s, d in block.delta_plans.items()} for name, block in self.blocks.items()}
 
     def physical(self, tasks: int) -> dict[str, dict[str, tuple[JoinMethod | None, ...]]]:
         """For each block the join methods of its plans in a number of tasks, unless all are replicated probes."""

@@ -25,6 +25,7 @@ from cqels_opt.runtime.ingest_state import IngestState
 from cqels_opt.runtime.interfaces import ReadsByQuery
 from cqels_opt.runtime.limits import NO_LIMITS
 from cqels_opt.runtime.micro_batch import MicroBatch
+from cqels_opt.runtime.mid_batch_planning import evaluate_in_attempts
 from cqels_opt.runtime.optimizer_checkpoint import optimizer_file, read_optimizer_state, write_optimizer_state
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.runtime.quotas import Quotas, ResourceUsage
@@ -194,7 +195,7 @@ class Driver(RunState):
             parts = self.options.parts or self.shares(batch.rows)
             steps = {name: replace(step, joins=self.planners[name].physical(parts)) for name, step in steps.items()}
             joint = self._answers_in_one_file(number)
-            found = self.evaluate([replace(self.task_of(p, steps[p.id]), joint=joint) for p in stage], parts)
+            found = evaluate_in_attempts(self, [replace(self.task_of(p, steps[p.id]), joint=joint) for p in stage], parts)
             batch.done.shares |= found.shares
             batch.done.finished |= found.finished
         batch.steps |= steps

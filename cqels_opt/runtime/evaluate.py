@@ -32,6 +32,7 @@ from cqels_opt.operators.joint_lines import QueryAnswers
 from cqels_opt.operators.key_pushdown import Pushdown
 from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.operator_work import OperatorWork, TreeWork
+from cqels_opt.operators.row_limit import RowLimitError, StoppedDelta
 from cqels_opt.operators.rows import Ints, Rows, chunks, concat, empty
 from cqels_opt.operators.semijoin_filter import EVERY, share
 from cqels_opt.operators.stream_operators import answers, stream_operator
@@ -73,6 +74,7 @@ class EvaluateTask:
     take_over: Backfill | None = None  # the step only builds the state of new queries
     memory: int | None = None  # the bytes that a result may take; None: a share of the machine's
     most: int | None = None  # the most answers that are written; with more, the query is over its limit
+    attempt: int = 0  # how often deltas of the program were stopped in the batch and planned again
     joint: bool = False  # the answers may be in one file with those of other queries
     leaving: bool = (
         False  # the step only stores the answers at its instant: the program is replaced by one over other static data
@@ -120,6 +122,7 @@ class EvaluateReport:
     calls: dict[Call, CallStatistics] = field(default_factory=dict)  # of extension functions
     seconds: float = 0.0
     failed: str = ""  # why the task was stopped; empty if it was not
+    stopped: StoppedDelta | None = None  # a delta that must be planned again; the report is then incomplete
 
 
 @dataclass(slots=True)
@@ -178,10 +181,15 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: Fresh 
             rows = rows_taken_over(program, step, task.take_over, run, task.results(block.name), terms)
             keep(task, name, block.name, rows, report, fresh)
         else:
-            for number, rows in enumerate(chunks(run.rows())):
-                keep(task, f"{name}r{number}", block.name, rows, report, fresh, not number)
+            try:
+                for number, rows in enumerate(chunks(run.rows())):
+                    keep(task, f"{name}r{number}", block.name, rows, report, fresh, not number)
+            except RowLimitError:
+                report.stopped = run.stopped
         report.observed[block.name] = run.observed
         report.probed += sum(sum(counts) for counts in run.observed.operators.values())
+        if report.stopped is not None:
+            break
     report.calls = terms.calls.accounts
     return report
 

@@ -56,6 +56,10 @@ class Runner(Protocol):
 
     parallelism: int
 
+    @property
+    def repeats(self) -> bool:
+        """Whether the task of a small batch can be evaluated again at the cost of its work alone, without another job."""
+
     def begin(self, batch: int, queries: Sequence[str] = ()) -> None:
         """A batch of these queries begins."""
 

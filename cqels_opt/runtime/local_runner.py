@@ -33,6 +33,8 @@ from cqels_opt.windows.binding_slots import SlotFile
 class LocalRunner:
     """Runs tasks one after the other. ``split`` shares the rows of a batch and its deltas as a cluster would."""
 
+    repeats = True
+
     def __init__(self, split: int = 1) -> None:
         self.parallelism = split
         self._batch = 0
@@ -86,6 +88,7 @@ class LocalRunner:
 def whole_batch(tasks: Sequence[EvaluateTask], name: str) -> list[tuple[str, EvaluateReport | FinishReport]]:
     """Both halves of the second stage of all queries in one task: their reports, with the program of each."""
     joint = JointAnswers()
+    name += f"a{tasks[0].attempt}" if tasks and tasks[0].attempt else ""
     reports = [(task.program.id, report) for task in tasks for report in whole(task, name, joint if task.joint else None)]
     if tasks:
         joint.write(tasks[0].step.path, f"answers/{tasks[0].step.batch:08d}-{tasks[0].program.id}-{name}-joint.jsonl")
@@ -93,10 +96,10 @@ def whole_batch(tasks: Sequence[EvaluateTask], name: str) -> list[tuple[str, Eva
 
 
 def whole(task: EvaluateTask, name: str, joint: JointAnswers | None = None) -> tuple[EvaluateReport, FinishReport]:
-    """Both halves of the second stage in one task."""
+    """Both halves of the second stage in one task; of a delta that must be planned again the first half only."""
     fresh: Fresh = {}
     report = evaluate(task, name, 0, 1, fresh)
-    return report, FinishReport() if report.failed else finish(task, name, fresh, 0, 1, joint)
+    return report, FinishReport() if report.failed or report.stopped else finish(task, name, fresh, 0, 1, joint)
 
 
 class LocalSink:

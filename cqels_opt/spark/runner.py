@@ -135,6 +135,11 @@ class SparkRunner:
         return reports
 
     @cached_property
+    def repeats(self) -> bool:
+        """Whether small batches have one task, which runs all of their stages."""
+        return in_one_process(self.spark)
+
+    @cached_property
     def _one_task_possible(self) -> bool:
         """Whether one task can run all stages of a batch of rows."""
         return in_one_process(self.spark) and str(self.spark.conf.get(LARGE_TYPES, "false")).lower() == "false"

@@ -18,6 +18,7 @@ from cqels_opt.trace.records import Called, Milliseconds, OperatorRecord, SubRes
 from cqels_opt.trace.regret import Regret
 from cqels_opt.trace.savings import Savings, headline
 from cqels_opt.trace.source_history import SourceBuilder, SourceHistory, Switch, time_of
+from cqels_opt.trace.stopped_plans import StoppedPlans
 
 SLOWEST = 5
 
@@ -113,10 +114,15 @@ class QueryHistory:
         return sum((source.excess for source in self.sources), ExcessCost())
 
     @property
+    def stopped(self) -> StoppedPlans:
+        """The plans of all delta sources that were stopped in mid-batch."""
+        return sum((source.stopped for source in self.sources), StoppedPlans())
+
+    @property
     def headline(self) -> tuple[str, ...]:
-        """See :func:`cqels_opt.trace.savings.headline`; then the excess cost, where rows were observed."""
+        """See :func:`cqels_opt.trace.savings.headline`; then the plans that were stopped, and the excess cost, where rows were observed."""
         told = headline(self.savings, self.switched, self.unit, self.ms.optimize, not self.alone)
-        return (*told, *filter(None, [self.excess.sentence(self.unit)]))
+        return (*told, *filter(None, [self.stopped.sentence, self.excess.sentence(self.unit)]))
 
 
 class Histories:

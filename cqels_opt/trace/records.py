@@ -76,13 +76,27 @@ class InHindsight(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class StoppedPlan(JsonRecord):
+    """A plan that was stopped in mid-batch, because an operator exceeded the limit on its rows; another plan then began the delta again.
+
+    ``at`` is the number of that operator (None: it was one of another delta source, or of another block), ``expected`` the rows that it
+    would have given, and ``operators`` what all of them gave until then.
+    """
+
+    plan: str
+    at: int | None
+    expected: float | None
+    operators: tuple[OperatorRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Delta(JsonRecord):
     """A delta source's plan in one batch: the chosen plan and its cost, the runner-up, and the operators that ran.
 
     ``former`` are up to three earlier plans with their costs in this batch, the latest first, and then the first plan of all.
     ``regret`` is the cost of the plan less that of the plan before the last switch, both under the statistics of this batch, and in the
     batch of the switch also under the rows that its operators produced. It is negative if the switch saves. ``hindsight`` compares the plan
-    with the cheapest retained one (None: no rows were observed).
+    with the cheapest retained one (None: no rows were observed), and its cost includes that of the ``stopped`` plans.
     """
 
     source: str
@@ -95,6 +109,7 @@ class Delta(JsonRecord):
     former: tuple[RunnerUp, ...] = field(default=(), metadata=OMITTED)
     regret: float | None = field(default=None, metadata=OMITTED)
     hindsight: InHindsight | None = field(default=None, metadata=OMITTED)
+    stopped: tuple[StoppedPlan, ...] = field(default=(), metadata=OMITTED)
 
     @property
     def others(self) -> dict[str, float | None]:

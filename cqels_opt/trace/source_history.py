@@ -9,6 +9,7 @@ from cqels_opt.trace.excess import ExcessCost
 from cqels_opt.trace.records import Delta, Moved, OperatorRecord, TraceRecord
 from cqels_opt.trace.regret import Regret
 from cqels_opt.trace.savings import Savings
+from cqels_opt.trace.stopped_plans import StoppedPlans
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,8 @@ class PlanUse:
 class SourceHistory:
     """A delta source: its plans in order of first use, and its plan runs and switches in time order.
 
-    If only the newest switches are kept, ``switched`` counts all of them, and ``regret``, ``savings`` and ``excess`` are of all batches.
+    If only the newest switches are kept, ``switched`` counts all of them, and ``regret``, ``savings``, ``excess`` and ``stopped`` are of
+    all batches.
     """
 
     source: str
@@ -72,6 +74,7 @@ class SourceHistory:
     regret: Regret
     savings: Savings = field(default_factory=Savings)
     excess: ExcessCost = field(default_factory=ExcessCost)
+    stopped: StoppedPlans = field(default_factory=StoppedPlans)
 
     def letter(self, plan: str) -> str:
         """The letter of one of its plans, ``?`` for another plan."""
@@ -91,6 +94,7 @@ class SourceBuilder:
         self._first: str | None = None  # the first plan
         self._savings = Savings()
         self._excess = ExcessCost()
+        self._stopped = StoppedPlans()
         self._regret = Regret()  # of all switches but the last
         self._last: tuple[int, float, float] = (0, 0.0, 0.0)  # batches, cost and regret of the last one
 
@@ -99,6 +103,7 @@ class SourceBuilder:
         self._first = delta.plan if self._first is None else self._first
         self._savings += Savings.of_delta(delta, self._first)
         self._excess += ExcessCost.of_delta(delta)
+        self._stopped += StoppedPlans.of_delta(delta)
         before = self._reigns[-1] if self._reigns else None
         if before and before.plan == delta.plan:
             self._reigns[-1] = Reign(before.first, index, delta.plan)
@@ -129,7 +134,7 @@ class SourceBuilder:
         """The history so far."""
         plans = tuple(self._uses.values())
         regret = self._regret + Regret.of_switch(*self._last)
-        sums = regret, self._savings, self._excess
+        sums = regret, self._savings, self._excess, self._stopped
         return SourceHistory(name, plans, tuple(self._reigns), tuple(self._switches), self._switched, *sums)
 
     def _next_letter(self) -> str:

@@ -13,13 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import local_runs
 import pyarrow as pa
 import pytest
 from local_runs import Cut, Registered, World, register, told
-from random_cases import make, seeds_with_answers
+from random_cases import SIX_RELATIONS, make, seeds_with_answers
 
+from cqels_opt.bench.false_statistics import FALSIFIED, falsified
 from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.compiled_query import CompiledProgram
+from cqels_opt.planner import row_limits
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate import EvaluateTask, FinishReport
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
@@ -158,6 +162,22 @@ def test_a_killed_run_gives_the_answers_of_an_undisturbed_one(seed: int, tmp_pat
         rng.choice(["3", "7", "500ms"]), rng.choice(["adaptive", "static", "worst"]), rng.choice([1, 3]), rng.choice([None, 3])
     )
     assert disturbed(query, how, tmp_path / "state", rng) == undisturbed(query, how)
+
+
+@pytest.mark.parametrize("seed", seeds_with_answers(8))
+def test_and_the_same_stopped_plans(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The statistics are false and the limits on rows low, so that deltas are planned again in mid-batch."""
+    monkeypatch.setattr(row_limits, "FEWEST", 1.0)
+    monkeypatch.setattr(row_limits, "TIMES", 1.5)
+    monkeypatch.setattr(local_runs, "_mode", lambda plan: PlannerOptions(plan, sampling_seconds=1.0))
+    query, stopped = register(SIX_RELATIONS, make(seed).world, tmp_path / "q"), 0
+    for lot, falsify in enumerate(FALSIFIED.values()):
+        with falsified(falsify, seed):
+            lines, records = undisturbed(query, Cut("3"))
+            again = disturbed(query, Cut("3"), tmp_path / f"state{lot}", random.Random(seed))
+        assert (lines, records) == again
+        stopped += sum(len(delta.stopped) for record in records for delta in record["deltas"])
+    assert stopped or len(records) < 12
 
 
 @pytest.mark.parametrize("seed", range(8))

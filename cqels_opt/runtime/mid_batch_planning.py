@@ -1,0 +1,53 @@
+"""Planning in mid-batch: a delta that an operator has stopped is planned again with what was seen, and evaluated from its beginning.
+
+Only small batches do this, whose deltas are evaluated by one task: it stops where an operator exceeds the limit on its rows, reports what
+the operators gave until then, and writes no answers. Its program is evaluated again with the new plan; other programs of the batch are not.
+The files that a stopped attempt wrote do not count, and the next attempt has other names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cqels_opt.planner.row_limits import MOST_STOPS
+from cqels_opt.rdf.ids import CollisionError
+from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask
+from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.run_state import RunState
+
+
+def evaluate_in_attempts(run: RunState, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    """The second stage, each delta in ``parts`` shares; of one share, deltas may be stopped and planned again."""
+    if parts > 1 or not run.runner.repeats:
+        return run.evaluate(tasks, parts)
+    done = Evaluated()
+    for attempt in range(MOST_STOPS + 1):
+        tasks = [_limited(run, replace(task, attempt=attempt), attempt < MOST_STOPS) for task in tasks]
+        found = run.evaluate(tasks, parts)
+        stopped = {name: report for name, (report,) in found.shares.items() if report.stopped is not None}
+        done.shares |= {name: shares for name, shares in found.shares.items() if name not in stopped}
+        done.finished |= {name: finished for name, finished in found.finished.items() if name not in stopped}
+        if not stopped:
+            break
+        run.deletion.begin(file.path for report in stopped.values() for file in (*report.fresh, *report.kept))
+        tasks = [_planned_again(run, task, stopped[task.program.id]) for task in tasks if task.program.id in stopped]
+    return done
+
+
+def _limited(run: RunState, task: EvaluateTask, limited: bool) -> EvaluateTask:
+    """The task with the limits on the rows of its operators, or with none."""
+    limits = run.planners[task.program.id].row_limits() if limited else {}
+    return replace(task, step=replace(task.step, limits=limits)) if limits or task.step.limits else task
+
+
+def _planned_again(run: RunState, task: EvaluateTask, report: EvaluateReport) -> EvaluateTask:
+    """The task with another plan for the delta that was stopped."""
+    assert report.stopped is not None
+    planner = run.planners[task.program.id]
+    while True:
+        try:
+            plans = planner.replan(report.stopped, report.observed, replace(task.step, displaced=run.scheme.displaced))
+            return replace(task, step=replace(task.step, plans=plans, joins=planner.physical(1)))
+        except CollisionError as error:  # of a term that an expression makes from sampled rows
+            run.displace(error)
