@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
+from bench_tasks import TINY, tiny
 from bench_tasks import task as bench_task
 
 from cqels_opt.bench import arena, harness
@@ -24,33 +24,11 @@ from cqels_opt.bench.generators import generate
 from cqels_opt.bench.lsbench import PHOTO_LIKES, PHOTOS, POST_LIKES, POSTS
 from cqels_opt.bench.measure import Ran, check, final_times, in_turns
 from cqels_opt.bench.nexmark import AUCTIONS, BIDS, DATA, NS, PERSONS
+from cqels_opt.bench.srbench import OBSERVATIONS, OWL, TYPE, WEATHER
 from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.verify import Element
 from cqels_opt.windows.replay import BatchSize
-
-TINY: dict[str, dict[str, Any]] = {
-    "nexmark": {"stream": {"rates": [40], "seconds": 13}, "data": {"active": 5, "categories": 11, "channels": 40}},
-    "lsbench": {"stream": {"rates": [8], "seconds": 64}, "data": {"users": 20, "friends": 3, "channels": 4, "tags": 5}},
-    "report": {
-        "stream": {"rates": [8], "seconds": 34},
-        "data": {"authors": 20, "papers": 20, "coauthor_pairs": 60, "places": 3},
-    },
-}
-"""What makes each workload tiny; the last windows of each stream are full, so that elements also expire."""
-
-
-def tiny(name: str, folder: Path) -> Worlds:
-    """A workload at a tiny size."""
-    file = arena.WORKLOADS[name]
-    text = file.read_text(encoding="utf-8")
-    head, _, _ = text.partition("[quick]")
-    lines = [head.replace('folder = "', f'folder = "{file.parent}/').replace(f' = "{name}/', f' = "{file.parent}/{name}/')]
-    for table, values in TINY[name].items():
-        lines.append(f"[quick.{table}]")
-        lines += [f"{key} = {value}" for key, value in values.items()]
-    (folder / f"{name}.toml").write_text("\n".join(lines), encoding="utf-8")
-    return Worlds(read(folder / f"{name}.toml", quick=True), folder / name)
 
 
 @pytest.mark.long
@@ -133,7 +111,23 @@ def test_lsbench_is_seeded_and_nobody_likes_an_item_twice(tmp_path: Path) -> Non
         assert all(posted[row["o"]] < row["t"] for row in rows)
 
 
-@pytest.mark.parametrize("name", ["nexmark", "lsbench"])
+def test_srbench_is_seeded_and_its_storm_moves_over_the_stations(tmp_path: Path) -> None:
+    parameters = {"generator": "srbench", "stations": 40, "near": 2}
+    made = [generate(tmp_path / f"{i}", Request(seed, 100, 20, 0), parameters) for i, seed in enumerate((1, 1, 2))]
+    files = [[path.read_bytes() for path in (*data.static, *data.streams.values())] for data in made]
+    assert files[0] == files[1]
+    assert files[0][1] != files[2][1]
+    found: dict[str, dict[str, str]] = {}
+    for row in parquet.read_table(made[0].streams[OBSERVATIONS]).to_pylist():
+        found.setdefault(row["g"], {})[row["p"]] = row["o"]
+    assert len(found) == 2000 and {len(graph) for graph in found.values()} == {5}
+    snow = [graph for graph in found.values() if graph[f"<{TYPE}>"] == f"<{WEATHER}SnowfallObservation>"]
+    heavy = [graph[f"<{OWL}procedure>"] for graph in snow if int(graph[f"<{OWL}floatValue>"].split('"')[1]) > 5]
+    order = [int(station.rsplit("/", 1)[1].rstrip(">")) for station in heavy]
+    assert len(order) > 20 and set(order[:5]) <= set(range(6)) and set(order[-5:]) <= set(range(10, 16))
+
+
+@pytest.mark.parametrize("name", ["nexmark", "lsbench", "srbench"])
 def test_generators_need_a_rate(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=rf"the generator {name} needs stream\.rates"):
         generate(tmp_path, Request(1, None, 4, 0), {"generator": name})
@@ -302,6 +296,7 @@ def test_the_page_has_the_losses_first(task: Task) -> None:
         "workloads": [arena._described("nexmark", read(arena.WORKLOADS["nexmark"]), "data", "at 100/s")],
         "left_out": {"citybench": "the data set citybench is not there"},
         "rivals": dict.fromkeys(found, "about"),
+        "not_installed": {"flink": "make arena-rivals RIVAL=flink"},
         "verdicts": counts,
         "results": results,
         "machine": dict.fromkeys(("cores", "processor", "system", "python", "java"), "x") | {"memory_gb": 1, "load": 0.5},
@@ -313,6 +308,7 @@ def test_the_page_has_the_losses_first(task: Task) -> None:
     page = markdown(report)
     assert page.index("| lost | nexmark | q13 | faster") < page.index("| won | nexmark | q13 | slow")
     assert "cqels-opt bench arena --page" in page
+    assert "- `flink`: not installed. `make arena-rivals RIVAL=flink` installs it." in page
     assert "| workload | query | ingest | execute |\n| --- | --- | ---: | ---: |\n| nexmark | q13 | 5.0 | 10.0 |" in page
     assert "- `citybench` was left out: the data set citybench is not there" in page
 
