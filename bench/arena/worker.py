@@ -116,7 +116,7 @@ class _Worker:
 
 
 class _Clock:
-    """Wall-clock and CPU time since it was made; CPU time of this process in nanoseconds, of processes below it in clock ticks."""
+    """Wall-clock and CPU time since it was made."""
 
     def __init__(self) -> None:
         self._below = _cpu_below()
