@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from cqels_opt.bench.arena.page import cells, markdown, summary
 from cqels_opt.bench.arena.runs import Rivals, measured, rivals
 from cqels_opt.bench.arena.verdicts import CANNOT, EVEN, FAILED, LOST, OTHER_ANSWERS, WON, in_order, rows
 from cqels_opt.bench.arena.worker import Measured
+from cqels_opt.bench.circumstances import cpu_seconds
 from cqels_opt.bench.comparing import Worlds
 from cqels_opt.bench.contenders import Contender, Task, built_in, find
 from cqels_opt.bench.declared import read
@@ -225,6 +229,18 @@ def test_a_rival_over_its_limit_is_compared_up_to_there(task: Task, tmp_path: Pa
     (row,) = rows("nexmark", task, found, warm_up=10)
     assert (row["batches"], row["checked"]) == (1, 0)
     assert row["verdict"] in (LOST, EVEN, WON)
+
+
+def test_the_cpu_time_of_processes_below_counts_in_nanoseconds() -> None:
+    work = "import time; sum(range(10**6)); print(time.process_time_ns(), flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        before, own = int(process.stdout.readline()) / 1e9, cpu_seconds(process.pid)
+        among = cpu_seconds(os.getpid())
+        process.stdin.write("\n")
+    assert 0 < before <= own.driver <= among.workers
+    assert own.jvm == own.workers == 0
+    assert round(own.driver, 2) != own.driver  # no clock ticks
 
 
 def test_answers_are_final_up_to_what_every_stream_has_reached(tmp_path: Path) -> None:
