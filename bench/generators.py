@@ -18,6 +18,7 @@ from cqels_opt.bench.nexmark import nexmark
 from cqels_opt.bench.sensors import sensors
 from cqels_opt.bench.social import CONGRESS, DRIFT, PLACES_GRAPH, STEADY, STREAM, fill_first, social
 from cqels_opt.bench.srbench import srbench
+from cqels_opt.bench.watdiv import watdiv
 from cqels_opt.errors import InputError
 from cqels_opt.query.mistakes import nearest
 
@@ -139,6 +140,7 @@ GENERATORS: dict[str, Generator] = {
     "nexmark": nexmark,
     "lsbench": lsbench,
     "srbench": srbench,
+    "watdiv": watdiv,
     "files": files,
 }
 """By name. Add a function here, or use one in a file of the user: ``generator = "mine.py:make"``."""

@@ -40,6 +40,10 @@ TINY: dict[str, dict[str, Any]] = {
     "nexmark": {"stream": {"rates": [40], "seconds": 13}, "data": {"active": 5, "categories": 11, "channels": 40}},
     "lsbench": {"stream": {"rates": [8], "seconds": 64}, "data": {"users": 20, "friends": 3, "channels": 4, "tags": 5}},
     "srbench": {"stream": {"rates": [30], "seconds": 14}, "data": {"stations": 20, "states": 3, "near": 2}},
+    "watdiv": {
+        "stream": {"rates": [30], "seconds": 14},
+        "data": {"users": 12, "products": 10, "friends": 5, "genres": 4, "retailers": 3, "cities": 2},
+    },
     "report": {
         "stream": {"rates": [8], "seconds": 34},
         "data": {"authors": 20, "papers": 20, "coauthor_pairs": 60, "places": 3},

@@ -29,6 +29,7 @@ from cqels_opt.bench.lsbench import PHOTO_LIKES, PHOTOS, POST_LIKES, POSTS
 from cqels_opt.bench.measure import Ran, check, final_times, in_turns
 from cqels_opt.bench.nexmark import AUCTIONS, BIDS, DATA, NS, PERSONS
 from cqels_opt.bench.srbench import OBSERVATIONS, OWL, TYPE, WEATHER
+from cqels_opt.bench.watdiv import LIKES, PURCHASES, REVIEWS
 from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.verify import Element
@@ -131,15 +132,32 @@ def test_srbench_is_seeded_and_its_storm_moves_over_the_stations(tmp_path: Path)
     assert len(order) > 20 and set(order[:5]) <= set(range(6)) and set(order[-5:]) <= set(range(10, 16))
 
 
-@pytest.mark.parametrize("name", ["nexmark", "lsbench", "srbench"])
+@pytest.mark.parametrize("name", ["nexmark", "lsbench", "srbench", "watdiv"])
 def test_generators_need_a_rate(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=rf"the generator {name} needs stream\.rates"):
         generate(tmp_path, Request(1, None, 4, 0), {"generator": name})
 
 
-def test_lsbench_needs_more_users_than_friends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["lsbench", "watdiv"])
+def test_there_are_more_users_than_friends(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=r"data\.friends: must be less than the 3 users"):
-        generate(tmp_path, Request(1, 10, 4, 0), {"generator": "lsbench", "users": 3, "friends": 3})
+        generate(tmp_path, Request(1, 10, 4, 0), {"generator": name, "users": 3, "friends": 3})
+
+
+def test_watdiv_is_seeded_and_nobody_likes_a_product_twice(tmp_path: Path) -> None:
+    parameters = {"generator": "watdiv", "users": 12, "products": 30, "friends": 3}
+    made = [generate(tmp_path / f"{i}", Request(seed, 100, 10, 0), parameters) for i, seed in enumerate((1, 1, 2))]
+    files = [[path.read_bytes() for path in (*data.static, *data.streams.values())] for data in made]
+    assert files[0] == files[1]
+    assert files[0][0] != files[2][0]
+    events = {iri: parquet.read_table(path) for iri, path in made[0].streams.items()}
+    liked = [(row["s"], row["o"]) for row in events[LIKES].to_pylist()]
+    assert len(set(liked)) == len(liked) > 100
+    assert {iri: len(table) // len(set(table["g"].to_pylist())) for iri, table in events.items()} == {
+        LIKES: 1,
+        PURCHASES: 2,
+        REVIEWS: 3,
+    }
 
 
 # ------------------------------------------------------------------ processes
