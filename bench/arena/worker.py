@@ -68,8 +68,8 @@ class _Worker:
     def reply(self, verb: str, task: Task | None) -> Reply:
         """Does what is requested."""
         if verb == FINISH:
+            self._found.peak_mb = _peak_mb()  # while the processes below it still run
             self.close()
-            self._found.peak_mb = _peak_mb()
             return Reply(True, measured=self._found)
         try:
             if verb == PREPARE:
