@@ -14,6 +14,11 @@ DELTA   := $(SERVED)/delta-$(SPARK_4_0)
 DEMO    ?=
 TESTS   ?= tests bench/micro
 SERVICES ?= tests/services
+RIVALS  ?= $(or $(CQELS_OPT_RIVALS),.rivals)
+RIVAL   ?= flink esper pathway
+FLINK   := 2.3.0
+ESPER   := 8.9.0
+PATHWAY := 0.33.0
 IN_WHEEL := tests/plans/test_plan.py tests/stats/test_frequencies.py tests/relational tests/trace tests/rdf tests/windows tests/plugins tests/query/test_dialects.py \
   tests/runtime/test_driver.py tests/bench/test_generators.py tests/test_documentation.py tests/planner/test_explain.py tests/spark/test_standard_output.py
 EXAMPLES := tests/installed/test_examples.py
@@ -23,7 +28,7 @@ ARENA   ?=
 BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all test-wheel test-oldest test-services mosquitto lint docs bench arena micro clean
+.PHONY: help setup java demo test test-all test-wheel test-oldest test-services mosquitto lint docs bench arena arena-rivals micro clean
 
 help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
@@ -37,6 +42,7 @@ help:
 	@echo "make docs     the documentation as a site that needs no network, in site/"
 	@echo "make bench    the report's evaluation, small, as evaluation.html      (BENCH='--list': all scenarios; BENCH=evaluation: at full size)"
 	@echo "make arena    the engine next to rivals on public workloads, five minutes    (ARENA=--full: all of it)"
+	@echo "make arena-rivals    installs Flink, Esper and Pathway for the arena   (RIVAL=esper: that one; RIVALS=/folder: not into .rivals)"
 	@echo "make micro    how long planning and statistics take, with pytest-benchmark  (alone on the machine)"
 	@echo "make clean    removes .venv and caches"
 
@@ -133,11 +139,12 @@ mosquitto:
 	    echo "make test-services needs mosquitto, an MQTT broker: install it (apt-get update && apt-get install mosquitto)" >&2; exit 2; }; }
 
 test-services: setup $(S3) $(KAFKA) $(CONNECTOR) $(DELTA) mosquitto
+	@$(MAKE) --no-print-directory arena-rivals RIVALS=$(SERVED)/rivals
 	@$(PY) -m pip install -qq --disable-pip-version-check -e '.[services]'
 	@$(PY) tests/services/browser.py
 	@CQELS_OPT_S3_SERVER="$(abspath $(S3))" CQELS_OPT_KAFKA_JARS="$(abspath $(KAFKA))" \
 	  CQELS_OPT_PYSPARK_4_0="$(abspath $(CONNECTOR))/python" CQELS_OPT_KAFKA_CONNECTOR="$(abspath $(CONNECTOR))/jars" \
-	  CQELS_OPT_DELTA_JARS="$(abspath $(DELTA))" \
+	  CQELS_OPT_DELTA_JARS="$(abspath $(DELTA))" CQELS_OPT_RIVALS="$(abspath $(SERVED))/rivals" \
 	  $(PY) -m pytest $(SERVICES)
 
 lint: $(STAMP)
@@ -154,7 +161,33 @@ bench: setup
 	@$(VENV)/bin/cqels-opt bench $(BENCH)
 
 arena: $(STAMP)
-	@$(VENV)/bin/cqels-opt bench arena --page arena.md --json arena.json $(ARENA)
+	@CQELS_OPT_RIVALS="$(abspath $(RIVALS))" $(VENV)/bin/cqels-opt bench arena --page arena.md --json arena.json $(ARENA)
+
+# Engines that the arena runs in processes of their own, one folder each. The file version, written last, says that it is whole.
+arena-rivals: $(foreach rival,$(RIVAL),$(RIVALS)/$(rival)/version)
+
+$(RIVALS)/flink/version: Makefile | $(STAMP)
+	@echo "installing Apache Flink $(FLINK) into $(@D)"
+	@rm -rf $(@D)
+	@$(PY) -m pip install -qq --disable-pip-version-check --no-deps --target $(@D) apache-flink-libraries==$(FLINK)
+	@echo "Apache Flink $(FLINK)" >$@
+
+$(RIVALS)/esper/version: Makefile | $(STAMP)
+	@echo "installing Esper $(ESPER) into $(@D)"
+	@rm -rf $(@D)
+	@mkdir -p $(SERVED)
+	@for part in compiler runtime; do \
+	  $(IVY) -dependency com.espertech esper-$$part $(ESPER) -retrieve "$(abspath $(@D))/jars/[artifact]-[revision].[ext]" >$(SERVED)/esper.log 2>&1 || { \
+	    tail -n 5 $(SERVED)/esper.log >&2; echo "Esper $(ESPER) could not be fetched: is Maven's repository reachable?" >&2; exit 2; }; \
+	done
+	@echo "Esper $(ESPER)" >$@
+
+$(RIVALS)/pathway/version: Makefile | $(STAMP)
+	@echo "installing Pathway $(PATHWAY) into $(@D)"
+	@rm -rf $(@D)
+	@$(PY) -m venv $(@D)
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check pathway==$(PATHWAY)
+	@echo "Pathway $(PATHWAY)" >$@
 
 micro: $(STAMP)
 	@$(PY) -m pytest bench/micro --benchmark-only --benchmark-columns=min,median,rounds --benchmark-sort=name

@@ -17,6 +17,8 @@ from cqels_opt.bench.lsbench import lsbench
 from cqels_opt.bench.nexmark import nexmark
 from cqels_opt.bench.sensors import sensors
 from cqels_opt.bench.social import CONGRESS, DRIFT, PLACES_GRAPH, STEADY, STREAM, fill_first, social
+from cqels_opt.bench.srbench import srbench
+from cqels_opt.bench.watdiv import watdiv
 from cqels_opt.errors import InputError
 from cqels_opt.query.mistakes import nearest
 
@@ -137,6 +139,8 @@ GENERATORS: dict[str, Generator] = {
     "citybench": citybench.lift,
     "nexmark": nexmark,
     "lsbench": lsbench,
+    "srbench": srbench,
+    "watdiv": watdiv,
     "files": files,
 }
 """By name. Add a function here, or use one in a file of the user: ``generator = "mine.py:make"``."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from local_runs import Triple, write_stream
 
+from cqels_opt.bench.arena import WORKLOADS
+from cqels_opt.bench.comparing import Worlds
 from cqels_opt.bench.contenders import Task
+from cqels_opt.bench.declared import read
 from cqels_opt.bench.local import load
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
@@ -30,3 +34,32 @@ def task(
     replay = cut([ReplaySource(stream, (files[stream.strip("<>")],)) for stream in read], folder / "replay", batch)
     store = load(folder / "store", [StaticSource(data)])
     return Task(name, text, files, (data,), {}, store, replay, batch, folder)
+
+
+TINY: dict[str, dict[str, Any]] = {
+    "nexmark": {"stream": {"rates": [40], "seconds": 13}, "data": {"active": 5, "categories": 11, "channels": 40}},
+    "lsbench": {"stream": {"rates": [8], "seconds": 64}, "data": {"users": 20, "friends": 3, "channels": 4, "tags": 5}},
+    "srbench": {"stream": {"rates": [30], "seconds": 14}, "data": {"stations": 20, "states": 3, "near": 2}},
+    "watdiv": {
+        "stream": {"rates": [30], "seconds": 14},
+        "data": {"users": 12, "products": 10, "friends": 5, "genres": 4, "retailers": 3, "cities": 2},
+    },
+    "report": {
+        "stream": {"rates": [8], "seconds": 34},
+        "data": {"authors": 20, "papers": 20, "coauthor_pairs": 60, "places": 3},
+    },
+}
+"""What makes each workload tiny; the last windows of each stream are full, so that elements also expire."""
+
+
+def tiny(name: str, folder: Path) -> Worlds:
+    """A workload at a tiny size."""
+    file = WORKLOADS[name]
+    text = file.read_text(encoding="utf-8")
+    head, _, _ = text.partition("[quick]")
+    lines = [head.replace('folder = "', f'folder = "{file.parent}/').replace(f' = "{name}/', f' = "{file.parent}/{name}/')]
+    for table, values in TINY[name].items():
+        lines.append(f"[quick.{table}]")
+        lines += [f"{key} = {value}" for key, value in values.items()]
+    (folder / f"{name}.toml").write_text("\n".join(lines), encoding="utf-8")
+    return Worlds(read(folder / f"{name}.toml", quick=True), folder / name)

@@ -20,7 +20,7 @@ from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.arena.runs import measured, rivals
 from cqels_opt.bench.arena.verdicts import ORDER, OURS, REFERENCE, in_order, rows
 from cqels_opt.bench.comparing import Worlds, case_text
-from cqels_opt.bench.contenders import Given, find
+from cqels_opt.bench.contenders import Contender, Given, find
 from cqels_opt.bench.declared import Scenario, read
 from cqels_opt.errors import InputError
 from cqels_opt.query.mistakes import nearest
@@ -34,19 +34,24 @@ def study(
 ) -> dict[str, Any]:
     """Runs the named workloads (default: all) with the ``chosen`` rivals (default: those of each workload) and those of files.
 
-    The engine and the independent evaluation always run. A workload that is not named is left out where its data are missing.
+    The engine and the independent evaluation always run. A workload that is not named is left out where its data are missing, and so
+    is a rival that is not installed.
     """
     for name in workloads:
         if name not in WORKLOADS:
             raise InputError(f"--workload: there is no {name!r}{nearest(name, WORKLOADS)}; there are {', '.join(WORKLOADS)}")
     progress = Console(stderr=True)
-    found, about = list[Mapping[str, Any]](), dict[str, str]()
+    found, about, missing = list[Mapping[str, Any]](), dict[str, str](), dict[str, str]()
     described, left_out = list[dict[str, Any]](), dict[str, str]()
     for name in workloads or WORKLOADS:
         scenario = read(WORKLOADS[name], quick)
         names = (OURS, REFERENCE, *chosen) if chosen else scenario.contenders
         contenders = [one for one in find(names, more) if spark or not one.spark]
-        about |= {one.name: one.about for one in contenders}
+        missing |= {one.name: f"make arena-rivals RIVAL={one.name}" for one in contenders if not is_installed(one)}
+        for rival in missing.keys() & set(chosen):
+            raise InputError(f"--rival: {rival} is not installed: {missing[rival]}")
+        contenders = [one for one in contenders if one.name not in missing]
+        about |= {one.name: with_version(one) for one in contenders}
         with scratch_folder("arena") as folder, rivals(contenders, more, folder / "rivals") as among:
             worlds = Worlds(scenario, folder)
             for case in scenario.cases():
@@ -68,9 +73,20 @@ def study(
         "workloads": described,
         "left_out": left_out,
         "rivals": about,
+        "not_installed": missing,
         "verdicts": {verdict: counts[verdict] for verdict in ORDER},
         "results": in_order(found),
     }
+
+
+def is_installed(one: Contender) -> bool:
+    """Whether a contender can run: most need nothing that is installed separately."""
+    return one.installed is None or one.installed() is not None
+
+
+def with_version(one: Contender) -> str:
+    """The sentence about a contender, with the version of what is installed separately."""
+    return one.about if one.installed is None else f"{one.about}; {one.installed()}"
 
 
 def _update(status: Status, workload: str, text: str) -> None:
@@ -101,3 +117,5 @@ def show(found: Mapping[str, Any]) -> None:
         lines.add_row(*cells(row))
     screen.print(lines)
     screen.print(summary(found), highlight=False)
+    for name, command in found["not_installed"].items():
+        screen.print(f"{name} is not installed: {command}", highlight=False)

@@ -87,13 +87,20 @@ def markdown(report: Mapping[str, Any]) -> str:
         ),
         "\n".join(f"- `{name}` was left out: {why}" for name, why in report["left_out"].items()),
         "## Rivals",
-        "\n".join(f"- `{name}`: {text}" for name, text in report["rivals"].items()),
+        "\n".join(
+            [
+                *(f"- `{name}`: {text}" for name, text in report["rivals"].items()),
+                *(f"- `{name}`: not installed. `{command}` installs it." for name, command in report["not_installed"].items()),
+            ]
+        ),
         "## How it was measured",
         f"Each rival has a process of its own. On each query all of them prepare; then they process one micro-batch each in turn, a "
         f"different one first each time, and only one works at a time. CPU time is that of the rival's process and of all that it "
         f"starts. `first answer` counts the work from the beginning of the preparation to the end of the first micro-batch with answers; "
         f"the engine's static store was loaded before. The relational stores get the same RDF elements and turn them into typed rows "
-        f"themselves ([decision 057](../decisions/057-arena.md)). Answers are compared as bags and by time before a row has figures. "
+        f"themselves ([decision 057](../decisions/057-arena.md)). Flink, Esper and Pathway get typed rows, which are made before "
+        f"the clock starts ([decision 060](../decisions/060-engines-of-typed-rows.md)). "
+        f"Answers are compared as bags and by time before a row has figures. "
         f"`{REFERENCE}` is also the independent evaluation: the run ends where the engine differs from it.",
         "Answers that the independent evaluation checked before its limit: "
         + ", ".join(f"{workload} {query} {count:,}" for (workload, query), count in checked.items())

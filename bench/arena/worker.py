@@ -68,8 +68,8 @@ class _Worker:
     def reply(self, verb: str, task: Task | None) -> Reply:
         """Does what is requested."""
         if verb == FINISH:
+            self._found.peak_mb = _peak_mb()  # while the processes below it still run
             self.close()
-            self._found.peak_mb = _peak_mb()
             return Reply(True, measured=self._found)
         try:
             if verb == PREPARE:
@@ -116,7 +116,7 @@ class _Worker:
 
 
 class _Clock:
-    """Wall-clock and CPU time since it was made; CPU time of this process in nanoseconds, of processes below it in clock ticks."""
+    """Wall-clock and CPU time since it was made."""
 
     def __init__(self) -> None:
         self._below = _cpu_below()

@@ -25,7 +25,7 @@ from cqels_opt.windows.replay import BatchSize, ReplayPlan
 
 __all__ = ["Answer", "Contender", "Done", "Given", "Run", "Task", "UnsupportedError", "available", "built_in", "find"]
 
-FILES = ("engine", "clairvoyant", "system_x", "oxigraph", "duck", "relational", "on_spark")
+FILES = ("engine", "clairvoyant", "system_x", "oxigraph", "duck", "relational", "typed_rows", "on_spark")
 """The modules of this package, each with a tuple ``CONTENDERS``."""
 
 Given: TypeAlias = "Path | str"
@@ -107,7 +107,8 @@ class Contender:
     """A name, one sentence about it, and its run.
 
     ``apart``: it runs in its own process (with a JVM) and takes no turns. ``answers``: False for a contender that emits no answers
-    and serves as a lower bound. ``spark``: it needs Spark and Java.
+    and serves as a lower bound. ``spark``: it needs Spark and Java. ``installed`` returns the version of software that is
+    installed separately, None where it is missing.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Contender:
     apart: bool = False
     answers: bool = True
     spark: bool = False
+    installed: Callable[[], str | None] | None = None
 
 
 def built_in() -> dict[str, Contender]:

@@ -25,8 +25,8 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -64,21 +64,7 @@ def described(path: Path) -> Contender:
 
 def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
     """Start the engine and exchange messages with it."""
-    with (folder / "stderr").open("wb") as errors:
-        try:
-            process = subprocess.Popen(
-                engine.command,
-                cwd=engine.folder,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                encoding="utf-8",
-            )
-        except OSError as error:
-            raise InputError(f"{engine.name}: {' '.join(engine.command)} cannot be started: {error.strerror}") from error
-    talk = _Talk(engine.name, process, folder / "stderr")
-    try:
+    with engine_process(engine.name, engine.command, engine.folder, folder) as talk:
         static, graphs = [str(path) for path in task.static], {iri: str(path) for iri, path in task.graphs.items()}
         asked = {"query": task.text, "streams": task.stream_names, "static": static, "graphs": graphs}
         talk.say(json.dumps(asked) + "\n")
@@ -93,6 +79,21 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
             while "done" not in (said := talk.hear()):
                 lines.append(said)
             yield Done(_answers(talk, lines))
+
+
+@contextmanager
+def engine_process(name: str, command: Sequence[str], place: Path, folder: Path) -> Iterator[Talk]:
+    """A process that is started in ``place`` and ends with the block; its standard error is a file in ``folder``."""
+    with (folder / "stderr").open("wb") as errors:
+        try:
+            process = subprocess.Popen(
+                command, cwd=place, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8"
+            )
+        except OSError as error:
+            raise InputError(f"{name}: {' '.join(command)} cannot be started: {error.strerror}") from error
+    talk = Talk(name, process, folder / "stderr")
+    try:
+        yield talk
     finally:
         talk.end()
 
@@ -107,7 +108,7 @@ def _batch(task: Task, chunk: Path, number: int, last: bool) -> str:
     return "".join(json.dumps(row) + "\n" for row in (*rows, {"end": number, "last": last}))
 
 
-def _answers(talk: _Talk, lines: list[dict[str, Any]]) -> Iterator[Answer]:
+def _answers(talk: Talk, lines: list[dict[str, Any]]) -> Iterator[Answer]:
     for line in lines:
         try:
             yield line["time"], {name: term["value"] for name, term in line["bindings"].items()}
@@ -115,7 +116,7 @@ def _answers(talk: _Talk, lines: list[dict[str, Any]]) -> Iterator[Answer]:
             raise talk.broken(f"no answer: {json.dumps(line)[:80]}") from error
 
 
-class _Talk:
+class Talk:
     """The messages to and from an engine. It may answer while it still gets elements: a separate thread writes."""
 
     def __init__(self, name: str, process: subprocess.Popen[str], errors: Path) -> None:
@@ -140,11 +141,15 @@ class _Talk:
         if self._writing is not None:
             self._writing.join()
 
+    def line(self) -> str:
+        """The next line; RunError at the end of the output."""
+        if not (line := self.stdout.readline()):
+            raise self.broken(f"ended (exit code {self.process.wait(PATIENCE)})")
+        return line
+
     def hear(self) -> dict[str, Any]:
         """The next message; RunError at the end of the output, or if the line is no JSON object."""
-        line = self.stdout.readline()
-        if not line:
-            raise self.broken(f"ended (exit code {self.process.wait(PATIENCE)})")
+        line = self.line()
         try:
             said = json.loads(line)
         except ValueError:

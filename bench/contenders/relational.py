@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -113,27 +114,35 @@ class SQLite:
 
 def run(task: Task, folder: Path, store: type[DuckDB] | type[SQLite]) -> Iterator[Done | None]:
     """Load the static triples into typed tables; each micro-batch is then an insertion, the ingestion in SQL, and the query."""
-    schema, ingest, text = (_sql(task, name) for name in (SCHEMA, INGEST, f"{task.query.lower()}.sql"))
-    connection: Store = store()
-    try:
-        connection.script(f"{_TRIPLES}; {_ELEMENTS}")
-        static = [*map(StaticSource, task.static), *(StaticSource(path, graph) for graph, path in task.graphs.items())]
-        for block in read_all(static, Failures(False)):
-            connection.insert("triples", pa.table({name: pa.array(getattr(block, name), pa.string()) for name in "spog"}))
-        connection.script(schema)
-        if connection.indexed:
-            connection.script(_sql(task, INDEXES))
+    ingest, text = sql_of(task, INGEST), sql_of(task, f"{task.query.lower()}.sql")
+    with closing(store()) as connection:
+        load_tables(connection, task)
         for chunk in task.chunks:
             yield None
-            connection.script("DELETE FROM now_elements")
-            connection.insert("now_elements", elements(chunk))
-            connection.script(ingest)
+            take_batch(connection, chunk, ingest)
             yield Done(_answers(*connection.ask(text)))
-    finally:
-        connection.close()
 
 
-def _sql(task: Task, name: str) -> str:
+def load_tables(connection: Store, task: Task) -> None:
+    """Makes the typed tables, those of static data with their rows."""
+    schema = sql_of(task, SCHEMA)
+    connection.script(f"{_TRIPLES}; {_ELEMENTS}")
+    static = [*map(StaticSource, task.static), *(StaticSource(path, graph) for graph, path in task.graphs.items())]
+    for block in read_all(static, Failures(False)):
+        connection.insert("triples", pa.table({name: pa.array(getattr(block, name), pa.string()) for name in "spog"}))
+    connection.script(schema)
+    if connection.indexed:
+        connection.script(sql_of(task, INDEXES))
+
+
+def take_batch(connection: Store, chunk: Path, ingest: str) -> None:
+    """Turns the elements of a micro-batch into typed rows."""
+    connection.script("DELETE FROM now_elements")
+    connection.insert("now_elements", elements(chunk))
+    connection.script(ingest)
+
+
+def sql_of(task: Task, name: str) -> str:
     """A file of the task's folder of SQL."""
     if task.sql is None or not (task.sql / SCHEMA).is_file():
         raise UnsupportedError(f"the scenario has no folder of SQL with a {SCHEMA}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
+from bench_tasks import TINY, tiny
 from bench_tasks import task as bench_task
 
 from cqels_opt.bench import arena, harness
@@ -16,6 +19,7 @@ from cqels_opt.bench.arena.page import cells, markdown, summary
 from cqels_opt.bench.arena.runs import Rivals, measured, rivals
 from cqels_opt.bench.arena.verdicts import CANNOT, EVEN, FAILED, LOST, OTHER_ANSWERS, WON, in_order, rows
 from cqels_opt.bench.arena.worker import Measured
+from cqels_opt.bench.circumstances import cpu_seconds
 from cqels_opt.bench.comparing import Worlds
 from cqels_opt.bench.contenders import Contender, Task, built_in, find
 from cqels_opt.bench.declared import read
@@ -24,33 +28,12 @@ from cqels_opt.bench.generators import generate
 from cqels_opt.bench.lsbench import PHOTO_LIKES, PHOTOS, POST_LIKES, POSTS
 from cqels_opt.bench.measure import Ran, check, final_times, in_turns
 from cqels_opt.bench.nexmark import AUCTIONS, BIDS, DATA, NS, PERSONS
+from cqels_opt.bench.srbench import OBSERVATIONS, OWL, TYPE, WEATHER
+from cqels_opt.bench.watdiv import LIKES, PURCHASES, REVIEWS
 from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.verify import Element
 from cqels_opt.windows.replay import BatchSize
-
-TINY: dict[str, dict[str, Any]] = {
-    "nexmark": {"stream": {"rates": [40], "seconds": 13}, "data": {"active": 5, "categories": 11, "channels": 40}},
-    "lsbench": {"stream": {"rates": [8], "seconds": 64}, "data": {"users": 20, "friends": 3, "channels": 4, "tags": 5}},
-    "report": {
-        "stream": {"rates": [8], "seconds": 34},
-        "data": {"authors": 20, "papers": 20, "coauthor_pairs": 60, "places": 3},
-    },
-}
-"""What makes each workload tiny; the last windows of each stream are full, so that elements also expire."""
-
-
-def tiny(name: str, folder: Path) -> Worlds:
-    """A workload at a tiny size."""
-    file = arena.WORKLOADS[name]
-    text = file.read_text(encoding="utf-8")
-    head, _, _ = text.partition("[quick]")
-    lines = [head.replace('folder = "', f'folder = "{file.parent}/').replace(f' = "{name}/', f' = "{file.parent}/{name}/')]
-    for table, values in TINY[name].items():
-        lines.append(f"[quick.{table}]")
-        lines += [f"{key} = {value}" for key, value in values.items()]
-    (folder / f"{name}.toml").write_text("\n".join(lines), encoding="utf-8")
-    return Worlds(read(folder / f"{name}.toml", quick=True), folder / name)
 
 
 @pytest.mark.long
@@ -133,15 +116,48 @@ def test_lsbench_is_seeded_and_nobody_likes_an_item_twice(tmp_path: Path) -> Non
         assert all(posted[row["o"]] < row["t"] for row in rows)
 
 
-@pytest.mark.parametrize("name", ["nexmark", "lsbench"])
+def test_srbench_is_seeded_and_its_storm_moves_over_the_stations(tmp_path: Path) -> None:
+    parameters = {"generator": "srbench", "stations": 40, "near": 2}
+    made = [generate(tmp_path / f"{i}", Request(seed, 100, 20, 0), parameters) for i, seed in enumerate((1, 1, 2))]
+    files = [[path.read_bytes() for path in (*data.static, *data.streams.values())] for data in made]
+    assert files[0] == files[1]
+    assert files[0][1] != files[2][1]
+    found: dict[str, dict[str, str]] = {}
+    for row in parquet.read_table(made[0].streams[OBSERVATIONS]).to_pylist():
+        found.setdefault(row["g"], {})[row["p"]] = row["o"]
+    assert len(found) == 2000 and {len(graph) for graph in found.values()} == {5}
+    snow = [graph for graph in found.values() if graph[f"<{TYPE}>"] == f"<{WEATHER}SnowfallObservation>"]
+    heavy = [graph[f"<{OWL}procedure>"] for graph in snow if int(graph[f"<{OWL}floatValue>"].split('"')[1]) > 5]
+    order = [int(station.rsplit("/", 1)[1].rstrip(">")) for station in heavy]
+    assert len(order) > 20 and set(order[:5]) <= set(range(6)) and set(order[-5:]) <= set(range(10, 16))
+
+
+@pytest.mark.parametrize("name", ["nexmark", "lsbench", "srbench", "watdiv"])
 def test_generators_need_a_rate(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=rf"the generator {name} needs stream\.rates"):
         generate(tmp_path, Request(1, None, 4, 0), {"generator": name})
 
 
-def test_lsbench_needs_more_users_than_friends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["lsbench", "watdiv"])
+def test_there_are_more_users_than_friends(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=r"data\.friends: must be less than the 3 users"):
-        generate(tmp_path, Request(1, 10, 4, 0), {"generator": "lsbench", "users": 3, "friends": 3})
+        generate(tmp_path, Request(1, 10, 4, 0), {"generator": name, "users": 3, "friends": 3})
+
+
+def test_watdiv_is_seeded_and_nobody_likes_a_product_twice(tmp_path: Path) -> None:
+    parameters = {"generator": "watdiv", "users": 12, "products": 30, "friends": 3}
+    made = [generate(tmp_path / f"{i}", Request(seed, 100, 10, 0), parameters) for i, seed in enumerate((1, 1, 2))]
+    files = [[path.read_bytes() for path in (*data.static, *data.streams.values())] for data in made]
+    assert files[0] == files[1]
+    assert files[0][0] != files[2][0]
+    events = {iri: parquet.read_table(path) for iri, path in made[0].streams.items()}
+    liked = [(row["s"], row["o"]) for row in events[LIKES].to_pylist()]
+    assert len(set(liked)) == len(liked) > 100
+    assert {iri: len(table) // len(set(table["g"].to_pylist())) for iri, table in events.items()} == {
+        LIKES: 1,
+        PURCHASES: 2,
+        REVIEWS: 3,
+    }
 
 
 # ------------------------------------------------------------------ processes
@@ -233,6 +249,18 @@ def test_a_rival_over_its_limit_is_compared_up_to_there(task: Task, tmp_path: Pa
     assert row["verdict"] in (LOST, EVEN, WON)
 
 
+def test_the_cpu_time_of_processes_below_counts_in_nanoseconds() -> None:
+    work = "import time; sum(range(10**6)); print(time.process_time_ns(), flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        before, own = int(process.stdout.readline()) / 1e9, cpu_seconds(process.pid)
+        among = cpu_seconds(os.getpid())
+        process.stdin.write("\n")
+    assert 0 < before <= own.driver <= among.workers
+    assert own.jvm == own.workers == 0
+    assert round(own.driver, 2) != own.driver  # no clock ticks
+
+
 def test_answers_are_final_up_to_what_every_stream_has_reached(tmp_path: Path) -> None:
     element = ("<http://x/a>", "<http://x/p>", "<http://x/b>")
     streams = {
@@ -302,6 +330,7 @@ def test_the_page_has_the_losses_first(task: Task) -> None:
         "workloads": [arena._described("nexmark", read(arena.WORKLOADS["nexmark"]), "data", "at 100/s")],
         "left_out": {"citybench": "the data set citybench is not there"},
         "rivals": dict.fromkeys(found, "about"),
+        "not_installed": {"flink": "make arena-rivals RIVAL=flink"},
         "verdicts": counts,
         "results": results,
         "machine": dict.fromkeys(("cores", "processor", "system", "python", "java"), "x") | {"memory_gb": 1, "load": 0.5},
@@ -313,6 +342,7 @@ def test_the_page_has_the_losses_first(task: Task) -> None:
     page = markdown(report)
     assert page.index("| lost | nexmark | q13 | faster") < page.index("| won | nexmark | q13 | slow")
     assert "cqels-opt bench arena --page" in page
+    assert "- `flink`: not installed. `make arena-rivals RIVAL=flink` installs it." in page
     assert "| workload | query | ingest | execute |\n| --- | --- | ---: | ---: |\n| nexmark | q13 | 5.0 | 10.0 |" in page
     assert "- `citybench` was left out: the data set citybench is not there" in page
 

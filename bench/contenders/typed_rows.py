@@ -1,0 +1,204 @@
+"""Engines in processes of their own that read typed rows: Apache Flink, Esper and Pathway. Each is installed separately.
+
+The rows are those of the relational stores (:mod:`cqels_opt.bench.contenders.relational`): ``schema.sql`` and ``ingest.sql`` of the task
+make them before the clock starts, so that such an engine never parses RDF. The query is ``<engine>/<query>.<suffix>`` in the same
+folder, in the engine's own language.
+
+Messages are lines of values that are separated by tabs; the first value of a row is its table, a null is ``\\N``::
+
+    -> #table  channel  static  id text  company text       (or stream; the types are text, integer and double)
+    -> channel  <http://…>  <http://…>                      (the rows of all static tables)
+    -> #start
+    <- #ready  time  bid  price                             (the columns of the answers)
+    -> bid  <http://…>  100  1198800000000                  (the rows of a micro-batch in the order of their times)
+    -> #end  0  1198800000999                               (no later row has a time up to this)
+    <- 1198800000000  <http://…>  100
+    <- #done  0
+
+The clock runs from the first row of a micro-batch to its ``#done``. Answers are parsed after it has stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as parquet
+
+from cqels_opt.bench.answers import value_of
+from cqels_opt.bench.contenders import Answer, Contender, Done, Task, UnsupportedError
+from cqels_opt.bench.contenders.process import Talk, engine_process
+from cqels_opt.bench.contenders.relational import INGEST, DuckDB, load_tables, sql_of, take_batch
+from cqels_opt.errors import InputError
+
+SOURCES = Path(__file__).resolve().parents[1] / "arena" / "engines"
+"""The programs that run the engines."""
+NULL = "\\N"
+_TYPES = {"VARCHAR": "text", "INTEGER": "integer", "BIGINT": "integer", "DOUBLE": "double"}
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine: its name, the suffix of its queries, and the command for its folder, a folder for compiled programs and a query.
+
+    ``make arena-rivals RIVAL=<name>`` installs it into its folder, and writes the file ``version`` there at the end.
+    """
+
+    name: str
+    suffix: str
+    command: Callable[[Path, Path, Path], Sequence[str]]
+
+    @property
+    def folder(self) -> Path:
+        """Where it is installed: below ``CQELS_OPT_RIVALS``, by default ``.rivals``."""
+        return Path(os.environ.get("CQELS_OPT_RIVALS", ".rivals")).resolve() / self.name
+
+    def version(self) -> str | None:
+        """The installed version; None if it is not installed."""
+        file = self.folder / "version"
+        return file.read_text(encoding="utf-8").strip() if file.is_file() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A typed table: its columns with their types, and whether its rows are static."""
+
+    name: str
+    static: bool
+    columns: tuple[tuple[str, str], ...]
+
+    @property
+    def line(self) -> str:
+        """The message that describes it."""
+        return "\t".join(("#table", self.name, "static" if self.static else "stream", *map(" ".join, self.columns))) + "\n"
+
+
+def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
+    """Start the engine with the static rows; each micro-batch is then an exchange of messages."""
+    if engine.version() is None:
+        raise InputError(f"{engine.name} is not installed: make arena-rivals RIVAL={engine.name}")
+    if task.sql is None:
+        raise UnsupportedError(f"the scenario has no folder of SQL, which makes the rows of {engine.name}")
+    query = task.sql / engine.name / f"{task.query.lower()}.{engine.suffix}"
+    if not query.is_file():
+        raise UnsupportedError(f"there is no {query.name} for {engine.name}")
+    opening, batches = typed_messages(task)
+    with engine_process(engine.name, engine.command(engine.folder, task.shared, query), engine.folder, folder) as talk:
+        talk.say(opening)
+        names = _until(talk, "#ready")[1].split("\t")
+        for text in batches:
+            yield None
+            talk.say(text)
+            lines, _ = _until(talk, "#done")
+            yield Done(_answers(names, lines))
+
+
+def typed_messages(task: Task) -> tuple[str, list[str]]:
+    """What an engine is sent: the tables with the static rows, and each micro-batch."""
+    store, ingest = DuckDB(), sql_of(task, INGEST)
+    load_tables(store, task)
+    tables = described(store)
+    opening = "".join(table.line for table in tables)
+    opening += "".join(f"{table.name}\t{line}\n" for table in tables if table.static for line in _lines(store, table, table.name))
+    batches, times = list[str](), [_span(chunk) for chunk in task.chunks]
+    for number, chunk in enumerate(task.chunks):
+        take_batch(store, chunk, ingest)
+        rows = list[tuple[int, str]]()
+        for table in tables:
+            if not table.static:
+                place = [name for name, _ in table.columns].index("t")
+                lines = _lines(store, table, f"now_{table.name}")
+                rows += ((int(line.split("\t")[place]), f"{table.name}\t{line}\n") for line in lines)
+        rows.sort(key=lambda row: row[0])
+        final = times[number + 1][0] - 1 if number + 1 < len(times) else times[number][1]
+        batches.append("".join(line for _, line in rows) + f"#end\t{number}\t{final}\n")
+    store.close()
+    return f"{opening}#start\n", batches
+
+
+def described(store: DuckDB) -> list[Table]:
+    """The typed tables of a store: those with a table ``now_…`` of new rows are streams."""
+    order = (
+        "SELECT table_name, column_name, data_type FROM information_schema.columns JOIN information_schema.tables USING (table_name) "
+        "WHERE table_type = 'BASE TABLE' ORDER BY table_name, ordinal_position"
+    )
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name, column, kind in store.ask(order)[1]:
+        found.setdefault(name, []).append((column, _TYPES[kind]))
+    given = {"triples", "now_elements"}
+    return [
+        Table(name, f"now_{name}" not in found, tuple(columns))
+        for name, columns in found.items()
+        if name not in given and not name.startswith("now_")
+    ]
+
+
+def _lines(store: DuckDB, table: Table, source: str) -> Iterator[str]:
+    for row in store.ask(f"SELECT * FROM {source}")[1]:
+        yield "\t".join(NULL if value is None else str(value) for value in row)
+
+
+def _span(chunk: Path) -> tuple[int, int]:
+    """The least and the greatest time of a micro-batch."""
+    found = pc.min_max(parquet.read_table(chunk, columns=["t"]).column("t"))
+    return found["min"].as_py(), found["max"].as_py()
+
+
+def _until(talk: Talk, word: str) -> tuple[list[str], str]:
+    """The lines before the message that begins with ``word``, and the rest of the message."""
+    lines = list[str]()
+    while not (line := talk.line()).startswith(word):
+        lines.append(line)
+    return lines, line.rstrip("\n").partition("\t")[2]
+
+
+def _answers(names: Sequence[str], lines: Sequence[str]) -> Iterator[Answer]:
+    for line in lines:
+        values = dict(zip(names, line.rstrip("\n").split("\t")))
+        time = int(values.pop("time"))
+        yield time, {name: value_of(value) for name, value in values.items() if value != NULL}
+
+
+def java(main: str, jars: str, options: Sequence[str], installed: Path, shared: Path, query: Path) -> Sequence[str]:
+    """Compiles the program of an engine with its jars, once per folder ``shared``; returns the command that starts it."""
+    path, classes = f"{installed / jars}/*", shared / f"classes-{main}"
+    if not classes.exists():
+        compiler = shutil.which("javac")
+        if compiler is None:
+            raise InputError(f"the rival {main.lower()} needs a JDK of Java 17 or newer: javac is not on the path")
+        sources = [str(SOURCES / f"{name}.java") for name in ("Rows", main)]
+        done = subprocess.run(
+            [compiler, "-nowarn", "-d", str(classes), "-cp", path, *sources], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise InputError(f"{main}.java cannot be compiled: {done.stderr.strip()}")
+    return ["java", *options, "-cp", f"{classes}{os.pathsep}{path}", main, str(query)]
+
+
+def _python(installed: Path, shared: Path, query: Path) -> Sequence[str]:
+    return [str(installed / "bin" / "python"), str(SOURCES / "pathway_engine.py"), str(query)]
+
+
+_JVM = ("-XX:+UseParallelGC",)
+_OPENED = tuple(
+    f"--add-opens=java.base/{package}=ALL-UNNAMED"
+    for package in ("java.lang", "java.lang.invoke", "java.net", "java.nio", "java.time", "java.util", "java.util.concurrent")
+)
+FLINK = Engine("flink", "sql", partial(java, "Flink", "pyflink/lib", (*_JVM, *_OPENED)))
+ESPER = Engine("esper", "epl", partial(java, "Esper", "jars", _JVM))
+PATHWAY = Engine("pathway", "py", _python)
+
+CONTENDERS = tuple(
+    Contender(engine.name, about, partial(run, engine=engine), installed=engine.version)
+    for engine, about in (
+        (FLINK, "Apache Flink's SQL over typed rows, with event time: one streaming job in a JVM of its own"),
+        (ESPER, "Esper's EPL over typed rows, with external time, in a JVM of its own"),
+        (PATHWAY, "Pathway over typed rows: incremental dataflow in a Python process of its own"),
+    )
+)
