@@ -28,7 +28,7 @@ ARENA   ?=
 BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all test-wheel test-oldest test-services mosquitto lint docs bench arena arena-rivals micro clean
+.PHONY: help setup java demo test test-all test-wheel test-oldest test-services mosquitto lint docs bench arena arena-rivals test-rivals micro clean
 
 help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
@@ -43,6 +43,7 @@ help:
 	@echo "make bench    the report's evaluation, small, as evaluation.html      (BENCH='--list': all scenarios; BENCH=evaluation: at full size)"
 	@echo "make arena    the engine next to rivals on public workloads, five minutes    (ARENA=--full: all of it)"
 	@echo "make arena-rivals    installs Flink, Esper and Pathway for the arena   (RIVAL=esper: that one; RIVALS=/folder: not into .rivals)"
+	@echo "make test-rivals  installs them, and compares their answers with the engine's   (560 MB of downloads)"
 	@echo "make micro    how long planning and statistics take, with pytest-benchmark  (alone on the machine)"
 	@echo "make clean    removes .venv and caches"
 
@@ -79,7 +80,7 @@ $(CLASSES): $(STAMP) | java
 
 # Bytecode is kept, for the processes that tests start and for the next run, whatever the shell asks for. Three processes for two cores:
 # two of them have the tests that start JVMs, and wait for these much of the time (tests/conftest.py).
-PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 3 --dist loadgroup --ignore=tests/services --ignore=tests/installed
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 3 --dist loadgroup --ignore=tests/services --ignore=tests/installed --ignore=tests/rivals
 
 test: setup $(CLASSES)
 	@$(PYTEST) $(TESTS)
@@ -139,12 +140,11 @@ mosquitto:
 	    echo "make test-services needs mosquitto, an MQTT broker: install it (apt-get update && apt-get install mosquitto)" >&2; exit 2; }; }
 
 test-services: setup $(S3) $(KAFKA) $(CONNECTOR) $(DELTA) mosquitto
-	@$(MAKE) --no-print-directory arena-rivals RIVALS=$(SERVED)/rivals
 	@$(PY) -m pip install -qq --disable-pip-version-check -e '.[services]'
 	@$(PY) tests/services/browser.py
 	@CQELS_OPT_S3_SERVER="$(abspath $(S3))" CQELS_OPT_KAFKA_JARS="$(abspath $(KAFKA))" \
 	  CQELS_OPT_PYSPARK_4_0="$(abspath $(CONNECTOR))/python" CQELS_OPT_KAFKA_CONNECTOR="$(abspath $(CONNECTOR))/jars" \
-	  CQELS_OPT_DELTA_JARS="$(abspath $(DELTA))" CQELS_OPT_RIVALS="$(abspath $(SERVED))/rivals" \
+	  CQELS_OPT_DELTA_JARS="$(abspath $(DELTA))" \
 	  $(PY) -m pytest $(SERVICES)
 
 lint: $(STAMP)
@@ -165,6 +165,10 @@ arena: $(STAMP)
 
 # Engines that the arena runs in processes of their own, one folder each. The file version, written last, says that it is whole.
 arena-rivals: $(foreach rival,$(RIVAL),$(RIVALS)/$(rival)/version)
+
+# 560 MB of downloads, so CI does not run it.
+test-rivals: arena-rivals
+	@CQELS_OPT_RIVALS="$(abspath $(RIVALS))" $(PY) -m pytest tests/rivals
 
 $(RIVALS)/flink/version: Makefile | $(STAMP)
 	@echo "installing Apache Flink $(FLINK) into $(@D)"

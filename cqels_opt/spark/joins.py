@@ -49,7 +49,6 @@ class JoinRunner(SparkRunner):
 
     order: type[FixedOrder] = FixedOrder
     first_job = INGEST
-    repeats = False  # Spark's joins have no limits on their rows
 
     def __init__(
         self, spark: SparkSession, parallelism: int | None = None, *, by_spark: bool = False, debug: bool = False
