@@ -47,7 +47,8 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Callable[[], 
             operator["observed"]
             for record in map(json.loads, (out / f"{mode}.jsonl").read_text().splitlines())
             for delta in record["deltas"]
-            for operator in delta["operators"]
+            for plan in (delta, *delta.get("stopped", ()))
+            for operator in plan["operators"]
             if (operator["op"], operator["relation"]) != ("scan", delta["source"])
         ]
         rows = sum(filter(None, joined))
