@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 import numpy as np
@@ -28,9 +28,11 @@ def least_risky(memo: Memo, source: str, best: Ranked, bounds: SizeBounds | None
     """Of the cheapest plans that cost the same, the one whose greatest bound is smallest; of equals the cheapest."""
     if bounds is None:
         return best
-    cheapest = islice(plan_extraction.ranked(memo, source), MOST_EQUAL)
-    equal = [other for other in cheapest if other.cost <= best.cost * (1 + EQUAL)]
-    return min(equal, key=lambda one: bounds.greatest(PricedPlan.of(memo, source, one.plan, ()).covered), default=best)
+    most = best.cost * (1 + EQUAL)
+    equal = [*takewhile(lambda other: other.cost <= most, islice(plan_extraction.ranked(memo, source), MOST_EQUAL))]
+    if len(equal) < 2:
+        return best
+    return min(equal, key=lambda one: bounds.greatest(PricedPlan.of(memo, source, one.plan, ()).covered))
 
 
 def limit_estimates(priced: PricedPlan, bounds: SizeBounds | None, least: float) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from cqels_opt.plans.cycles import multiway_keys
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan import Multiway, Plan, Scan, join_plans
 from cqels_opt.plans.relation_set import members
+
+MULTIWAY: Final = int(JoinOperator.MULTIWAY)
+"""As a number: numpy compares it with members of an enumeration slowly."""
 
 Choices = dict[int, int]
 """The alternative of a plan at some of its nodes; at the others it takes the cheapest one."""
@@ -113,7 +117,7 @@ def _sides(memo: Memo, alternative: int) -> tuple[int, int]:
 
 
 def _is_multiway(memo: Memo, alternative: int) -> bool:
-    return bool(memo.shape.alternatives.operator[alternative] == JoinOperator.MULTIWAY)
+    return bool(memo.shape.alternatives.operator[alternative] == MULTIWAY)
 
 
 def _multiway(memo: Memo, alternative: int, left: Plan) -> Plan:
@@ -172,11 +176,13 @@ class _KBest:
         if node < memo.shape.leaves or memo.shape.free[node]:
             return (float(memo.psi[node]), _plan(memo, node, {})) if rank == 0 else None
         ranked = self._ranked.setdefault(node, [])
-        if node not in self._heaps:
-            self._heaps[node], self._seen[node] = [], set()
+        if node not in self._heaps:  # the cheapest derivation of each alternative is priced already; its sides are not looked at
             span = memo.shape.alternatives_of(node)
-            for alternative in range(span.start, span.stop):
-                self._offer(node, alternative, 0, 0)
+            self._heaps[node] = [
+                _Candidate(cost, alternative, 0, 0) for alternative, cost in enumerate(memo.total[span].tolist(), span.start)
+            ]
+            heapq.heapify(self._heaps[node])
+            self._seen[node] = {(alternative, 0, 0) for alternative in range(span.start, span.stop)}
         while len(ranked) <= rank:
             if not self._heaps[node]:
                 return None
@@ -189,7 +195,7 @@ class _KBest:
         return ranked[rank]
 
     def _plan_of(self, candidate: _Candidate) -> Plan:
-        """The plan of a candidate, whose sides have been ranked when it was offered."""
+        """The plan of a candidate."""
         left, right = _sides(self.memo, candidate.alternative)
         if _is_multiway(self.memo, candidate.alternative):
             before = self.nth(left, candidate.left_rank)

@@ -59,6 +59,7 @@ class SizeBounds:
         self._norms: dict[tuple[int, str, bool], Norms] = {}
         self._rows: dict[int, float] = {}
         self._met: dict[tuple[int, str], tuple[float, Norms]] = {}
+        self._factors: dict[tuple[int, frozenset[str], bool], float] = {}
 
     def rows(self, relations: RelationSet) -> float:
         """At least the rows of a set of relations; infinite if nothing is known."""
@@ -120,8 +121,12 @@ class SizeBounds:
 
     def _entered(self, i: int, bound: frozenset[str], inner: RelationSet) -> float:
         """The most rows of a relation that a row with some variables joins."""
-        on = self.graph.relations[i].variables & bound
-        return min((self._norm(i, x, inner)[2] for x in on), default=self._rows_of(i, inner))
+        key = i, self.graph.relations[i].variables & bound, self._is_met(i, inner)
+        found = self._factors.get(key)
+        if found is None:
+            norms = [self._norm(i, x, inner)[2] for x in key[1]]
+            found = self._factors[key] = min(norms) if norms else self._rows_of(i, inner)
+        return found
 
     def _join_rows(self, i: int, j: int, variable: str) -> float:
         if self._source in (i, j):

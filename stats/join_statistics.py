@@ -67,6 +67,7 @@ class WindowPair:
         self._whole: float | None = None  # of the counted slots of both sides; None until it is read first
         self._kept = self._retained()
         self._known: dict[tuple[Part, Part, int | None], float] = {}
+        self._products: dict[tuple[Part, Part], float] = {}  # the same whatever has ended
         self._epochs = (-1, -1)
 
     def product(self, left: Part, right: Part) -> float:
@@ -100,6 +101,7 @@ class WindowPair:
         if self._epochs != (self.left.epoch, self.right.epoch):
             self._epochs = (self.left.epoch, self.right.epoch)
             self._known.clear()
+            self._products.clear()
         right = tuple(right)
         return sum(self._atom(one, other, since) for one in left for other in right)
 
@@ -107,7 +109,9 @@ class WindowPair:
         found = self._known.get((left, right, since))
         if found is None:
             share = self.overlap(left, right, since)
-            found = self._known[left, right, since] = share * self.product(left, right) if share else 0.0
+            if share and (left, right) not in self._products:
+                self._products[left, right] = self.product(left, right)
+            found = self._known[left, right, since] = share * self._products[left, right] if share else 0.0
         return found
 
     def _retained(self) -> tuple[RetainedFrequencies, RetainedFrequencies]:
