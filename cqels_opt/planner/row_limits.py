@@ -12,8 +12,8 @@ from cqels_opt.plans import PlanChoice
 TIMES: Final = 10.0
 """An operator that gives more than this multiple of its estimate stops the delta."""
 
-FEWEST: Final = 16_384.0
-"""Fewer rows never stop a delta: to plan it again takes some milliseconds, in which an operator gives tens of thousands of rows."""
+FEWEST: Final = 2_048.0
+"""Fewer rows never stop a delta: planning it again takes some milliseconds."""
 
 MOST_STOPS: Final = 8
 """How often the deltas of a query are stopped in a batch; then no operator has a limit."""
