@@ -75,7 +75,7 @@ def cpu_seconds(process: int) -> CpuSeconds:
             name, _, rest = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").partition("(")[2].rpartition(") ")
             own = time.clock_gettime(
                 ~number << 3 | 2
-            )  # its CPU clock, in nanoseconds (clock_getcpuclockid(3) in the C library of GNU)
+            )  # the CPU clock of the process, as clock_getcpuclockid(3) of glibc numbers it
         except OSError:  # it has ended in the meantime
             continue
         waited_for = sum(int(ticks) / _TICKS for ticks in rest.split()[13:15])

@@ -8,10 +8,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from cqels_opt.bench import charts, robustness
+from cqels_opt.bench import charts
 from cqels_opt.bench.claims import HEADS, Claim, claims, summary
 from cqels_opt.bench.concurrent_tables import beside
-from cqels_opt.bench.tables import by_line, cell, drift_rows, names, number, share, text_of
+from cqels_opt.bench.tables import ROBUSTNESS_HEADS, by_line, cell, drift_rows, names, number, robustness_rows, share, text_of
 
 STYLE = Path(__file__).with_name("page.css")
 
@@ -127,9 +127,19 @@ def _drift(report: Mapping[str, Any]) -> str:
 
 
 def _robustness(report: Mapping[str, Any]) -> str:
-    """The figures of robustness, numbered as in their picture."""
-    rows = [[f"{number}. {figure}", *others] for number, (figure, *others) in enumerate(robustness.lines(report), 1)]
-    return f"{charts.legend(robustness.BARS)}<figure>{robustness.picture(report)}</figure>{table(robustness.HEADS, rows, 2)}"
+    """The figures of robustness, and those that are ratios as bars, by the numbers of the rows."""
+    bars = ("median", "greatest")
+    groups = {
+        str(number): {
+            name: charts.Bar(one[key], None, f"{one['figure']}, {name}: {one[key]:,.2f}×")
+            for name, key in zip(bars, ("median", "most"))
+        }
+        for number, one in enumerate(report["figures"], 1)
+        if one["unit"]
+    }
+    chart = charts.bars(groups, bars, "ratio", "Robustness of plans, by the rows of the table")
+    rows = [[f"{number}. {figure}", *others] for number, (figure, *others) in enumerate(robustness_rows(report), 1)]
+    return f"{charts.legend(bars)}<figure>{chart}</figure>{table(ROBUSTNESS_HEADS, rows, 2)}"
 
 
 def _failed(report: Mapping[str, Any]) -> str:

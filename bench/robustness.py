@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from cqels_opt.bench import bound_quality, charts, cyclic, order_spread, window_size
+from cqels_opt.bench import bound_quality, cyclic, order_spread, window_size
 from cqels_opt.bench.drift import drifting_queries, measure, plans_of
 from cqels_opt.bench.false_statistics import FALSIFIED, run_with_false
 from cqels_opt.bench.local import Ran, check_same, rows_produced
 from cqels_opt.bench.screen import console, numbers, table
+from cqels_opt.bench.tables import ROBUSTNESS_HEADS, robustness_rows
 from cqels_opt.planner.planner_options import PlannerOptions
 
 SEED = 1
@@ -142,39 +143,9 @@ def study(quick: bool) -> dict[str, Any]:
     return {"figures": [asdict(one) for one in figures], "parts": parts}
 
 
-BARS = ("median", "greatest")
-HEADS = ("figure", "aim", "cases", "least", "median", "greatest")
-
-
-def lines(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """The rows of the table."""
-    return [
-        (
-            one["figure"],
-            one["aim"],
-            f"{one['cases']:,}",
-            *(f"{one[name]:,.2f}{one['unit']}" for name in ("least", "median", "most")),
-        )
-        for one in found["figures"]
-    ]
-
-
-def picture(found: Mapping[str, Any]) -> str:
-    """The ratios as bars: the median, and the greatest value."""
-    groups = {
-        str(number): {
-            name: charts.Bar(one[key], None, f"{one['figure']}, {name}: {one[key]:,.2f}×")
-            for name, key in (("median", "median"), ("greatest", "most"))
-        }
-        for number, one in enumerate(found["figures"], 1)
-        if one["unit"]
-    }
-    return charts.bars(groups, BARS, "ratio", "Robustness of plans, by the rows of the table")
-
-
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
-    rows = table(*HEADS[:2], *numbers(*HEADS[2:]), title="Robustness of plans")
-    for line in lines(found):
-        rows.add_row(*line)
+    rows = table(*ROBUSTNESS_HEADS[:2], *numbers(*ROBUSTNESS_HEADS[2:]), title="Robustness of plans")
+    for row in robustness_rows(found):
+        rows.add_row(*row)
     console().print(rows)

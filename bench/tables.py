@@ -69,6 +69,22 @@ def drift_rows(section: Mapping[str, Any]) -> tuple[str, list[str], list[list[st
     return f"Rows that all operators produce, {size}. They do not depend on the machine.", heads, lines
 
 
+ROBUSTNESS_HEADS = ("figure", "aim", "cases", "least", "median", "greatest")
+
+
+def robustness_rows(section: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The figures of robustness, for the terminal and for the page."""
+    return [
+        (
+            one["figure"],
+            one["aim"],
+            f"{one['cases']:,}",
+            *(f"{one[name]:,.2f}{one['unit']}" for name in ("least", "median", "most")),
+        )
+        for one in section["figures"]
+    ]
+
+
 def show(report: Report) -> None:
     """Prints medians and ratios, spread, latencies, and failures."""
     columns = names(report)

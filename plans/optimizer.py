@@ -148,7 +148,7 @@ class Optimizer:
             return {}
         self._bounds = bounds or {}
         for priced in self._priced.values():  # from the bounds of the last batch, which a restart does not know
-            priced.remove_limits()
+            priced.limit(None)
         moved = self.leaves.read(statistics, changed if self._current else None)
         self._observed.clear()
         self._stopped.clear()
@@ -188,9 +188,8 @@ class Optimizer:
         else:
             del self._current[source], self._first[source]
         found = self._cheapest(source)
-        self._choices[source] = self._choice(source, sampled=True, plan=found)
-        self._current[source] = found
-        return self._choices[source]
+        choice = self._choices[source] = self._choice(source, sampled=True, plan=found)
+        return choice
 
     @property
     def filter_order(self) -> tuple[str, ...]:

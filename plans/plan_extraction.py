@@ -176,7 +176,7 @@ class _KBest:
         if node < memo.shape.leaves or memo.shape.free[node]:
             return (float(memo.psi[node]), _plan(memo, node, {})) if rank == 0 else None
         ranked = self._ranked.setdefault(node, [])
-        if node not in self._heaps:  # the cheapest derivation of each alternative is priced already; its sides are not looked at
+        if node not in self._heaps:  # the cheapest derivation of each alternative is priced already; its sides are not read
             span = memo.shape.alternatives_of(node)
             self._heaps[node] = [
                 _Candidate(cost, alternative, 0, 0) for alternative, cost in enumerate(memo.total[span].tolist(), span.start)

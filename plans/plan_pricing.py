@@ -167,19 +167,15 @@ class PricedPlan:
         factors = np.maximum(rows, 1.0) / np.maximum(alone, 1.0)
         return rows.tolist(), factors.tolist()
 
-    def limit(self, bounds: SizeBounds | None, least: float) -> bool:
-        """Limits the estimates of its operators from ``least`` rows on to their bounds, and those of no other sets; returns whether the
-        memo must be priced."""
+    def limit(self, bounds: SizeBounds | None, least: float = 0.0) -> bool:
+        """Limits the estimates of its operators from ``least`` rows on to their bounds, and those of no other sets (None: of none at all);
+        returns whether the memo must be priced."""
         memo, known = self.memo, dict[RelationSet, float]()
         if bounds is not None:
             large = memo.table.unlimited(self.states) >= least
             known = {s: rows for s, is_large in zip(self.covered, large) if is_large and not isinf(rows := bounds.rows(s))}
         memo.table.limit(memo.shape.sources.index(self.source), known)
         return memo.table.pending
-
-    def remove_limits(self) -> None:
-        """Removes all limits of the source's estimates; the next refresh of the memo applies it."""
-        self.memo.table.limit(self.memo.shape.sources.index(self.source), {})
 
     def cheapest_other(self) -> Ranked | None:
         """The cheapest other plan; None if there is none."""

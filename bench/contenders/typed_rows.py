@@ -105,7 +105,7 @@ def typed_messages(task: Task) -> tuple[str, list[str]]:
     load_tables(store, task)
     tables = described(store)
     opening = "".join(table.line for table in tables)
-    opening += "".join(f"{table.name}\t{line}\n" for table in tables if table.static for line in _lines(store, table, table.name))
+    opening += "".join(f"{table.name}\t{line}\n" for table in tables if table.static for line in _lines(store, table.name))
     batches, times = list[str](), [_span(chunk) for chunk in task.chunks]
     for number, chunk in enumerate(task.chunks):
         take_batch(store, chunk, ingest)
@@ -113,7 +113,7 @@ def typed_messages(task: Task) -> tuple[str, list[str]]:
         for table in tables:
             if not table.static:
                 place = [name for name, _ in table.columns].index("t")
-                lines = _lines(store, table, f"now_{table.name}")
+                lines = _lines(store, f"now_{table.name}")
                 rows += ((int(line.split("\t")[place]), f"{table.name}\t{line}\n") for line in lines)
         rows.sort(key=lambda row: row[0])
         final = times[number + 1][0] - 1 if number + 1 < len(times) else times[number][1]
@@ -139,7 +139,7 @@ def described(store: DuckDB) -> list[Table]:
     ]
 
 
-def _lines(store: DuckDB, table: Table, source: str) -> Iterator[str]:
+def _lines(store: DuckDB, source: str) -> Iterator[str]:
     for row in store.ask(f"SELECT * FROM {source}")[1]:
         yield "\t".join(NULL if value is None else str(value) for value in row)
 

@@ -14,6 +14,8 @@ from cqels_opt.bench import bound_quality, cyclic, order_spread, robustness
 from cqels_opt.bench.acyclic_queries import acyclic_query, joined_rows, prefixes
 from cqels_opt.bench.bound_quality import Compared
 from cqels_opt.bench.false_statistics import FALSIFIED, run_with_false, scaled, shuffled
+from cqels_opt.bench.html import page
+from cqels_opt.bench.tables import robustness_rows
 from cqels_opt.planner.block_graph import graph_of
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import KnownStatistics, StatisticKey
@@ -104,11 +106,12 @@ def test_figures_are_shown_with_their_units_and_ratios_drawn() -> None:
         robustness.Figure("above", 0, 0, 3, 7, "0", ""),
     ]
     report = {"figures": [asdict(one) for one in figures]}
-    assert robustness.lines(report) == [
+    assert robustness_rows(report) == [
         ("rows over the fewest", "≤ 2×", "3", "1.00×", "2.00×", "4.00×"),
         ("above", "0", "7", "0.00", "0.00", "3.00"),
     ]
-    assert robustness.picture(report).count("<rect") == len(robustness.BARS), "counts are no ratios and have no bars"
+    shown = page([{**report, "scenario": "robustness", "title": "Robustness", "machine": {}, "versions": {}}])
+    assert shown.count('<g tabindex="0"') == 2 and "2. above" in shown, "counts are no ratios and have no bars"
 
 
 def test_bounds_are_told_by_the_number_of_relations(monkeypatch: pytest.MonkeyPatch) -> None:

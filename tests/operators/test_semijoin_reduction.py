@@ -202,6 +202,8 @@ class Compared:
 class OrdersRunner(LocalRunner):
     """Runs random orders of each delta without and with reductions, and then the batch."""
 
+    repeats = False  # limits are of the plans that were chosen
+
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._rng = np.random.default_rng(seed)
