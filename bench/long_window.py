@@ -129,6 +129,9 @@ class WorkerRunner:
     def end(self) -> None:
         """Does nothing."""
 
+    def close(self) -> None:
+        """Does nothing: the process is killed."""
+
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
         """Merges between two stages: there is only one worker."""
         found: list[SlotFile] = self.ask("merge", tasks)

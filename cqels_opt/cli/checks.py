@@ -68,6 +68,8 @@ def _check_together(options: RunOptions) -> None:
     live = options.follow or bool(options.topics) or any(path.is_dir() for _, path in options.streams)
     if options.topics and options.streams:
         raise InputError("--stream: topics cannot be mixed with files or folders in one run; give a topic for each stream")
+    if options.processes is not None and options.engine == "spark":
+        raise InputError("--processes: on Spark, executors run the tasks; give --master 'local[N]', or --engine local")
     if options.plan == "spark" and options.joins != "auto":
         raise InputError("--joins: --plan spark leaves the joins to Spark; leave one of the two out")
     if options.filters.startswith("H") and options.plan != "adaptive":

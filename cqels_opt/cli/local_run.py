@@ -111,7 +111,7 @@ def _replay(
     plan = replay(options, streams, external_streams(catalog), folder)
     frontier = finite_frontier(plan, options.lateness, options.eager)
     driver_options = replay_options(options, catalog, folder, plan, mode(options))
-    driver = local_driver(catalog, folder, sink_of(options, catalog), frontier, options.trace, driver_options)
+    driver = local_driver(catalog, folder, options.processes, sink_of(options, catalog), frontier, options.trace, driver_options)
     with batches_progress(len(plan.chunks), driver.state.batch + 1, progress_hidden(options)) as advance:
         handle = LocalRun(
             driver, chunks_of(driver, plan), watching(advance, watch, partial(inspect, driver) if inspect else None)
@@ -133,7 +133,7 @@ def _follow(
     needed = external_streams(catalog)
     places, sink = numbered_folders(streams, needed), sink_of(options, catalog)
     frontier = Frontier(needed, options.lateness, options.eager, max_ahead=options.max_ahead)
-    make = partial(local_driver, catalog, folder, sink, frontier, options.trace)
+    make = partial(local_driver, catalog, folder, options.processes, sink, frontier, options.trace)
     commit_every, most = COMMIT_EVERY if are_growing(places) else 0.0, options.batch_bytes or MOST_BYTES
     driver_options = replace(live_options(options, catalog, folder, None, mode(options)), commit_every=commit_every)
     driver, source = live_input(places, make, folder, driver_options, options.time_predicate, most=most)

@@ -90,6 +90,7 @@ class RunOptions:
     follow: bool = False
     ui: Address | None = None
     engine: Literal["spark", "local"] = "spark"
+    processes: int | None = None
     master: str | None = None
     debug: bool = False
     more: tuple[Path, ...] = ()

@@ -92,6 +92,8 @@ def query_parameters(answers: bool = True) -> list[click.Parameter]:
             Option("--batch-bytes SIZE", "New files of a live folder per micro-batch (default: 64M).", Value(parse_bytes)),
             Option("--engine", "Spark, or this process without Java (default: spark); a checkpoint moves from one to the other.",
                    OneOf("spark", "local")),
+            Option("--processes N", "With --engine local: processes for large batches (default: as many as there are cores).",
+                   Value(parse_positive)),
             Option("--checkpoint DIR", "The folder from which the same command resumes.", Place(new_state)),
             Option("--continue-changed", "Resume with a changed query over the same windows."),
             Option("--trace FILE.jsonl", "Write one record per query and micro-batch.", Place(new_file)),

@@ -12,6 +12,7 @@ from cqels_opt.errors import InputError
 from cqels_opt.local.inputs import Chunks, live_input
 from cqels_opt.local.run import LocalRun
 from cqels_opt.local.sinks import TableFunction, TableSink
+from cqels_opt.local.worker_pool import PoolRunner, available_cores
 from cqels_opt.lod.locations import local_path
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner.plan_modes import plan_mode
@@ -24,7 +25,6 @@ from cqels_opt.runtime.growing_files import are_growing
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.line_sinks import FileSink
-from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of
 from cqels_opt.runtime.run_state import DriverOptions
@@ -72,6 +72,8 @@ class LocalOptions(TypedDict, total=False):
     """The queries may differ from those of the checkpoint (docs/checkpoints.md)."""
     limits: Limits
     """Per query: a query that exceeds one ends, see ``LocalRun.failures``, and the others continue."""
+    processes: int
+    """Processes for large batches, this one included (default: as many as there are cores)."""
     listener: ListenerLike | None
     """A function of each batch's trace record, a :class:`Listener`, or a list of these."""
 
@@ -110,10 +112,13 @@ def start(
     to_the_end: bool = False,
     continue_changed: bool = False,
     limits: Limits = NO_LIMITS,
+    processes: int | None = None,
     listener: ListenerLike | None = None,
 ) -> LocalRun:
     """Starts the queries of a catalog; see ``cq.local.Engine.start``. ``keeps`` owns files that the run reads."""
     given = [(iri.strip("<>"), path) for iri, files in streams.items() for path in _paths(iri, files)]
+    if processes is not None and processes < 1:
+        raise InputError(f"processes={processes}: a run has at least 1 process")
     needed = external_streams(catalog)
     check_streams(needed, dict(given))
     used = used_streams(given, needed)
@@ -142,23 +147,30 @@ def start(
         folders = numbered_folders(used, needed)
         ahead = None if max_ahead is None else duration_of(max_ahead, "max_ahead", positive=True)
         frontier = Frontier(needed, late, eager, max_ahead=ahead)
-        make = partial(local_driver, catalog, folder, to, frontier, trace)
+        make = partial(local_driver, catalog, folder, processes, to, frontier, trace)
         driver, source = live_input(folders, make, folder, options, time_predicate, to_the_end=to_the_end)
         run = LocalRun(driver, source, None, joining, reporter)
     else:
         replay = replay_of(used, needed, folder, late, on_error or "fail", time_predicate, _size(batch))
         frontier = finite_frontier(replay, late, eager)
-        driver = local_driver(catalog, folder, to, frontier, trace, with_replay(options, replay))
+        driver = local_driver(catalog, folder, processes, to, frontier, trace, with_replay(options, replay))
         run = LocalRun(driver, chunks_of(driver, replay), None, joining, reporter)
     run.keeps = keeps
     return run.start()
 
 
 def local_driver(
-    catalog: QueryCatalog, folder: Path, to: Sink, frontier: Frontier, trace: PathLike | None, options: DriverOptions
+    catalog: QueryCatalog,
+    folder: Path,
+    processes: int | None,
+    to: Sink,
+    frontier: Frontier,
+    trace: PathLike | None,
+    options: DriverOptions,
 ) -> Driver:
-    """The driver of a run in this process."""
-    return make_driver(catalog, folder, LocalRunner(), to, frontier, options, trace)
+    """The driver of a run in this process, with up to ``processes`` for large batches (None: as many as there are cores)."""
+    runner = PoolRunner(available_cores() if processes is None else processes)
+    return make_driver(catalog, folder, runner, to, frontier, options, trace)
 
 
 def chunks_of(driver: Driver, replay: ReplayPlan) -> Chunks | None:

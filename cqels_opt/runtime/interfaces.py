@@ -72,6 +72,9 @@ class Runner(Protocol):
     def end(self) -> None:
         """The batch has no further stage, or has failed."""
 
+    def close(self) -> None:
+        """The run has ended: what the runner holds is let go."""
+
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
         """Merges files of the state in the background, outside the cost of a batch."""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
 import pyarrow as pa
 
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.runtime.chunks import read, shares
+from cqels_opt.runtime.chunks import Piece, read, shares
 from cqels_opt.runtime.evaluate import (
     EvaluateReport,
     EvaluateTask,
@@ -28,6 +30,8 @@ from cqels_opt.runtime.live_files import FileBatch, ingest_files
 from cqels_opt.state.compaction import MergeTask, merge
 from cqels_opt.storage import checksum, disk
 from cqels_opt.windows.binding_slots import SlotFile
+
+T = TypeVar("T")
 
 
 class LocalRunner:
@@ -49,16 +53,16 @@ class LocalRunner:
         return 0
 
     def ingest(self, rows: pa.Table | Path | FileBatch | LinesBatch, task: IngestTask) -> list[IngestReport]:
-        """The rows in as many tasks as ``split``; those of a file of elements, or of files of a live folder, in one."""
+        """A table in as many tasks as ``split``, a file of elements in tasks of enough rows, new lines and files in one."""
         if isinstance(rows, FileBatch):
             return [ingest_files(rows, task, "t")]
         if isinstance(rows, LinesBatch):
             return [ingest_lines(rows, task, "t")]
         if isinstance(rows, Path):
-            (whole,) = shares(rows, 1)
-            return [ingest(read(whole), task, "t")]
+            pieces = shares(rows, self.parallelism)
+            return self._run([partial(_ingest_piece, piece, task, f"t{number}") for number, piece in enumerate(pieces)])
         size = -(-rows.num_rows // self.parallelism) or 1
-        return [ingest(rows.slice(i, size), task, f"t{i}") for i in range(0, rows.num_rows, size)]
+        return self._run([partial(ingest, rows.slice(i, size), task, f"t{i}") for i in range(0, rows.num_rows, size)])
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """One task for all, or one task per share and then one per part of the answers."""
@@ -67,22 +71,50 @@ class LocalRunner:
             for name, report in whole_batch(tasks, "t"):
                 done.add(name, report)
             return done
-        for task in tasks:
-            name = task.program.id
-            shares = [evaluate(task, f"t{part}", part, parts, None) for part in range(parts)]
-            fresh: list[SlotFile] = [f for share in shares for f in share.fresh]
-            spread = finish_parts(task, parts)
-            done.shares[name] = shares
-            for part in range(spread) if not any(share.failed for share in shares) else ():
-                done.add(name, finish(task, f"t{part}", fresh, part, spread))
+        for of_share in self._run([partial(share_of_batch, tasks, f"t{part}", part, parts) for part in range(parts)]):
+            for name, report in of_share:
+                done.add(name, report)
+        finished = [partial(part_of_answers, tasks, f"t{part}", part, parts, done.shares) for part in range(parts)]
+        for of_part in self._run(finished):
+            for name, report in of_part:
+                done.add(name, report)
         return done
+
+    def _run(self, works: Sequence[Callable[[], T]]) -> list[T]:
+        """The results of functions that do not depend on each other, in order."""
+        return [work() for work in works]
 
     def end(self) -> None:
         """Nothing waits."""
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
         """One after the other."""
         return [merge(task) for task in tasks]
+
+
+def _ingest_piece(piece: Piece, task: IngestTask, name: str) -> IngestReport:
+    return ingest(read(piece), task, name)
+
+
+def share_of_batch(tasks: Sequence[EvaluateTask], name: str, part: int, parts: int) -> list[tuple[str, EvaluateReport]]:
+    """The first half of the second stage: a share of the deltas of all queries."""
+    return [(task.program.id, evaluate(task, name, part, parts, None)) for task in tasks]
+
+
+def part_of_answers(
+    tasks: Sequence[EvaluateTask], name: str, part: int, parts: int, shares: Mapping[str, Sequence[EvaluateReport]]
+) -> list[tuple[str, FinishReport]]:
+    """The second half: a part of the answers of each query that has so many parts and was not stopped, from the reports of all shares."""
+    found = []
+    for task in tasks:
+        reports, spread = shares[task.program.id], finish_parts(task, parts)
+        if part < spread and not any(report.failed for report in reports):
+            fresh = [file for report in reports for file in report.fresh]
+            found.append((task.program.id, finish(task, name, fresh, part, spread)))
+    return found
 
 
 def whole_batch(tasks: Sequence[EvaluateTask], name: str) -> list[tuple[str, EvaluateReport | FinishReport]]:

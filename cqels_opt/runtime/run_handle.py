@@ -107,6 +107,7 @@ class RunHandle(ABC):
     def _finish(self) -> None:
         self.driver.compaction.wait(MERGE_TIMEOUT)
         self.driver.deletion.wait()
+        self.driver.runner.close()
 
     # -------------------------------------------------------------- adding and removing queries
     @keywords_of(QueryOptions, record_of)

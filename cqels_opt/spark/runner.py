@@ -20,11 +20,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from cqels_opt.errors import CqelsOptError, RunError, first_line
 from cqels_opt.runtime.chunks import SHARE, Piece, read, shares
-from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, evaluate, finish, finish_parts
+from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, finish_parts
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.live_files import FileBatch
-from cqels_opt.runtime.local_runner import whole_batch
+from cqels_opt.runtime.local_runner import part_of_answers, share_of_batch, whole_batch
 from cqels_opt.spark.batch_task import BatchTask, rows_of_task
 from cqels_opt.spark.executed_plan import ExecutedPlan, executed
 from cqels_opt.spark.files import reading_files
@@ -162,6 +162,10 @@ class SparkRunner:
         if self._task is not None:
             self._task.end()
 
+    def close(self) -> None:
+        """See :meth:`end`: the session is the user's."""
+        self.end()
+
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
         """A separate job of one task, so that the batches keep the other slots; it runs in a thread without the batches' tag."""
         context = self.spark.sparkContext
@@ -236,30 +240,26 @@ def _whole(tasks: Sequence[EvaluateTask]) -> Work:
 
 def _share(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int], Iterator[Shuffled]]:
     """Evaluates a share of the deltas; sends the names of its files to each task that computes answers."""
+    receivers = {task.program.id: finish_parts(task, parts) for task in tasks}
 
     def work(part: int) -> Iterator[Shuffled]:
-        for task in tasks:
-            report = evaluate(task, f"{task_name()}p{part}", part, parts, None)
-            for to in range(finish_parts(task, parts)):
-                yield to, (task.program.id, report)
+        for name, report in share_of_batch(tasks, f"{task_name()}p{part}", part, parts):
+            for to in range(receivers[name]):
+                yield to, (name, report)
 
     return work
 
 
 def finishing(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int, Sequence[Any]], Iterator[Any]]:
     """Computes a part of the answers from the reports of all shares."""
-    by_id = {task.program.id: task for task in tasks}
 
     def work(part: int, reports: Sequence[Any]) -> Iterator[Any]:
-        reports_by_program: dict[str, list[EvaluateReport]] = {}
+        shares: dict[str, list[EvaluateReport]] = {}
         for name, report in reports:
-            reports_by_program.setdefault(name, []).append(report)
-        for name, of_program in reports_by_program.items():
-            task = by_id[name]
-            fresh = [f for share in of_program for f in share.fresh]
-            if not any(share.failed for share in of_program):
-                yield name, finish(task, f"{task_name()}p{part}", fresh, part, finish_parts(task, parts))
-            if part == 0:
-                yield from ((name, share) for share in of_program)
+            shares.setdefault(name, []).append(report)
+        mine = [task for task in tasks if task.program.id in shares]
+        yield from part_of_answers(mine, f"{task_name()}p{part}", part, parts, shares)
+        if part == 0:
+            yield from ((name, share) for name, of_program in shares.items() for share in of_program)
 
     return work
