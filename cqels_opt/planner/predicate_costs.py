@@ -102,7 +102,9 @@ def _columns(expression: Expression) -> Counter[str]:
 def _is_column(expression: Expression) -> bool:
     """Whether a side of a comparison is a column whose ids can be compared directly, unlike those of strings and dates."""
     if isinstance(expression, Constant):
-        return not expression.term.startswith('"') or bool(term_ids.numeric(term_ids.encode([expression.term], term_ids.PUBLIC))[1][0])
+        return not expression.term.startswith('"') or bool(
+            term_ids.numeric(term_ids.encode([expression.term], term_ids.PUBLIC))[1][0]
+        )
     return isinstance(expression, Variable) or (isinstance(expression, Call) and extension(expression.function) is not None)
 
 

@@ -107,7 +107,7 @@ def share_of_batch(tasks: Sequence[EvaluateTask], name: str, part: int, parts: i
 def part_of_answers(
     tasks: Sequence[EvaluateTask], name: str, part: int, parts: int, shares: Mapping[str, Sequence[EvaluateReport]]
 ) -> list[tuple[str, FinishReport]]:
-    """The second half: a part of the answers of each query that has so many parts and was not stopped, from the reports of all shares."""
+    """The second half: a part of the answers of each query, from the reports of all shares, if the query has that part and succeeded."""
     found = []
     for task in tasks:
         reports, spread = shares[task.program.id], finish_parts(task, parts)
