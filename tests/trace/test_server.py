@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from cqels_opt.errors import InputError
+from cqels_opt.trace import http_server
 from cqels_opt.trace import server as page_server
 from cqels_opt.trace.live import LiveTrace
 from cqels_opt.trace.records import Delta, Lag, Milliseconds, OperatorRecord, TraceRecord
@@ -177,7 +178,7 @@ def raw(client: Client, request_head: str) -> bytes:
 
 def test_idle_connections_make_room(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the limit: the page is served, and the oldest idle connections are closed."""
-    monkeypatch.setattr(page_server, "MOST_CONNECTIONS", 8)
+    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 8)
     with ExitStack() as stack:
         idle = [stack.enter_context(connected(client)) for _ in range(30)]
         assert client.ask("/trace.json")[0] == 200
@@ -188,7 +189,7 @@ def test_idle_connections_make_room(client: Client, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_connection_that_reads_events_is_not_closed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_server, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 2)
     with connected(client) as first, connected(client) as second:
         for connection in (first, second):
             connection.sendall(b"GET /events HTTP/1.0\r\nHost: localhost\r\n\r\n")
@@ -215,10 +216,10 @@ def test_without_file_descriptors_there_is_no_busy_loop(monkeypatch: pytest.Monk
         raise OSError(errno.EMFILE, "Too many open files")
 
     with server:
-        monkeypatch.setattr(page_server.ThreadingHTTPServer, "get_request", refuse)
+        monkeypatch.setattr(http_server.ThreadingHTTPServer, "get_request", refuse)
         monkeypatch.setattr(server._stopping, "wait", waited.append)
         server._handle_request_noblock()
-    assert waited == [page_server.PAUSE]
+    assert waited == [http_server.PAUSE]
 
 
 def test_what_is_loopback() -> None:
