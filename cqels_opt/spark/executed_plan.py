@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from cqels_opt.plans.figures import milliseconds, nbytes, ratio, rows
 from cqels_opt.spark.catalyst import items
+from cqels_opt.spark.job_descriptions import without_link
 
 ROWS = ("number of output rows", "records read", "shuffle records written")
 TIMES = ("duration", "sort time", "time to build", "time to collect", "time to broadcast", "scan time", "shuffle write time")
@@ -134,7 +135,7 @@ def _plan(store: Any, execution: Any) -> ExecutedPlan:
     found = [step for name in heads for step in _listed(name, nodes, below, stages, values, 0)]
     done = execution.completionTime()
     took = float(done.get().getTime() - execution.submissionTime()) if done.isDefined() else None
-    return ExecutedPlan(int(number), str(execution.description()).split("\n")[0], took, tuple(found))
+    return ExecutedPlan(int(number), without_link(str(execution.description()).split("\n")[0]), took, tuple(found))
 
 
 def _clusters(nodes: Mapping[int, Any]) -> set[int]:

@@ -5,8 +5,10 @@ The description is a local property of the thread, which ``foreachBatch`` sets f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from html import escape, unescape
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
@@ -16,18 +18,37 @@ LONGEST = 160
 """Characters of a description; Spark's UI shows about as many in a line."""
 MOST_NAMES = 3
 STEP = "»"  # in the text of a plan that joins
+_LINKED = re.compile(r'<a href="[^"]*">(.*?)</a>(.*)', re.DOTALL)
 
 
 @contextmanager
-def described(context: SparkContext, text: str) -> Iterator[None]:
-    """Describes the jobs that this thread starts in the block, and restores the description that was set before."""
+def described(context: SparkContext, text: str, page: str | None = None) -> Iterator[None]:
+    """Describes the jobs that this thread starts in the block, and restores the description that was set before.
+
+    ``page`` is the path of the run's trace page in Spark's UI (:mod:`cqels_opt.spark.trace_page`), which the description then links to.
+    """
     before = context.getLocalProperty(DESCRIPTION)
-    context.setJobDescription(shortened(text))
+    context.setJobDescription(shortened(text) if page is None else with_link(shortened(text), page))
     try:
         yield
     finally:
         with suppress(Py4JError, AttributeError):  # the session was stopped meanwhile: that is not the error of the block
             context.setLocalProperty(DESCRIPTION, before)  # type: ignore[arg-type]  # None removes the property
+
+
+def with_link(text: str, page: str) -> str:
+    """The text, its part before the first colon as a link: markup that Spark's UI shows, with an address within the UI.
+
+    The link is at the beginning, because the UI cuts off what is too wide for a column. Its list of SQL queries shows the markup as text.
+    """
+    name, colon, what = text.partition(": ")
+    return f'<a href="{escape(page)}">{escape(name, quote=False)}</a>{escape(colon + what, quote=False)}'
+
+
+def without_link(description: str) -> str:
+    """The text of a description that may have a link."""
+    found = _LINKED.fullmatch(description)
+    return unescape(f"{found[1]}{found[2]}") if found else description
 
 
 def batch_name(queries: Iterable[str], batch: int) -> str:
@@ -53,4 +74,4 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-__all__ = ["DESCRIPTION", "batch_name", "described", "joined", "shortened"]
+__all__ = ["DESCRIPTION", "batch_name", "described", "joined", "shortened", "with_link", "without_link"]

@@ -55,7 +55,7 @@ class ReplannedJoin(JoinRun):
     ) -> None:
         self._build, self.then, self._mode = build, then, mode
         self._trace = TraceFile(Path(trace)) if trace is not None else None
-        self._runner = SparkRunner(spark) if spark is not None else None
+        self._runner = self._runner_on(spark) if spark is not None else None
         self._replanner: Replanner | None = None
         self._totals = {"batches": 0, "elements": 0}
         self._cancelled = False
@@ -113,11 +113,11 @@ class ReplannedJoin(JoinRun):
     def _batch(self, frame: DataFrame, number: int) -> None:
         session = frame.sparkSession
         if self._runner is None:
-            self._runner = SparkRunner(session)
+            self._runner = self._runner_on(session)
         self._runner.spark, self._cancelled = session, False
         self._runner.begin(number, [self.name])
         if self._replanner is None:
-            self._replanner = Replanner(self._mode, self._runner.parallelism, self.name)
+            self._replanner = Replanner(self._mode, self._runner.parallelism, self.name, self._runner.page)
         clock, plain = PhaseTimer(), self._build(frame, number)
         clock.lap("ingest")
         found = self._replanner.rows(plain, frame)
@@ -128,6 +128,12 @@ class ReplannedJoin(JoinRun):
         self._replanner.observe(found)
         self._replanner.learn(plain, frame)
         self._record(number, found, clock, jobs, fallback)
+
+    def _runner_on(self, session: SparkSession) -> SparkRunner:
+        runner = SparkRunner(session)
+        if self._trace is not None:
+            runner.link_to(self._trace.path)
+        return runner
 
     def _run(self, found: Replanned, plain: DataFrame, number: int) -> str | None:
         """Calls ``then``; returns why it was called twice, if it was."""

@@ -62,8 +62,9 @@ class Replanned:
 class Replanner:
     """The optimizer of one query over micro-batches. ``mode`` is ``adaptive``, or a mode that always decides the order itself."""
 
-    def __init__(self, mode: str | Mapping[str, Plan], slots: int, name: str) -> None:
-        self._mode, self._slots, self._name = mode, slots, name
+    def __init__(self, mode: str | Mapping[str, Plan], slots: int, name: str, page: str | None = None) -> None:
+        """``page`` is the path of the trace's page in Spark's UI, for the descriptions of jobs."""
+        self._mode, self._slots, self._name, self._page = mode, slots, name, page
         self._catalyst: Catalyst | None = None
         self._background = ThreadPoolExecutor(1, thread_name_prefix="cqels-opt counts")
         self._counts: dict[Identity, Counts] = {}  # of relations
@@ -150,7 +151,7 @@ class Replanner:
     def _left(self, planner: JoinPlanner, sampling: Sampling, plain: DataFrame) -> Replanned | None:
         """The query as it is, if no other order than its own pays off for a micro-batch; None otherwise."""
         (source,), session = planner.sources, plain.sparkSession
-        with described(session.sparkContext, f"{self._name}: sample the join keys of {source}"):
+        with described(session.sparkContext, f"{self._name}: sample the join keys of {source}", self._page):
             sample = sampling.take(self._batches)
         if not sample.rows:
             return Replanned(plain, "there are no rows in this micro-batch", elements=0)
@@ -213,7 +214,7 @@ class Replanner:
             return
         rows = query.rows(name)
         try:
-            with described(rows.sparkSession.sparkContext, f"{self._name}: count the join keys of {name}"):
+            with described(rows.sparkSession.sparkContext, f"{self._name}: count the join keys of {name}", self._page):
                 self._counts[identity] = static_counts(rows, self._columns(query, name))
         except (PySparkException, Py4JError) as error:
             self._failed.add(identity)

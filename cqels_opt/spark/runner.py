@@ -43,6 +43,7 @@ from cqels_opt.spark.tasks import (
     task_name,
     two_stages,
 )
+from cqels_opt.spark.trace_page import TracePage, attached
 from cqels_opt.spark.warm_up import await_worker
 from cqels_opt.state.compaction import MergeTask, merge
 from cqels_opt.storage import disk
@@ -73,6 +74,8 @@ class SparkRunner:
         self.shares: Counter[str] = Counter()  # rows produced by each executor's Python process
         self.settings: dict[str, str] = {}  # effective planner settings of a session, where they matter
         self._tag, self._name = "", ""
+        self._trace: Path | None = None  # until its page is attached
+        self._page: TracePage | None = None
         self._slots: dict[int, RDD[int]] = {}
         self._task: BatchTask | None = None  # of small batches
         self._expect_small = False  # the next batch of rows is expected to fit one task, as the last one did
@@ -82,6 +85,8 @@ class SparkRunner:
     def begin(self, batch: int, queries: Sequence[str] = ()) -> None:
         """Tags all following jobs; their descriptions begin with the queries and the batch."""
         context = self.spark.sparkContext
+        if self._trace is not None:
+            self._page, self._trace = attached(self.spark, self._trace, self), None
         if self._tag:
             context.removeJobTag(self._tag)
         self._name = batch_name(queries, batch)
@@ -91,7 +96,22 @@ class SparkRunner:
 
     def described(self, what: str) -> AbstractContextManager[None]:
         """Describes the jobs of a block in Spark's UI, as ``q1 batch 12: count keys``."""
-        return described(self.spark.sparkContext, f"{self._name}: {what}")
+        return described(self.spark.sparkContext, f"{self._name}: {what}", self.page)
+
+    def link_to(self, trace: Path) -> None:
+        """From the next batch on, descriptions link to the page of this trace if Spark's UI is enabled."""
+        self._trace = trace
+
+    @property
+    def page(self) -> str | None:
+        """The path of the trace's page in Spark's UI, which descriptions link to."""
+        return self._page.path if self._page is not None else None
+
+    def unlink(self) -> None:
+        """Removes the page from Spark's UI."""
+        page, self._page, self._trace = self._page, None, None
+        if page is not None:
+            page.detach()
 
     @property
     def jobs(self) -> int:

@@ -28,6 +28,7 @@ from cqels_opt.spark.session import IN_A_BATCH, settings
 from cqels_opt.spark.worker_python import explained
 from cqels_opt.storage.file_errors import file_error
 from cqels_opt.trace.listener import BatchReporter
+from cqels_opt.trace.writer import TraceFile
 
 CHUNK_SCHEMA = "stream int, partition int, offset long, s string, p string, o string, g string, t long, late boolean, line long"
 FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
@@ -129,6 +130,8 @@ class StreamRun(RunHandle):
     ) -> None:
         super().__init__(driver, on_batch, coming, reporter)
         self.runner = runner
+        if isinstance(driver.trace, TraceFile):
+            runner.link_to(driver.trace.path)
         self._query: StreamingQuery | None = None
         self._set = False  # whether the session of batches has their settings for good
         self._placed: bool | None = None  # whether rows have offsets
@@ -243,9 +246,10 @@ class StreamRun(RunHandle):
         return self._query
 
     def stop(self) -> None:
-        """Stops, possibly during a batch: uncommitted work is repeated by the next start."""
+        """Stops, possibly during a batch: uncommitted work is repeated by the next start. Spark's UI no longer has the trace's page."""
         if self._query is not None:
             self._query.stop()
+        self.runner.unlink()
 
     def settle(self) -> None:
         """Waits for the current batch, after :meth:`stop`, and for background merges and deletions."""

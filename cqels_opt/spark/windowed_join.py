@@ -100,6 +100,8 @@ class WindowedJoin(JoinRun):
         self._trace = TraceFile(Path(trace), folder) if trace is not None else None
         self._restore_trace()
         self._runner = SparkRunner(spark)
+        if self._trace is not None:
+            self._runner.link_to(self._trace.path)
         self._planner: JoinPlanner | None = None
         self._counts: dict[str, Counts] = {}
         self._versions: dict[str, DataFrame] = {}
@@ -302,7 +304,7 @@ class WindowedJoin(JoinRun):
         named = {relation.name: relation for relation in spec.statics}
         for name, version in changed.items():
             self._versions[name], self._statics[name] = version, satisfying(version, named[name], spec)
-            with described(session.sparkContext, f"{self.name}: count the join keys of {name}"):
+            with described(session.sparkContext, f"{self.name}: count the join keys of {name}", self._runner.page):
                 self._counts[name] = static_counts(self._statics[name], spec_keys(named[name], spec, types))
             if self._planner is not None:
                 self._planner.replace(name, self._counts[name])

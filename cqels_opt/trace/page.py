@@ -20,6 +20,8 @@ from cqels_opt.trace.picture import VERSION, Picture
 from cqels_opt.trace.records import TraceRecord
 
 _SCRIPTS = ("uplot/uPlot.iife.min.js", "figures.js", "tree.js", "bands.js", "charts.js", "tables.js", "summary.js", "page.js")
+SCRIPT = "page.js"
+"""The name of the script next to a page that does not hold it."""
 _STYLES = ("uplot/uPlot.min.css", "page.css")
 
 
@@ -42,11 +44,24 @@ def live_page(title: str) -> str:
     return _page({"version": VERSION, "title": title, "live": True, "queries": []}, title, connect="'self'")
 
 
-def _page(data: Mapping[str, Any], title: str, connect: str = "'none'") -> str:
-    style, script = "\n".join(map(_asset, _STYLES)), "\n".join(map(_asset, _SCRIPTS))
-    policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; connect-src {connect}; base-uri 'none'"
+def page_with_script_apart(picture: Picture, title: str) -> str:
+    """The page for a server that allows no script within a page; it has :func:`page_script` next to it as :data:`SCRIPT`."""
+    return _page(picture.to_json(title), title, script_apart=True)
+
+
+def page_script() -> str:
+    """The script of the page."""
+    return "\n".join(map(_asset, _SCRIPTS))
+
+
+def _page(data: Mapping[str, Any], title: str, connect: str = "'none'", script_apart: bool = False) -> str:
+    style, script = "\n".join(map(_asset, _STYLES)), page_script()
+    allowed, element = (
+        ("'self'", f'<script src="{SCRIPT}"></script>') if script_apart else (_hash(script), f"<script>{script}</script>")
+    )
+    policy = f"default-src 'none'; script-src {allowed}; style-src {_hash(style)}; connect-src {connect}; base-uri 'none'"
     return Template(_asset("page.html")).substitute(
-        title=escape(title), policy=policy, style=style, script=script, data=embedded(data)
+        title=escape(title), policy=policy, style=style, script=element, data=embedded(data)
     )
 
 
