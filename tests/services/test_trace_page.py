@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from trace_cases import EVIL, flapping
 
 from cqels_opt.trace.live import LiveTrace
 from cqels_opt.trace.page import trace_page
+from cqels_opt.trace.page_on_request import PageServer
 from cqels_opt.trace.records import Called, Delta, Moved, OperatorRecord, StoreVersions, TraceRecord, read_trace
 from cqels_opt.trace.server import served
 
@@ -299,3 +301,20 @@ def test_a_job_that_is_killed_and_goes_on(browser: Browser, tmp_path: Path) -> N
         assert batches == sorted(set(batches))
         expect(page.locator("dl.tiles div").first).to_have_text(f"batches{len(batches)}")
     assert again.finish().code == 0
+
+
+def test_a_page_made_on_request_runs_the_script_next_to_it(browser: Browser, tmp_path: Path) -> None:
+    """As Spark's UI forwards to it: its policy allows the script, and a reload shows later batches."""
+    trace, ended = tmp_path / "t.jsonl", threading.Event()
+    records = flapping(4)
+    trace.write_text("".join(record.line() for record in records[:2]), encoding="utf-8")
+    with PageServer(trace) as server:
+        thread = threading.Thread(target=server.answer_while, args=(lambda: not ended.is_set(),))
+        thread.start()
+        with opened(browser, f"{server.address}/") as page:
+            expect(page.locator(".reign")).to_have_text(["A"])
+            trace.write_text("".join(record.line() for record in records), encoding="utf-8")
+            page.reload()
+            expect(page.locator(".reign")).to_have_text(["A", "B"])
+        ended.set()
+        thread.join()

@@ -52,6 +52,11 @@ def data_of(answer: list[Any]) -> dict[str, Any]:
     return found
 
 
+def is_first_page(page: str) -> bool:
+    """Whether the UI has redirected a path that it does not know."""
+    return "Spark Jobs" in page and 'id="data"' not in page
+
+
 def links(found: dict[str, Any]) -> set[str]:
     """The texts of the links to the page in the UI's list of jobs."""
     return set(re.findall(rf'<a href="{found["path"]}">(.*?)</a>', found["jobs"]))
@@ -73,15 +78,14 @@ def test_jobs_link_to_the_page_of_their_run(job: tuple[Path, dict[str, Any]]) ->
 
 def test_the_ui_serves_nothing_else(job: tuple[Path, dict[str, Any]]) -> None:
     found = job[1]["sparql"]
-    assert all(status >= 400 for status in found["others"])
+    assert all(status >= 400 or is_first_page(page) for status, page in found["others"])
     status, text = found["damaged"]
     assert status == 500 and "sparql.jsonl:3: " in text
 
 
 def test_the_page_goes_when_the_run_is_stopped(job: tuple[Path, dict[str, Any]]) -> None:
     status, page = job[1]["sparql"]["stopped"]
-    assert status == 404 or "Spark Jobs" in page  # the UI redirects unknown paths to its first page
-    assert 'id="data"' not in page
+    assert status == 404 or is_first_page(page)
 
 
 def test_joins_of_dataframes(job: tuple[Path, dict[str, Any]]) -> None:
@@ -90,7 +94,7 @@ def test_joins_of_dataframes(job: tuple[Path, dict[str, Any]]) -> None:
     assert {"join batch 0", "join"} <= links(found)
     assert data_of(found["page"])["queries"][0]["query"] == "join"
     assert "): join batch 0: " in found["explain"] and "<a" not in found["explain"]
-    assert 'id="data"' not in found["deleted"][1]
+    assert found["deleted"][0] == 404 or is_first_page(found["deleted"][1])
     assert found["answers"] == [2]
 
 

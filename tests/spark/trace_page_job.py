@@ -68,7 +68,7 @@ def of_sparql(spark: SparkSession, engine: cq.Engine) -> dict[str, Any]:
     found["later"] = shown(spark, path)
     trace.write_bytes(trace.read_bytes() + b"no record\n")
     found["damaged"] = shown(spark, path)
-    found["others"] = [shown(spark, f"{path}{name}")[0] for name in ("sparql.jsonl", "..%2fsparql.jsonl", "checkpoint/")]
+    found["others"] = [shown(spark, f"{path}{name}") for name in ("sparql.jsonl", "..%2fsparql.jsonl", "checkpoint/")]
     run.stop()
     found["stopped"] = shown(spark, path)
     thread.join()
