@@ -125,7 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m cqels_opt.bench.realtime", description=__doc__)
     parser.add_argument("--rate", type=float, default=1_000, help="elements per second")
     parser.add_argument("--seconds", type=float, default=20, help="seconds that are counted")
-    parser.add_argument("--commit-every", default="1s", help="time between two commit records")
+    parser.add_argument("--commit-every", default="5s", help="time between two commit records")
     parser.add_argument("--append", nargs=4, metavar=("SOURCE", "TARGET", "RATE", "SECONDS"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.append:

@@ -46,7 +46,7 @@ from cqels_opt.runtime.run_factory import external_streams
 from cqels_opt.trace.progress import Watcher, batches_progress, watching
 from cqels_opt.windows.frontier import Frontier
 
-COMMIT_EVERY = 1.0
+COMMIT_EVERY = 5.0
 """Seconds between two commit records of a run over files that grow."""
 
 

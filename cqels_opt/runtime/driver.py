@@ -165,17 +165,17 @@ class Driver(RunState):
         if not self.streams:
             self._reached = self.frontier.value = max(batch.after, *(p.report.origin("") for p in self.programs))
 
-    def _add_slots(self, batch: MicroBatch, reports: Sequence[IngestReport], prefix: str = "") -> None:
+    def _add_slots(self, batch: MicroBatch, reports: Sequence[IngestReport]) -> None:
         batch.files += [f for report in reports for f in report.files]
         self._seen(reports)
-        batch.files += self.ingest_state.add(reports, batch.number, prefix)
+        self.ingest_state.add(reports)
 
     def _evaluate_stage(self, batch: MicroBatch, place: int) -> None:
         """Plans and evaluates the queries of one stage of the network, over what earlier stages emitted."""
         stage, number, reports = self.network.stages[place], batch.number, batch.reports
         if place:
             reports = self._fed(batch, stage, place)
-            self._add_slots(batch, reports, f"n{place}-")
+            self._add_slots(batch, reports)
             batch.reports += reports
         upto = {p.id: self._upto(p) for p in stage}
         self.frontier.value = max(self.frontier.value, *upto.values())
@@ -294,10 +294,9 @@ class Driver(RunState):
         kept_files = retention.after(files, reported, self.state, self.frontier.value)
         for stream, bound in kept_files.bounds.items():
             if bound is not None:
-                self.ingest_state.times[stream].forget(bound)
+                self.ingest_state.forget_times(stream, bound)
         failures = self.compaction.failures
         live, dropped = self.compaction.absorb_finished(kept_files.files, number, self.frontier.value), kept_files.dropped
-        live = [*self.ingest_state.merged(number, live), *self.ingest_state.write_waiting(number, self.frontier.value)]
         totals = dict(self.state.totals)
         added = {**batch.totals(self.planners, frozenset(self.streams)), "failed merges": self.compaction.failures - failures}
         totals |= {name: totals.get(name, 0) + amount for name, amount in added.items()}
@@ -338,6 +337,9 @@ class Driver(RunState):
         statistics = {state.optimizer, *state.statistics}
         used = write_optimizer_state(self.folder, number, statistics, self.planners, self.ingest_state.counted)
         state.optimizer, state.statistics = optimizer_file(number), used
+        before = {file.path for file in state.files}
+        state.files = self.ingest_state.write(number, state.files, self.frontier.value)
+        self.schedule_deletion(number, before - {file.path for file in state.files})
         self.deletion.wait()
         self.log.write(state)
         self._written = time.monotonic()

@@ -44,6 +44,7 @@ class IngestState:
     ) -> None:
         self.folder, self.tiers, self._note = folder, tiers, note
         self.times = {stream: Timeline() for stream in streams}
+        self._unwritten: dict[str, Timeline] = {}  # times that are in no file yet
         self.pending: Pending = {}
         self.counted = 0
         self.counts_lost = False
@@ -55,21 +56,33 @@ class IngestState:
         return {stream: line.times for stream, line in self.times.items()}
 
     # -------------------------------------------------------------- times
-    def add(self, reports: Iterable[IngestReport], number: int, mark: str = "") -> list[SlotFile]:
-        """Adds the elements of a batch; returns the files of their times. ``mark`` distinguishes the stages of a batch."""
-        found: dict[str, Timeline] = {}
+    def add(self, reports: Iterable[IngestReport]) -> None:
+        """Adds the elements of a stage of a batch; :meth:`write` writes their times."""
         for report in reports:
             for stream, seen in report.streams.items():
-                found.setdefault(stream, Timeline()).add(seen.times)
-        files = []
-        for i, (stream, line) in enumerate(found.items()):
-            self.times[stream].add(line.times)
-            if len(line.times):
-                files.append(self._written(f"{number:08d}-{mark}{i}", stream, "", line.times))
-        return files
+                if len(seen.times):
+                    self.times[stream].add(seen.times)
+                    self._unwritten.setdefault(stream, Timeline()).add(seen.times)
 
-    def merged(self, number: int, files: list[SlotFile]) -> list[SlotFile]:
-        """The files, with those of times merged if there are many small ones."""
+    def forget_times(self, stream: str, before: int) -> None:
+        """Drops the times of a stream before an instant."""
+        for line in (self.times[stream], self._unwritten.get(stream)):
+            if line is not None:
+                line.forget(before)
+
+    def write(self, number: int, files: Sequence[SlotFile], upto: int) -> list[SlotFile]:
+        """Writes what no file has yet, for a commit record: the times of elements, and the counts that wait at a frontier. Returns the
+        files of the record: those given, of times merged if many are small, and the new ones.
+        """
+        new = [
+            self._written(f"{number:08d}-{i}", stream, "", line.times)
+            for i, (stream, line) in enumerate(self._unwritten.items())
+            if len(line.times)
+        ]
+        self._unwritten = {}
+        return [*self._merged(number, [*files, *new]), *self._write_waiting(number, upto)]
+
+    def _merged(self, number: int, files: list[SlotFile]) -> list[SlotFile]:
         for i, (stream, line) in enumerate(self.times.items()):
             mine = sorted((f for f in files if f.kind == "times" and f.stream == stream), key=lambda f: f.least)
             small, merged = [f for f in mine if not f.shape], [f for f in mine if f.shape]
@@ -138,8 +151,8 @@ class IngestState:
         """Counts of a stream and shape wait for the frontier; no file has them yet."""
         self.pending.setdefault(key, []).extend(WaitingCounts(int(c.times[-1]), c) for c in counts if len(c.times))
 
-    def write_waiting(self, number: int, upto: int) -> list[SlotFile]:
-        """Writes the file of the counts that wait since this batch. Counts of much earlier batches leave memory."""
+    def _write_waiting(self, number: int, upto: int) -> list[SlotFile]:
+        """Writes the counts that wait and are in no file. Counts of much earlier batches leave memory."""
         waiting = [(key, one) for key, some in self.pending.items() for one in some if one.last > upto]
         for _, one in waiting:
             if one.path and one.batch <= number - HELD:

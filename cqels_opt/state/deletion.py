@@ -8,6 +8,9 @@ from pathlib import Path
 
 from cqels_opt.storage import disk
 
+FEW = 8
+"""Files that are deleted at once: a thread costs more."""
+
 
 class Deletion:
     """Deletes files of a folder. Files that a killed process did not delete are deleted when the state is opened again."""
@@ -24,7 +27,10 @@ class Deletion:
         mine = sorted(paths)
         if mine:
             self._ended.clear()
-            self._start(lambda: self._delete(mine))
+            if len(mine) <= FEW:
+                self._delete(mine)
+            else:
+                self._start(lambda: self._delete(mine))
             if self._ended.is_set():
                 self.wait()
 

@@ -1,6 +1,6 @@
 """Counts of elements that wait until the frontier has passed them.
 
-A silent stream holds the frontier back for any time. Therefore each batch writes the counts that it brought to a file of its own, once,
+A silent stream holds the frontier back for any time. Therefore each commit record has a file of the counts that no earlier one has,
 and counts that wait for long stay in their file only: they are read again when the frontier passes them.
 """
 
@@ -46,7 +46,7 @@ class LostOptimizerStateError(Exception):
 
 
 def write_pending(folder: Path, number: int, waiting: Sequence[tuple[str, WaitingCounts]]) -> list[SlotFile]:
-    """Writes the file of the counts that a batch has brought and that still wait; none if there are no such counts."""
+    """Writes the file of counts that still wait, at the commit record of a batch; none if there are no such counts."""
     if not waiting:
         return []
     path = f"slots/{KIND}-{number:08d}.zip"

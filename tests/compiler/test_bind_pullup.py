@@ -280,7 +280,7 @@ def fails(case: Case, seed: int) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(0, int(os.environ.get("CQELS_OPT_CASES", "45")), 15))
+@pytest.mark.parametrize("first", range(0, int(os.environ.get("CQELS_OPT_CASES", "30")), 15))
 def test_random_groups_with_binds_in_the_middle(first: int) -> None:
     late = 0
     for seed in range(first, first + 15):

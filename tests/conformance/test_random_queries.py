@@ -26,7 +26,7 @@ from cqels_opt.operators import eager_aggregation
 from cqels_opt.runtime import driver, ingest
 from cqels_opt.verify import Answers, compare, report
 
-CASES = int(os.environ.get("CQELS_OPT_CASES", "14"))
+CASES = int(os.environ.get("CQELS_OPT_CASES", "7"))
 FIRST = int(os.environ.get("CQELS_OPT_SEED", "0"))
 EACH = 7  # cases per test, so that the progress of a run is visible
 

@@ -39,7 +39,7 @@ def differs(text: str, data: Dataset, way: Way) -> str:
 
 
 @pytest.mark.long
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
 @given(select(whole=True), dataset)
 def test_the_engine_means_what_the_definitions_say(text: str, data: Dataset) -> None:
     for way in WAYS:

@@ -111,7 +111,7 @@ class KilledError(Exception):
     """Stands for ``kill -9``."""
 
 
-@pytest.mark.parametrize("after", range(30))
+@pytest.mark.parametrize("after", range(0, 30, 2))
 def test_death_between_any_two_operations(after: int, whole: Path, tmp_path: Path) -> None:
     """Whatever was done before, readers see whole batches, and the next start makes the rest."""
     shutil.copytree(whole / "q", tmp_path / "q")
@@ -155,7 +155,7 @@ def test_what_another_run_left_goes(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [MARK, "batch=00000000", "notes.txt"]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_the_rows_of_random_queries(seed: int, tmp_path: Path) -> None:
     """Those of the lines, in each batch, whatever the number of parts."""
     case = make(7_000 + seed)

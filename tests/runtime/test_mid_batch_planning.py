@@ -60,7 +60,7 @@ def run_falsely(query: Registered, seed: int) -> Outcome:
 
 
 @pytest.mark.usefixtures("low_limits")
-@pytest.mark.parametrize("seed", seeds_with_answers(12))
+@pytest.mark.parametrize("seed", seeds_with_answers(6))
 def test_six_relations_have_their_answers_under_false_statistics(seed: int, tmp_path: Path) -> None:
     query = register(SIX_RELATIONS, make(seed).world, tmp_path)
     outcomes = [run_falsely(query, lot) for lot in range(4)]
@@ -169,7 +169,7 @@ def test_several_queries_in_one_run_have_the_answers_that_they_have_alone(
 @pytest.fixture
 def analyzed(tmp_path: Path, low_limits: None) -> tuple[list[TraceRecord], str]:
     """The records up to the first batch in which an operator has stopped a delta, and EXPLAIN ANALYZE of that batch."""
-    for seed in seeds_with_answers(12):
+    for seed in seeds_with_answers(6):
         query = register(SIX_RELATIONS, make(seed).world, tmp_path / str(seed))
         with falsified(FALSIFIED["statistics scaled by 10^±3"], seed):
             driver, records = query.driver(Cut("3"), sink=LocalSink()), []

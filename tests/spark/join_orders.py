@@ -123,7 +123,7 @@ def micro_batch(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: st
 def orders(
     spark: SparkSession, query: Query, frame: DataFrame, function: JoinRun, most: int | None = None
 ) -> Iterator[tuple[Plan, DataFrame]]:
-    """A query with its joins in each retained order, or in ``most`` of them: cheap and expensive ones. ``function`` has run it."""
+    """A query with its joins in each retained order, or in ``most`` of them, the most expensive first. ``function`` has run it."""
     assert isinstance(function, ReplannedJoin)
     assert function._replanner is not None
     planner = function._replanner.planner
@@ -131,7 +131,7 @@ def orders(
     joined = read(Catalyst(spark), query(frame), frame)
     plans = [ranked.plan for ranked in planner.optimizer.alternatives(joined.stream, 200)]
     if most is not None and len(plans) > most:
-        plans = [plans[i * (len(plans) - 1) // (most - 1)] for i in range(most)]
+        plans = [plans[-1 - i * (len(plans) - 1) // max(1, most - 1)] for i in range(most)]
     for number, plan in enumerate(plans):
         side = (None, "right", "left")[number % 3]
         yield plan, joined.rebuilt(plan, filters(plan, joined.graph), lambda place, side=side: side)[0]  # type: ignore[misc]

@@ -243,5 +243,5 @@ def worthwhile(folder: Path, count: int) -> Iterator[Registered]:
 
 @pytest.mark.long
 def test_random_queries(spark: SparkSession, tmp_path: Path) -> None:
-    for number, query in enumerate(worthwhile(tmp_path, 3)):
+    for number, query in enumerate(worthwhile(tmp_path, 2)):
         same(spark, query, Cut("20", plan="random", seed=number), Cut("100", parts=2))

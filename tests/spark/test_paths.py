@@ -107,7 +107,7 @@ def check(spark: SparkSession, case: Case, folder: Path, batch: str, plan: str, 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", range(24))
+@pytest.mark.parametrize("number", range(12))
 def test_a_random_query(number: int, spark: SparkSession, tmp_path: Path) -> None:
     """Every cut with every plan, twice."""
     _, case = cases()[number]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cqels_opt.planner.background_jobs import at_once, in_thread
-from cqels_opt.state.deletion import Deletion
+from cqels_opt.state.deletion import FEW, Deletion
 from cqels_opt.storage import disk
 
 
@@ -23,14 +23,16 @@ def test_files_are_deleted_when_it_has_ended(tmp_path: Path) -> None:
 
 
 def test_a_batch_waits_for_deletion_that_has_not_begun(tmp_path: Path) -> None:
-    (tmp_path / "a").touch()
+    names = {f"a{number}" for number in range(FEW + 1)}
+    for name in names:
+        (tmp_path / name).touch()
     later: list[Callable[[], None]] = []
     deletion = Deletion(tmp_path, later.append)
-    deletion.begin({"a"})
-    assert (tmp_path / "a").exists()
+    deletion.begin(names)
+    assert len([*tmp_path.iterdir()]) == FEW + 1
     in_thread(later[0])
     deletion.wait()
-    assert not (tmp_path / "a").exists()
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("start", [at_once, in_thread])
@@ -42,6 +44,6 @@ def test_an_error_is_raised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as patched:
         patched.setattr(disk, "delete", denied)
         with pytest.raises(PermissionError):
-            deletion.begin({"a"})
+            deletion.begin({f"a{number}" for number in range(FEW + 1)})
             deletion.wait()
     deletion.wait()
