@@ -318,14 +318,14 @@ class WindowStatistics:
         self.epoch += 1  # also if no row leaves: the rows that have ended at an instant differ
 
     def _merge_neighbours(self) -> None:
-        """Merges pairs of whole slots. The slots that expire next stay as they are."""
+        """Merges the two neighbours among the whole slots that have the fewest rows. The slots that expire next stay as they are."""
         self.update()
-        slots: Sequence[SlotStatistics] = [*self._whole]
+        slots = [*self._whole]
         first = self.most_slots // 4
-        pairs = zip(slots[first::2], slots[first + 1 :: 2])
-        odd = slots[-1:] if (len(slots) - first) % 2 else []
-        together = [merged(one, other, self.intervals, self._most_times) for one, other in pairs]
-        self._whole = SortedKeyList([*slots[:first], *together, *odd], key=_next_end)
+        rows = np.array([held.total for held in slots[first:]])
+        at = first + int(np.argmin(rows[1:] + rows[:-1]))
+        slots[at : at + 2] = [merged(slots[at], slots[at + 1], self.intervals, self._most_times)]
+        self._whole = SortedKeyList(slots, key=_next_end)
 
     # ------------------------------------------------------------------ the budget
     @property

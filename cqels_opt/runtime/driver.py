@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,15 @@ from cqels_opt.state.commit_log import Commit
 from cqels_opt.state.pending_counts import LostOptimizerStateError
 from cqels_opt.state.retention import Retention
 from cqels_opt.state.slot_indexes import LARGE
+from cqels_opt.storage import sealed_files
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.instants import drained, instants
+
+MERGE_TIMEOUT = 30.0
+"""Seconds to wait at the end for merges, which would fail if the session stopped."""
+
+BETWEEN_RECORDS = ("slots", "results")
+"""Folders of which most files are deleted before a commit record names them, unless each batch has a record."""
 
 
 class Driver(RunState):
@@ -49,6 +57,8 @@ class Driver(RunState):
         self._rows = 0  # of the last delta
         self._written = 0.0  # when the last commit record was written
         self._instants: dict[Hashable, Ints] = {}  # of the stage, by windows and report policies
+        for part in BETWEEN_RECORDS if self.options.commit_every else ():
+            sealed_files.hold(self.folder / part)
         self.restore(None)
         self.quotas.resume(self.state.batch)
         if self._changed and self.catalog is not None and self.catalog.changed:
@@ -194,6 +204,8 @@ class Driver(RunState):
         if max(upto.values()) > batch.after:
             parts = self.options.parts or self.shares(batch.rows)
             steps = {name: replace(step, joins=self.planners[name].physical(parts)) for name, step in steps.items()}
+            for part in BETWEEN_RECORDS if parts > 1 else ():
+                sealed_files.settle(self.folder / part)  # for other processes
             joint = self._answers_in_one_file(number)
             found = evaluate_in_attempts(self, [replace(self.task_of(p, steps[p.id]), joint=joint) for p in stage], parts)
             batch.done.shares |= found.shares
@@ -340,11 +352,21 @@ class Driver(RunState):
         before = {file.path for file in state.files}
         state.files = self.ingest_state.write(number, state.files, self.frontier.value)
         self.schedule_deletion(number, before - {file.path for file in state.files})
+        for part in BETWEEN_RECORDS:
+            sealed_files.settle(self.folder / part, {Path(file.path).name for file in state.files})
         self.deletion.wait()
         self.log.write(state)
         self._written = time.monotonic()
         self.schedule_deletion(number, statistics - {"", state.optimizer, *used})
         self._delete_scheduled(min(number - 2, self.log.oldest))
+
+    def close(self) -> None:
+        """The run has ended."""
+        self.compaction.wait(MERGE_TIMEOUT)
+        self.deletion.wait()
+        for part in BETWEEN_RECORDS:
+            sealed_files.release(self.folder / part)
+        self.runner.close()
 
     @property
     def since_record(self) -> float:

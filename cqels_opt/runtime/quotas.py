@@ -19,7 +19,7 @@ from cqels_opt.runtime.evaluate import EvaluateReport, FinishReport, Format
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.state.result_store import is_result
-from cqels_opt.storage import disk, documents
+from cqels_opt.storage import disk, documents, sealed_files
 from cqels_opt.windows.binding_slots import SlotFile
 
 NOTES = "failed.json"
@@ -48,7 +48,7 @@ class ResourceUsage:
             else (file.stream, file.shape) in shapes or (file.kind in ("elements", "times") and file.stream in program.streams)
             for file in self.files
         )
-        return sum((self.folder / file.path).stat().st_size for file, is_mine in zip(self.files, mine) if is_mine)
+        return sum(sealed_files.size(self.folder / file.path) for file, is_mine in zip(self.files, mine) if is_mine)
 
 
 class Quotas:

@@ -21,9 +21,6 @@ from cqels_opt.trace import display
 from cqels_opt.trace.listener import BatchReporter
 from cqels_opt.trace.records import TraceRecord
 
-MERGE_TIMEOUT = 30.0
-"""Seconds to wait at the end for merges, which would fail if the session stopped."""
-
 Progress = Callable[[Sequence[TraceRecord]], None]
 Coming = Callable[[Sequence[object], Mapping[str, Any]], Sequence[Member]]
 
@@ -105,9 +102,7 @@ class RunHandle(ABC):
         return None if seconds is None else seconds * (len(catalog.names()) if catalog is not None else 1)
 
     def _finish(self) -> None:
-        self.driver.compaction.wait(MERGE_TIMEOUT)
-        self.driver.deletion.wait()
-        self.driver.runner.close()
+        self.driver.close()
 
     # -------------------------------------------------------------- adding and removing queries
     @keywords_of(QueryOptions, record_of)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from cqels_opt.storage import disk
+from cqels_opt.storage import sealed_files
 
 FEW = 8
 """Files that are deleted at once: a thread costs more."""
@@ -44,7 +44,7 @@ class Deletion:
     def _delete(self, paths: Iterable[str]) -> None:
         try:
             for path in paths:
-                disk.delete(self.folder / path)
+                sealed_files.delete(self.folder / path)
         except OSError as error:
             self._failed = error
         finally:

@@ -28,6 +28,7 @@ from cqels_opt.operators.udf_cache import Calls, Results
 from cqels_opt.plans import JoinKind
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.stats.frequencies import dot
+from cqels_opt.storage import sealed_files
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -59,10 +60,10 @@ def stamp_of(path: Path | str) -> Stamp:
     return found.st_ino, found.st_mtime_ns
 
 
-def stamp_in_state(path: Path | str) -> Stamp:
+def stamp_in_state(path: Path) -> Stamp:
     """:func:`stamp_of` a file of the state; if it is missing, the checkpoint is damaged."""
     try:
-        return stamp_of(path)
+        return sealed_files.stamp(path)
     except OSError as error:
         raise CheckpointError(f"{path}: the checkpoint is damaged ({error.strerror}); use another folder") from error
 

@@ -1,14 +1,18 @@
 """Sealed files, the state of a checkpoint: a header of 64 bytes with the digest of the content and of the file's own name.
 
 The name makes two files that were swapped detectable. A large file ends with the hashes of its blocks.
+
+Where a run writes no commit record with each batch, most files are deleted before a record names them. :func:`hold` keeps the small files
+of a folder in memory until a record does.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -23,6 +27,53 @@ _MAGIC: Final = b"cqelsopt"
 _FORMAT: Final = 2
 _LAYOUT: Final = struct.Struct("<8sIIQ16s16s8x")
 """Magic, format, whether the hashes of blocks are at the end (0, 1), bytes of the content, hash of the name, digest of the content."""
+
+
+_held: Final[dict[Path, dict[Path, tuple[int, pa.Buffer]]]] = {}
+"""The contents that are in memory, each with a number, by folder and path; readers of this process find them."""
+_numbers: Final = count(1)
+
+
+def hold(folder: Path) -> None:
+    """Keeps what :func:`write` writes into a folder in memory, until :func:`settle` or :func:`delete`; forgets what was there before."""
+    _held[folder] = {}
+
+
+def settle(folder: Path, names: Container[str] | None = None) -> None:
+    """Writes the files of a folder that are in memory; ``names``: those alone."""
+    held = _held.get(folder, {})
+    for path in list(held):  # threads add and delete files meanwhile
+        if (names is None or path.name in names) and (found := held.get(path)) is not None:
+            _write(path, found[1])
+            held.pop(path, None)  # from here on readers find the file
+
+
+def release(folder: Path) -> None:
+    """The folder's files are written at once again; those in memory are forgotten."""
+    _held.pop(folder, None)
+
+
+def delete(path: Path) -> None:
+    """Deletes a file, if it exists, on the disk or in memory."""
+    if _held.get(path.parent, {}).pop(path, None) is None:
+        disk.delete(path)
+
+
+def size(path: Path) -> int:
+    """The bytes of a file, on the disk or in memory."""
+    found = _held.get(path.parent, {}).get(path)
+    return path.stat().st_size if found is None else HEADER + found[1].size
+
+
+def stamp(path: Path) -> tuple[int, int]:
+    """Distinguishes a file from another one that took its place: its inode and the time of its last change; of one in memory, its number.
+
+    OSError if it does not exist.
+    """
+    if (found := _held.get(path.parent, {}).get(path)) is not None:
+        return 0, found[0]
+    about = path.stat()
+    return about.st_ino, about.st_mtime_ns
 
 
 class _Sealing:
@@ -76,6 +127,13 @@ def sealing(path: Path) -> Iterator[Any]:
 
 def write(path: Path, content: bytes | pa.Buffer) -> None:
     """Writes content that is in memory as a sealed file, in one call; the folder exists."""
+    if (held := _held.get(path.parent)) is not None:
+        held[path] = next(_numbers), pa.py_buffer(content)
+    else:
+        _write(path, content)
+
+
+def _write(path: Path, content: bytes | pa.Buffer) -> None:
     hasher = Hasher()
     hasher.update(content)
     blocks = hasher.blocks if hasher.size > checksum.WHOLE else b""
@@ -106,6 +164,8 @@ def opened(path: Path) -> tuple[pa.Buffer, Blocks | None]:
 
     CheckpointError if the file is missing or damaged.
     """
+    if (found := _held.get(path.parent, {}).get(path)) is not None:
+        return found[1], None
     try:
         key = checksum.identity(path)
         if not key[3]:
@@ -163,4 +223,4 @@ def copy(source: Path, target: Path) -> None:
 def move(source: Path, target: Path) -> None:
     """Gives a sealed file another name."""
     copy(source, target)
-    disk.delete(source)
+    delete(source)

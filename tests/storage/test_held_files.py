@@ -1,0 +1,80 @@
+"""Sealed files that stay in memory until a commit record names them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from spark.small_world import MAP, MET, STREAM, rows, write_rows, write_world
+
+import cqels_opt as cq
+from cqels_opt.errors import CheckpointError
+from cqels_opt.runtime import growing_files
+from cqels_opt.state.commit_log import COMMITS
+from cqels_opt.storage import disk, documents, sealed_files
+
+
+def content(path: Path) -> bytes:
+    return bytes(sealed_files.opened_whole(path))
+
+
+def test_readers_find_files_that_are_not_written_yet(tmp_path: Path) -> None:
+    one, other, gone = (tmp_path / name for name in ("one", "other", "gone"))
+    sealed_files.hold(tmp_path)
+    for path in (one, other, gone):
+        sealed_files.write(path, path.name.encode())
+    first = sealed_files.stamp(one)
+    sealed_files.write(one, b"again")
+    assert sealed_files.stamp(one) != first
+    assert (content(one), content(other)) == (b"again", b"other")
+    assert not [*tmp_path.iterdir()]
+    sizes = [sealed_files.size(path) for path in (one, other)]
+    sealed_files.delete(gone)
+    sealed_files.settle(tmp_path, {"one"})
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+    sealed_files.settle(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "other"]
+    assert (content(one), content(other)) == (b"again", b"other")
+    assert [sealed_files.size(path) for path in (one, other)] == sizes == [path.stat().st_size for path in (one, other)]
+    with pytest.raises(CheckpointError, match="gone"):
+        content(gone)
+    sealed_files.delete(one)
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_what_was_in_memory_ends_with_the_run(tmp_path: Path) -> None:
+    sealed_files.hold(tmp_path)
+    sealed_files.write(tmp_path / "a", b"a")
+    sealed_files.hold(tmp_path)  # the next run over the folder
+    with pytest.raises(CheckpointError):
+        content(tmp_path / "a")
+    sealed_files.release(tmp_path)
+    sealed_files.write(tmp_path / "a", b"b")
+    assert (tmp_path / "a").exists()
+
+
+def test_batches_between_two_records_write_only_what_the_next_record_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first and the last batch have one. Otherwise each batch writes files, most of which are deleted soon."""
+    files = write_world(tmp_path / "world", 60)
+    live, state = tmp_path / "live.ndjson", tmp_path / "state"
+    write_rows(live, rows(60))
+    monkeypatch.setattr(growing_files, "MOST_BYTES", 500)
+    created: list[str] = []
+    create = disk.create
+
+    def noted(path: Path) -> object:
+        if path.parent.name in ("slots", "results"):
+            created.append(path.name.removeprefix(".").rpartition(".")[0])
+        return create(path)
+
+    monkeypatch.setattr(disk, "create", noted)
+    query = cq.local.Engine(static=files.static, graphs={MAP: files.places}).register(MET)
+    run = query.start({STREAM: live}, tmp_path / "out.jsonl", state, follow=True, to_the_end=True, commit_every="1h")
+    run.await_termination()
+    records = [documents.decode(path.name, path.read_bytes())["state"] for path in sorted((state / COMMITS).glob("[0-9]*.json"))]
+    assert (records[0]["batch"], len(records)) == (0, 2) and records[1]["batch"] > 5
+    named = {Path(file["path"]).name for record in records for file in record["files"]}
+    assert set(created) <= named
+    assert created
