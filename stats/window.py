@@ -320,12 +320,13 @@ class WindowStatistics:
     def _merge_neighbours(self) -> None:
         """Merges the two neighbours among the whole slots that have the fewest rows. The slots that expire next stay as they are."""
         self.update()
-        slots = [*self._whole]
-        first = self.most_slots // 4
-        rows = np.array([held.total for held in slots[first:]])
-        at = first + int(np.argmin(rows[1:] + rows[:-1]))
-        slots[at : at + 2] = [merged(slots[at], slots[at + 1], self.intervals, self._most_times)]
-        self._whole = SortedKeyList(slots, key=_next_end)
+        later = [*self._whole.islice(self.most_slots // 4)]
+        rows = np.array([held.total for held in later])
+        at = int(np.argmin(rows[1:] + rows[:-1]))
+        one, other = later[at : at + 2]
+        self._whole.remove(one)
+        self._whole.remove(other)
+        self._whole.add(merged(one, other, self.intervals, self._most_times))
 
     # ------------------------------------------------------------------ the budget
     @property

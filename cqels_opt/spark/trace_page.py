@@ -14,14 +14,16 @@ import weakref
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from cqels_opt.errors import EngineWarning, first_line
-from cqels_opt.trace.page_on_request import PageServer
+
+if TYPE_CHECKING:
+    from cqels_opt.trace.page_on_request import PageServer
 
 PACKAGES = ("org.sparkproject.jetty.ee10", "org.sparkproject.jetty")
 """Where versions of Spark have the servlets of Jetty."""
@@ -37,6 +39,8 @@ class TracePage:
     """The page of a trace in Spark's UI at ``path``, until it is detached or its owner is deleted."""
 
     def __init__(self, ui: Any, jvm: Any, trace: Path, owner: object) -> None:
+        from cqels_opt.trace.page_on_request import PageServer  # imports an HTTP server, which most runs do not need
+
         self.path = f"/cqels-opt/{secrets.token_hex(4)}/"
         self._ui, self._handler, self._attached, self._detaching = ui, None, True, threading.Lock()
         server = PageServer(trace.absolute())
