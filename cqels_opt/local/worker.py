@@ -59,7 +59,8 @@ def _receive(tasks: IO[bytes], waiting: SimpleQueue[bytes]) -> None:
             os._exit(0)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serves this process's input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all processes: the engine decides
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what functions of queries print

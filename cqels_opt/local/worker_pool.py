@@ -107,7 +107,7 @@ class _Worker:
     """A process that runs one function after the other; this process runs what it did not end."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-m", "cqels_opt.local.worker"]
+        command = [sys.executable, "-c", "from cqels_opt.local.worker import main; main()"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(place or str(Path.cwd()) for place in sys.path)}
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         assert self._process.stdin is not None and self._process.stdout is not None

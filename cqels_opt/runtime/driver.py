@@ -150,6 +150,9 @@ class Driver(RunState):
         """Starts a batch: queries that were added or removed, and another version of the static data, count from here on."""
         clock = PhaseTimer()
         self.runner.begin(number, self.catalog.names() if self.catalog is not None else list(self.planners))
+        for part in BETWEEN_RECORDS if self.runner.parallelism > 1 else ():  # other processes read the files from now on
+            sealed_files.settle(self.folder / part)
+            sealed_files.release(self.folder / part)
         self.log.persist_identity()
         if self._changed:
             self.reconfiguration.take_over(number)
@@ -204,8 +207,6 @@ class Driver(RunState):
         if max(upto.values()) > batch.after:
             parts = self.options.parts or self.shares(batch.rows)
             steps = {name: replace(step, joins=self.planners[name].physical(parts)) for name, step in steps.items()}
-            for part in BETWEEN_RECORDS if parts > 1 else ():
-                sealed_files.settle(self.folder / part)  # for other processes
             joint = self._answers_in_one_file(number)
             found = evaluate_in_attempts(self, [replace(self.task_of(p, steps[p.id]), joint=joint) for p in stage], parts)
             batch.done.shares |= found.shares

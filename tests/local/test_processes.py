@@ -22,6 +22,7 @@ from cqels_opt.errors import DataError, EngineWarning, InputError
 from cqels_opt.local import worker_pool
 from cqels_opt.local.worker_pool import PoolRunner
 from cqels_opt.query.parser import parse
+from cqels_opt.runtime import growing_files
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.runtime.run_state import RunState
 from cqels_opt.verify import Options, evaluate, read_answers
@@ -130,8 +131,16 @@ def test_processes_end_with_the_one_that_started_them() -> None:
     until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2])
 
 
-def test_a_run_uses_them_from_a_batch_on_in_which_they_are_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its first batches run in one process; when it has ended, there is no other process. A lambda of this test is called everywhere."""
+@pytest.mark.parametrize(
+    "options", [{"batch": 9}, {"follow": True, "to_the_end": True, "commit_every": "1h"}], ids=["replay", "growing"]
+)
+def test_a_run_uses_them_from_a_batch_on_in_which_they_are_ready(
+    options: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first batches run in one process; when it has ended, there is no other process. A lambda of this test is called everywhere.
+    What batches of one process keep in memory until the next commit record is in files once there are more.
+    """
+    monkeypatch.setattr(growing_files, "MOST_BYTES", 800)
     monkeypatch.setattr(worker_pool, "PAYS", 0.0)
     monkeypatch.setattr(RunState, "shares", lambda self, rows: self.runner.parallelism)
     made: list[PoolRunner] = []
@@ -147,14 +156,20 @@ def test_a_run_uses_them_from_a_batch_on_in_which_they_are_ready(tmp_path: Path,
     begin = PoolRunner.begin
     monkeypatch.setattr(PoolRunner, "begin", waiting)
     files = write_world(tmp_path / "world", 60)
-    engine = cq.local.Engine(static=files.static, graphs={MAP: files.places})
     cq.register_function("http://ex.org/same", lambda text: text, arguments=1)
     text = MET.rstrip().removesuffix("}") + " FILTER(<http://ex.org/same>(str(?p)) = str(?p)) }"
-    run = engine.register(text).start({STREAM: files.stream}, tmp_path / "out.jsonl", tmp_path / "c", batch=9, processes=2)
-    run.await_termination()
-    assert parallel[:2] == [1, 1] and set(parallel[2:]) == {2}
-    assert read_answers(tmp_path / "out.jsonl") == evaluate(parse(MET), files.inputs(), Options())
-    assert made[0]._workers == []
+    found = []
+    for processes in (1, 2):
+        place, query = tmp_path / str(processes), cq.local.Engine(static=files.static, graphs={MAP: files.places}).register(text)
+        place.mkdir()
+        parallel.clear()
+        query.start({STREAM: files.stream}, place / "out.jsonl", place / "c", processes=processes, **options).await_termination()
+        assert parallel[:2] == [1, 1] and set(parallel[2:]) == {processes}
+        found.append(read_answers(place / "out.jsonl"))
+    assert found[0] == found[1]
+    assert "follow" in options or found[0] == evaluate(parse(MET), files.inputs(), Options())
+    assert found[0].total() > 50
+    assert not any(runner._workers for runner in made)
 
 
 def test_a_number_that_is_no_number_of_processes(tmp_path: Path) -> None:
