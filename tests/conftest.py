@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,9 +47,12 @@ if (ARCHIVE := Path(sys.prefix) / "spark-classes.jsa").exists():
     SHORT_LIVED += f" -Xlog:disable -XX:SharedArchiveFile={ARCHIVE}"
 os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {SHORT_LIVED}".strip()
 
-# ``make test`` takes a sample of the property tests, and leaves out what is marked long; ``make test-all`` has everything.
-SEEDS = 4
-"""Cases of a property test (a test with the parameter ``seed``) in the sample."""
+# ``make test`` takes a sample: without what is marked long (a case of it takes over four seconds), and the first cases of each test of the
+# rooms whose tests run queries; ``make test-all`` has everything.
+CASES = 2
+"""Cases of a test in the sample."""
+WHOLE = ("query", "rdf", "relational", "trace", "windows", "tests")
+"""Folders whose tests are short, and are all in the sample."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,12 +60,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="long tests, and every seed of the property tests")
 
 
-def in_the_sample(item: pytest.Item) -> bool:
-    """Whether a test is short, and one of the first seeds of a property."""
-    if item.get_closest_marker("long"):
-        return False
-    seed = getattr(getattr(item, "callspec", None), "params", {}).get("seed")
-    return not isinstance(seed, int) or seed < SEEDS
+def sample(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """The tests of the sample, and the others."""
+    taken, left, seen = list[pytest.Item](), list[pytest.Item](), Counter[str]()
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        seen[name] += 1
+        mine = seen[name] <= CASES or item.path.parent.name in WHOLE
+        (left if item.get_closest_marker("long") or not mine else taken).append(item)
+    return taken, left
 
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -74,8 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     And the one skip there is: tests of the real data sets, where those are absent.
     """
     if not config.getoption("--all"):
-        left_out = [item for item in items if not in_the_sample(item)]
-        items[:] = [item for item in items if in_the_sample(item)]
+        items[:], left_out = sample(items)
         config.hook.pytest_deselected(items=left_out)
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):

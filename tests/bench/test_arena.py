@@ -49,6 +49,7 @@ def test_stores_and_engine_give_the_answers_of_the_independent_evaluation(tmp_pa
         assert runs[0].bag.total > 0, query
 
 
+@pytest.mark.long
 @pytest.mark.needs_shared_data
 def test_citybench_has_the_same_answers_everywhere(tmp_path: Path) -> None:
     scenario = read(arena.WORKLOADS["citybench"], quick=True)
@@ -206,6 +207,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return whole
 
 
+@pytest.mark.long
 def test_rivals_run_in_processes_of_their_own_and_get_verdicts(task: Task, tmp_path: Path) -> None:
     file = tmp_path / "rivals.py"
     file.write_text(RIVAL, encoding="utf-8")
@@ -240,6 +242,7 @@ def test_rivals_run_in_processes_of_their_own_and_get_verdicts(task: Task, tmp_p
         assert min(one.cpu) > 0 and one.peak_mb > 10 and one.first_answer is not None
 
 
+@pytest.mark.long
 def test_a_rival_over_its_limit_is_compared_up_to_there(task: Task, tmp_path: Path) -> None:
     with rivals(find(("adaptive", "sqlite")), (), tmp_path) as among:
         found = measured(task, among, limit=0)
@@ -273,6 +276,7 @@ def test_answers_are_final_up_to_what_every_stream_has_reached(tmp_path: Path) -
     assert final_times(small) == [-1, 1099, 2199]
 
 
+@pytest.mark.long
 def test_the_independent_evaluation_stops_within_a_batch(task: Task, tmp_path: Path) -> None:
     with rivals(find(("adaptive", "pyoxigraph")), (), tmp_path) as among:
         runs = measured(replace(task, options={"pyoxigraph.cpu_seconds": 1e-6}), among, limit=100)

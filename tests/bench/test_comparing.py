@@ -76,6 +76,7 @@ def test_all_contenders_agree_on_the_reports_queries(report: dict[str, Any]) -> 
         assert counts != {0}
 
 
+@pytest.mark.long
 def test_the_report_has_what_figures_hang_on(report: dict[str, Any]) -> None:
     assert {"machine", "versions", "seed", "scenario", "results"} <= report.keys()
     assert report["seed"] == 3
@@ -201,6 +202,7 @@ CONTENDERS = (Contender("mortal", "dies of the second task", run, apart=True),)
 """
 
 
+@pytest.mark.long
 def test_a_process_that_dies_costs_its_task_alone(small: Task, tmp_path: Path) -> None:
     file = tmp_path / "mortal.py"
     file.write_text(KILLED, encoding="utf-8")

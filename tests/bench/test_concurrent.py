@@ -17,6 +17,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> concurrent.World:
     return world(tmp_path_factory.mktemp("world"), SMALL)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("query", ["Q1'", "Q4'"])
 def test_instances_are_one_plan_and_answer_as_apart(query: str, small: concurrent.World, tmp_path: Path) -> None:
     members = instances(query, 40, SMALL.authors)

@@ -34,6 +34,7 @@ def test_each_t0_that_the_slide_allows_is_tried() -> None:
     assert [origins(read_query("cqels", n)) for n in NUMBERS] == [[]] * 7
 
 
+@pytest.mark.long
 def test_cqels_answers_are_the_independent_evaluations_and_the_recorded_ones_are_explained(folder: Path) -> None:
     figures = {}
     for found in runs(elements(folder), ("cqels",)):
@@ -105,6 +106,7 @@ def _over_80(element: Element) -> bool:
     return any(values[result[s]] > 80 for s in air if result.get(s) in values)
 
 
+@pytest.mark.long
 def test_a_row_that_csparql_loses_at_one_closing_comes_at_the_next(folder: Path) -> None:
     theirs = dict(recorded(folder, "csparql", 3))
     windows = Counter({key: n for one in runs(elements(folder), ("csparql",), numbers=(3,)) for key, n in one.answers.items()})

@@ -48,6 +48,7 @@ def tables_below(folder: Path) -> dict[str, Any]:
     return {str(path.relative_to(folder)): parquet.read_table(path) for path in sorted(folder.rglob("*.parquet"))}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", JOBS)
 def test_the_same_data_every_time(name: str, tmp_path: Path) -> None:

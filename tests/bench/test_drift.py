@@ -73,6 +73,7 @@ def q2(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return prepare("q2", text, store, {STREAM: world.stream}, folder / "q2", BatchSize(count=100))
 
 
+@pytest.mark.long
 def test_rows_of_sets_say_what_any_plan_produces(q2: Prepared) -> None:
     """Plans outside the study, left-deep and bushy."""
     graph = QueryPlanner(q2.program, PlannerOptions()).blocks[q2.program.blocks[0].name].optimizer.graph

@@ -42,6 +42,7 @@ def test_a_departure_is_one_element(lifted: FlightFiles) -> None:
     assert first["plane"]["s"] == first["plane"]["g"]
 
 
+@pytest.mark.long
 def test_the_time_is_the_real_departure(lifted: FlightFiles) -> None:
     """``dep_time``, New York's local time, is computed from the UTC time of every row."""
     table = flights._departures(flights.package_table("flights.csv.zip"))
@@ -62,6 +63,7 @@ def test_an_observation_is_one_element_at_the_hour(lifted: FlightFiles) -> None:
     assert 25 < max(winds) < 200
 
 
+@pytest.mark.long
 def test_static_terms_are_canonical(lifted: FlightFiles) -> None:
     lines = [line for file in (lifted.static, lifted.graphs[AIRPORTS]) for line in file.read_text().splitlines()]
     terms = {term for line in lines for term in re.fullmatch(r"(<\S*>) (<\S*>) (.*) \.", line).groups()}  # type: ignore[union-attr]
@@ -96,6 +98,7 @@ def test_the_queries_name_what_is_lifted(lifted: FlightFiles, name: str) -> None
         assert f"<{flights.VOCABULARY}{local}>" in data
 
 
+@pytest.mark.long
 def test_days_without_departures_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no departure in 1 days from 2012-05-01"):
         lift(tmp_path, days=1, start=date(2012, 5, 1))
@@ -107,6 +110,7 @@ def test_the_package_may_be_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         lift(tmp_path)
 
 
+@pytest.mark.long
 def test_parquet_says_the_same(lifted: FlightFiles, tmp_path: Path) -> None:
     columns = lift(tmp_path, days=2, start=date(2013, 2, 8), stream_format="parquet")
     for stream, file in lifted.streams.items():

@@ -57,6 +57,7 @@ def test_the_tunnel_has_times_of_its_own(tmp_path: Path) -> None:
         generate(tmp_path / "2", Request(1, 20, 4, 0), parameters)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["sensors", "hubs"])
 def test_shipped_scenarios_have_answers(tmp_path: Path, name: str) -> None:
     text = shipped()[name].read_text(encoding="utf-8")

@@ -61,6 +61,7 @@ def prepared(world: Path) -> dict[str, tuple[Prepared, Ran]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("style", ["as_written", "tuned"])
 def test_the_sql_means_what_the_queries_mean(
     world: Path, prepared: dict[str, tuple[Prepared, Ran]], tmp_path: Path, style: str

@@ -41,6 +41,7 @@ def test_bytes_are_those_of_the_element_with_its_prefixes(tmp_path: Path) -> Non
         assert row["compressed"]["RDF-star"] < row["compressed"]["reification"]
 
 
+@pytest.mark.long
 def test_all_contenders_answer_the_same(tmp_path: Path) -> None:
     store = load(tmp_path / "store", [])
     (found,) = star.times(tmp_path, store, (3,), seconds=13, rate=4)

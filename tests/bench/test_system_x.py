@@ -80,6 +80,7 @@ def test_the_static_part_is_a_query_a_component() -> None:
     assert "FROM" not in "".join(part.text for part in found.statics)
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(
     table=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=30),

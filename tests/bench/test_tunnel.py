@@ -75,6 +75,7 @@ def test_by_cost_is_at_or_below_both_in_the_follow_up(cardinality: float, select
     at_or_below(measured(prepared, {name: CONTENDERS[name] for name in PLACED}, slice(3, None)), 2 * CALL)
 
 
+@pytest.mark.long
 def test_the_place_follows_a_selectivity_that_drifts(tmp_path: Path) -> None:
     """Where joins are expensive the filter is before the second window while it keeps 5 %, and after it when it keeps 95 %."""
     expensive = Calibration(constants=replace(DEFAULT, probe=3e-6, build=3e-6))

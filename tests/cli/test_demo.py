@@ -63,6 +63,7 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Callable[[], 
     return text
 
 
+@pytest.mark.long
 def test_the_demo_in_a_fog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = shown(tmp_path, monkeypatch, LocalRunner, FOG)
     assert "plan that gained most" in text or "No change of plan gained anything" in text
@@ -120,6 +121,7 @@ def test_it_says_so_if_no_change_gained() -> None:
     assert "No change of plan gained anything" in text_of_switch([step((10, 5.0), (10, 6.0), switched=True)])
 
 
+@pytest.mark.long
 def test_the_command_that_is_shown_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     options = DemoOptions(1, Path("out"))

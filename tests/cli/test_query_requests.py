@@ -70,6 +70,7 @@ def test_where_no_graph_is_there_that_is_said(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().err.endswith("PATH; there is no named graph\n")
 
 
+@pytest.mark.long
 def test_only_verify_imports_the_independent_evaluation() -> None:
     code = "import sys, cqels_opt.cli.commands; print([m for m in ('cqels_opt.verify', 'rdflib') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -344,6 +344,7 @@ def test_timestamp_mistakes(dialect: str, where: str, message: str) -> None:
         parse(f"PREFIX : <{EX}> {STAMP} SELECT ?p {where}", dialect)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(FIRST, FIRST + CASES, 10))
 def test_a_worker_that_missed_steps(first: int, tmp_path: Path) -> None:
     """Workers rebuild their state from the windows from time to time: the answers do not change."""

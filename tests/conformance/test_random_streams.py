@@ -83,6 +83,7 @@ def query_of(name: str, operator: str, drain: bool, lateness: int, folder: Path)
     return replace(found, settings=Settings(operator, drain=drain and not endless, lateness=lateness))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FEATURES)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(

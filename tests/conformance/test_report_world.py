@@ -101,11 +101,13 @@ def drifting(tmp_path_factory: pytest.TempPathFactory) -> World:
     return world(files.stream, files.static, files.places)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["q2", "q3", "q4"])
 def test_a_switch_that_matters(name: str, drifting: World, tmp_path: Path) -> None:
     check_switch(register(text(name), drifting, tmp_path / "q"), Cut("250"), tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["q1", "q2", "q3", "q4"])
 def test_spark_on_the_generated_world(name: str, spark: SparkSession, tmp_path: Path) -> None:
     """Through Spark: the answers are verified, with at most two jobs per batch, or three with aggregates."""

@@ -37,11 +37,13 @@ def told(query: Registered) -> list[str]:
     return found[0]
 
 
+@pytest.mark.long
 def test_e1_two_windows(tmp_path: Path, world: list[Element]) -> None:
     """Rows are ?l ?p ?q."""
     assert told(registered(tmp_path, E1, world)) == ["1 + x a a", "3 + x b a", "3 + x b b", "6 + y a a", "9 + y c a", "9 + y c c"]
 
 
+@pytest.mark.long
 def test_e2_an_expiry_is_a_content_change(tmp_path: Path, world: list[Element]) -> None:
     """Rows are ?k ?l. At 6 `a at x` leaves; at 8 the group x is empty and has no row: ISTREAM is empty, DSTREAM has (x, 1)."""
     seen = ["1 + 1 x", "3 + 2 x", "6 + 1 x", "6 + 1 y", "9 + 2 y"]
@@ -50,11 +52,13 @@ def test_e2_an_expiry_is_a_content_change(tmp_path: Path, world: list[Element]) 
     assert "8 - 1 x" in told(registered(tmp_path, E2, world, "dstream"))
 
 
+@pytest.mark.long
 def test_e2_as_snapshots(tmp_path: Path, world: list[Element]) -> None:
     expected = ["1 = 1 x", "3 = 2 x", "6 = 1 x", "6 = 1 y", "8 = 1 y", "9 = 2 y", "11 = 1 y"]
     assert told(registered(tmp_path, E2, world, "rstream", drain=True)) == expected
 
 
+@pytest.mark.long
 def test_e5_the_last_elements(tmp_path: Path, world: list[Element]) -> None:
     """Rows are ?l ?p."""
     assert told(registered(tmp_path, E5, world)) == ["1 + x a", "3 + x b", "6 + y a", "9 + y c"]
@@ -66,6 +70,7 @@ def test_e5_never_empties(tmp_path: Path, world: list[Element]) -> None:
         registered(tmp_path, E5, world, drain=True).run()
 
 
+@pytest.mark.long
 def test_e6_optional(tmp_path: Path, world: list[Element]) -> None:
     """Rows are ?l ?p ?q. `a at x` never joins b, whose interval begins as a's ends, and (b, x) alone is never a row."""
     assert told(registered(tmp_path, E6, world)) == ["1 + x a", "3 + x b a", "6 + y a", "9 + y c a"]

@@ -102,6 +102,7 @@ def table() -> Counter[tuple[str, str]]:
     return Counter()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(CASES))
 def test_answers_after_faults_are_those_of_an_undisturbed_run(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: Counter[tuple[str, str]]
@@ -125,6 +126,7 @@ def test_answers_after_faults_are_those_of_an_undisturbed_run(
         (tmp_path / "q" / "answers.jsonl").unlink()
 
 
+@pytest.mark.long
 def test_the_table_of_faults_and_outcomes(table: Counter[tuple[str, str]]) -> None:
     """Every kind of fault happened, and at calls of every sort that changes files."""
     for (fault, outcome), times in sorted(table.items()):

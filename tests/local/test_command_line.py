@@ -23,6 +23,7 @@ def files(tmp_path: Path) -> Files:
     return write_world(tmp_path, 60)
 
 
+@pytest.mark.long
 def test_a_run_without_java(files: Files, tmp_path: Path) -> None:
     """And without anything else on the PATH."""
     words = [sys.executable, "-m", "cqels_opt.cli.main", "run", str(write_query(tmp_path, MET)), *files.words]

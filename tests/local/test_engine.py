@@ -190,6 +190,7 @@ print(len(started), "pyspark" in sys.modules, "py4j" in sys.modules)
 """
 
 
+@pytest.mark.long
 def test_no_java_and_no_pyspark(files: Files, tmp_path: Path) -> None:
     """In a process of its own, which records each process that it starts."""
     words = [files.static, MAP, files.places, MET, STREAM, files.stream, tmp_path / "out.jsonl", tmp_path / "c"]

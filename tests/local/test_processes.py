@@ -64,6 +64,7 @@ def raising(error: Exception) -> None:
     raise error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", seeds_with_answers(24))
 def test_any_query_has_the_lines_of_one_process(three: PoolRunner, seed: int, tmp_path: Path) -> None:
     """Input, deltas and answers in three shares, whose files all processes read: the lines of three shares in this process."""
@@ -82,6 +83,7 @@ def test_tasks_run_in_different_processes_and_in_order(three: PoolRunner) -> Non
     assert three._run([partial(pow, 2, n) for n in range(7)]) == [2**n for n in range(7)]
 
 
+@pytest.mark.long
 def test_the_first_error_is_raised_once_all_tasks_have_ended(three: PoolRunner, tmp_path: Path) -> None:
     late, works = tmp_path / "late", list[Callable[[], Any]]()
     works += [partial(raising, DataError("f:1: first")), partial(raising, DataError("f:2: second")), partial(_touch, late)]
@@ -96,6 +98,7 @@ def _touch(path: Path) -> None:
     path.touch()
 
 
+@pytest.mark.long
 def test_what_a_function_prints_is_not_a_reply(three: PoolRunner) -> None:
     assert three._run([partial(print, "here", file=sys.stderr), partial(print, "a reply?")]) == [None, None]
 
@@ -114,6 +117,7 @@ def test_a_process_that_is_killed_costs_a_warning() -> None:
     assert runner._workers == []
 
 
+@pytest.mark.long
 def test_processes_end_with_the_one_that_started_them() -> None:
     """Also within a task: else they would write into the checkpoint of the next run."""
     text = (
@@ -131,6 +135,7 @@ def test_processes_end_with_the_one_that_started_them() -> None:
     until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options", [{"batch": 9}, {"follow": True, "to_the_end": True, "commit_every": "1h"}], ids=["replay", "growing"]
 )

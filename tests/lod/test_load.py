@@ -88,6 +88,7 @@ def test_a_small_load_needs_no_job(spark: SparkSession, tmp_path: Path, sources:
     assert [source["graph"] for source in store.sources] == [None, None, "http://g/c", None]
 
 
+@pytest.mark.long
 def test_a_large_load_gives_the_same_store(
     spark: SparkSession, tmp_path: Path, sources: list[StaticSource], two_stages: None
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_large_load_gives_the_same_store(
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["other", "store"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("two_stages")
 @pytest.mark.parametrize("line", [1, 120, 300])
 def test_line_numbers_are_right_in_every_piece(spark: SparkSession, tmp_path: Path, line: int) -> None:
@@ -208,6 +210,7 @@ def test_what_a_task_holds_does_not_grow_with_the_data() -> None:
         assert cuts.buckets * cuts.subjects <= 16 * max(1, size >> 27)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("large", [False, True])
 def test_a_load_gives_a_second_id_to_one_of_two_terms(
     spark: SparkSession, tmp_path: Path, large: bool, request: pytest.FixtureRequest

@@ -72,6 +72,7 @@ def static_pattern(pattern: tuple[str, str, str, str | None]) -> StaticPattern:
     return StaticPattern(s, p, o, g)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(quads_of, st.data())
 def test_every_kind_of_pattern_matches_as_brute_force_does(

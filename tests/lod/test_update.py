@@ -177,6 +177,7 @@ def test_bad_input(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ terms with equal ids
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(some, st.lists(st.tuples(some, some), min_size=1, max_size=4))
 def test_updates_tell_terms_with_equal_ids_apart(

@@ -41,6 +41,7 @@ quads_of = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(quads_of)
 def test_rows_and_distinct_values_of_a_described_store_are_those_of_the_store(

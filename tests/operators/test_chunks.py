@@ -94,6 +94,7 @@ def test_equal_rows_come_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """16 times as many rows, and their chunks take the same memory."""
     monkeypatch.setattr(CHUNK, 1 << 12)

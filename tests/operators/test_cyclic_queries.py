@@ -77,6 +77,7 @@ def used(records: list[TraceRecord]) -> list[Plan]:
     return [join for plan in plans for part in parts(parse_planned(plan)) for join in joins(part)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 20, 10))
 def test_random_cyclic_queries_have_the_answers_of_the_independent_evaluation(first: int, tmp_path: Path) -> None:
     at_once = answers = 0

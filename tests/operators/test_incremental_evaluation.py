@@ -158,6 +158,7 @@ def above(seed: int) -> Case:
     return case if seed % 3 else replace(case, settings=replace(case.settings, operator="rstream"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_small_batches_answer_as_one_batch_does(seed: int, tmp_path: Path) -> None:
     """In one batch nothing is incremental; in many all is, in one task or several."""

@@ -55,6 +55,7 @@ def by_definition(shape: Sequence[str], parts: Sequence[Sequence[Plain]]) -> Cou
     return expected
 
 
+@pytest.mark.long
 @settings(max_examples=400, deadline=None)
 @given(cases(), st.sampled_from([2, 1 << 20]))
 def test_a_multiway_join_by_definition(case: tuple[tuple[str, ...], list[Plain], list[list[list[Plain]]]], chunk: int) -> None:

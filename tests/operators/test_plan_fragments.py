@@ -64,6 +64,7 @@ class Cutting(LocalRunner):
         self.cuts += part is not plan
 
 
+@pytest.mark.long
 def test_cut_anywhere(tmp_path: Path) -> None:
     """Random queries under random plans."""
     cuts = 0

@@ -43,6 +43,7 @@ def answered(found: Registered, mode: PlannerOptions, batch: str = "4000ms") -> 
     return sorted(driver.sink.lines), records  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["Q1a", "Q2b", "Q3a", "Q4b", "Q5a", "Q6b"])  # the others: cqels-opt bench tunnel
 def test_the_queries_of_the_tunnel(name: str, tmp_path: Path) -> None:
     found = register(queries(0.3)[name], tunnel(4 if name[:2] in ("Q2", "Q5") else 6, 11), tmp_path, SETTINGS)
@@ -66,6 +67,7 @@ MODES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["Q1a", "Q3b"])
 def test_no_place_of_a_filter_changes_an_answer(name: str, tmp_path: Path) -> None:
     found = register(queries(0.3)[name], tunnel(), tmp_path, SETTINGS)
@@ -74,6 +76,7 @@ def test_no_place_of_a_filter_changes_an_answer(name: str, tmp_path: Path) -> No
         assert answered(found, mode)[0] == expected, how
 
 
+@pytest.mark.long
 def test_the_written_order_makes_no_difference_to_the_plans(tmp_path: Path) -> None:
     """Q1 and Q3 with their windows the other way round: for the delta of each pattern a plan of the same cost, batch by batch."""
     for name in ("Q1", "Q3"):
@@ -91,6 +94,7 @@ def test_the_written_order_makes_no_difference_to_the_plans(tmp_path: Path) -> N
             assert one == pytest.approx(other, rel=0.011)  # near ties keep the plan
 
 
+@pytest.mark.long
 def test_random_plans_give_the_answers_of_the_independent_evaluation(tmp_path: Path) -> None:
     for seed in range(4):
         rng = random.Random(seed)

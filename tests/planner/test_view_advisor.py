@@ -80,6 +80,7 @@ def relations_of(record: TraceRecord) -> set[str]:
     return {operator.relation for operator in delta.operators}
 
 
+@pytest.mark.long
 def test_a_delta_that_grows_makes_a_sub_result_pay(tmp_path: Path) -> None:
     """A trickle does not pay for building anything; fifty rows a batch soon do."""
     query = register(TEXT, world([1] * 12 + [50] * 28), tmp_path)
@@ -103,6 +104,7 @@ def test_a_trickle_leaves_everything_as_it_was_compiled(tmp_path: Path) -> None:
     assert not (driver.folder / "subresults").exists()
 
 
+@pytest.mark.long
 def test_plans_that_are_kept_keep_the_compiled_design(tmp_path: Path) -> None:
     query = register(TEXT, world([50] * 20), tmp_path)
     for mode in ("static", "first", "worst"):
@@ -112,6 +114,7 @@ def test_plans_that_are_kept_keep_the_compiled_design(tmp_path: Path) -> None:
         assert not changes(batches(driver, query))
 
 
+@pytest.mark.long
 def test_a_switch_waits_for_what_is_being_built(tmp_path: Path) -> None:
     """The thread takes its time: batches go on under the old design, and the one after it is done under the new."""
     query = register(TEXT, world([50] * 32), tmp_path)
@@ -130,6 +133,7 @@ def test_a_switch_waits_for_what_is_being_built(tmp_path: Path) -> None:
     assert query.judged(query.answers(sink.lines)).equal
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_while_it_builds_builds_again(tmp_path: Path) -> None:
     query = register(TEXT, world([50] * 28), tmp_path)
     waiting: list[Callable[[], None]] = []
@@ -147,6 +151,7 @@ def test_a_run_that_is_killed_while_it_builds_builds_again(tmp_path: Path) -> No
     assert query.judged(query.answers(sink.lines)).equal
 
 
+@pytest.mark.long
 def test_a_thread_builds_beside_the_batches(tmp_path: Path) -> None:
     query = register(TEXT, world([50] * 28), tmp_path)
     driver, sink = slow(query, in_thread, sink=(sink := LocalSink())), sink
@@ -160,6 +165,7 @@ def test_a_thread_builds_beside_the_batches(tmp_path: Path) -> None:
     assert query.judged(query.answers(sink.lines)).equal
 
 
+@pytest.mark.long
 def test_a_sub_result_that_cannot_be_made_is_said_once(tmp_path: Path) -> None:
     query = register(TEXT, world([50] * 30), tmp_path)
     sink = LocalSink()
@@ -191,6 +197,7 @@ def test_nothing_is_made_beyond_the_budget(tmp_path: Path) -> None:
     assert all(planner.catalogue.bytes((group,)) > 2000 for group in planner.catalogue.measured if group.bit_count() > 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("every", [1, 7])
 def test_a_restart_goes_on_under_the_design_it_left(every: int, tmp_path: Path) -> None:
     """Stopped after each batch, or after every seventh: the same plans, estimates and changes as in one go."""
@@ -207,6 +214,7 @@ def test_a_restart_goes_on_under_the_design_it_left(every: int, tmp_path: Path) 
     assert query.judged(query.answers(sink.lines)).equal
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["adaptive", "first"])
 def test_a_restart_without_its_sub_results_runs_as_compiled(mode: str, tmp_path: Path) -> None:
     query = register(TEXT, world([50] * 28), tmp_path)

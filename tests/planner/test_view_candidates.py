@@ -56,6 +56,7 @@ def test_designs_by_lot_give_the_answers_of_one(seed: int, tmp_path: Path) -> No
         assert others
 
 
+@pytest.mark.long
 def test_random_queries_under_designs_by_lot(tmp_path: Path) -> None:
     """The whole language over worlds by lot, wherever a block has more than one design."""
     several = 0
@@ -104,6 +105,7 @@ def test_few_keys_are_measured_exactly(seed: int, tmp_path: Path) -> None:
             assert set(made.variables) == set(view_candidates.kept_variables(block, group))
 
 
+@pytest.mark.long
 def test_many_keys_are_measured_by_a_sample(tmp_path: Path) -> None:
     """3,000 people, one to twelve names and friends each: of the pairs the sample says rows and bags within 10 %."""
     world = make(3).world

@@ -188,6 +188,7 @@ def test_units_on_two_variables_take_the_nearest_bound() -> None:
         assert estimator(graph, "d", known).rows(0, 0b11) == pytest.approx(rows), kind
 
 
+@pytest.mark.long
 @given(st.randoms(use_true_random=False))
 def test_an_optional_never_takes_rows_away_and_the_others_never_add_any(rng: random.Random) -> None:
     graph = with_units(rng, random_graph(rng, most=3), 3)

@@ -42,6 +42,7 @@ def by_brute_force(tree: OperatorTree) -> list[tuple[RelationSet, RelationSet]]:
     return legal(operators(tree), [pair for pair in every_split(relations(tree)) if pair[0] < pair[1]])
 
 
+@pytest.mark.long
 @settings(max_examples=120, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(2, 5))
 def test_every_plan_gives_the_answers_of_the_tree_as_written(rng: random.Random, count: int) -> None:
@@ -56,6 +57,7 @@ def test_every_plan_gives_the_answers_of_the_tree_as_written(rng: random.Random,
             assert run(plan, bags, bound, on) == expected, plan
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(2, 6))
 def test_the_hypergraph_has_all_legal_pairs_and_each_once(rng: random.Random, count: int) -> None:
@@ -106,6 +108,7 @@ def test_a_star_with_one_centre_has_all_orders(kinds: tuple[JoinKind, ...], coun
     assert len(orders(chain(*kinds))) == count
 
 
+@pytest.mark.long
 def test_operators_on_a_variable_of_the_first_relation_alone_have_every_valid_order() -> None:
     """Each operator looks at a variable of its own: no two of them are equal by chance."""
     for kinds in product(("inner", "optional", "anti", "semi"), repeat=3):

@@ -50,6 +50,7 @@ def multiway(plans: Iterable[object]) -> list[Multiway]:
     return [join for plan in plans for join in joins(plan) if isinstance(join, Multiway)]  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_a_graph_is_cyclic_if_it_has_no_join_tree(rng: random.Random) -> None:

@@ -43,6 +43,7 @@ def is_connected(graph: QueryGraph, relations: int) -> bool:
     return reached == relations
 
 
+@pytest.mark.long
 @given(st.randoms(use_true_random=False), st.booleans())
 def test_every_pair_once_and_none_else(rng: random.Random, connected: bool) -> None:
     graph = random_graph(rng, connected=connected)
@@ -104,6 +105,7 @@ def plannable(graph: QueryGraph) -> dict[int, set[tuple[int, int]]]:
     return found
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_the_conflict_rules_give_units_every_place_where_what_they_require_is_bound(rng: random.Random) -> None:

@@ -73,6 +73,7 @@ def test_the_memo_finds_the_optimum_of_all_trees(rng: random.Random, model: str)
     assert cost_of(memo, source, worst.plan) == pytest.approx(worst.cost, rel=1e-9)
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_the_ranking_lists_every_tree_in_order(rng: random.Random) -> None:
@@ -121,6 +122,7 @@ def changed_statistics(rng: random.Random, graph: QueryGraph, old: KnownStatisti
     return KnownStatistics(cardinalities, joins, distincts, kept), keys
 
 
+@pytest.mark.long
 @settings(max_examples=80, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(MODELS), st.booleans())
 def test_recosting_is_always_equal_to_a_full_enumeration(rng: random.Random, model: CostModel, name_keys: bool) -> None:

@@ -248,6 +248,7 @@ def test_a_delta_without_rows_switches_nothing() -> None:
     assert again.plan == chosen.plan and not again.switched
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_the_history_of_statistics_decides_only_among_plans_that_are_not_worth_a_switch(rng: random.Random) -> None:
@@ -414,6 +415,7 @@ def test_a_term_reads_the_delta_of_its_source_and_of_the_occurrences_before_it()
     assert rule.before("c") == {"a", "b"} and rule.before("b") == frozenset()
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_a_greedy_plan_is_valid_and_never_beats_the_optimum(rng: random.Random) -> None:

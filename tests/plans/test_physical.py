@@ -124,6 +124,7 @@ ROWS = st.sampled_from([10.0, 10_000.0, 10.0 * M])
 MEMORY = st.sampled_from([None, 1e6, 1e9])
 
 
+@pytest.mark.long
 @given(st.lists(ROWS, min_size=6, max_size=6), st.sampled_from([1, 2, 64]), st.sampled_from([1, 8]), MEMORY, ROWS)
 def test_no_way_is_cheaper(rows: list[float], tasks: int, executors: int, memory: float | None, held: float) -> None:
     plan = parse_plan(f"{BUSHY} » e[?w]")

@@ -76,6 +76,7 @@ def test_a_delta_is_split_by_what_it_joins_with() -> None:
             check(Split(plan, Cut(name, variable, 2), plan), graph, "s")
 
 
+@pytest.mark.long
 @given(st.randoms(use_true_random=False))
 def test_every_plan_can_be_parsed_back_and_fits_its_graph(rng: random.Random) -> None:
     graph = random_graph(rng, connected=rng.random() < 0.7)

@@ -72,6 +72,7 @@ def assert_same_numbers(one: PlanChoice, other: PlanChoice) -> None:
         assert one.runner_up.cost == pytest.approx(other.runner_up.cost, rel=1e-9)
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(CASES, MODELS)
 def test_a_priced_plan_has_the_numbers_that_an_optimizer_without_a_past_gives(rng: random.Random, model: str) -> None:
@@ -122,6 +123,7 @@ def test_a_switch_is_the_one_that_a_list_of_all_plans_gives(rng: random.Random, 
             current[source] = choice.plan
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(CASES, MODELS)
 def test_an_optimizer_that_prices_its_plan_goes_on_as_one_that_restarts_with_every_batch(rng: random.Random, model: str) -> None:

@@ -125,6 +125,7 @@ def test_the_second_norm_is_less_than_rows_times_the_most_frequent_value() -> No
     assert joined(CHAIN, rows, CHAIN.set_of(["r", "s"])) == 190
 
 
+@pytest.mark.long
 def test_the_middle_relation_of_three() -> None:
     """r and s have one frequent value each, the middle one has no value twice: ℓ2 · ℓ2."""
     graph = QueryGraph([relation("r", "x a"), relation("m", "x y", True), relation("s", "y b")])

@@ -50,6 +50,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, EntryPoint("before", f"{package.__name__}:Before", "cqels_opt.windows"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
 def test_answers_are_those_of_the_definition(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)

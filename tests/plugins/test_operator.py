@@ -59,6 +59,7 @@ def world(rng: random.Random, size: int = 40) -> World:
     return World({f"{X}readings": [readings(rng, size)]}, default=names)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 4])
 @pytest.mark.parametrize(
     "query",

@@ -108,6 +108,7 @@ def test_answers_are_those_of_the_definition(seed: int, drain: bool, tmp_path: P
         assert run(query, how) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_closings_are_the_ends_of_months(seed: int, tmp_path: Path) -> None:
     """RSTREAM on window close, and a set of triples: each month's visits, at its last millisecond."""

@@ -65,6 +65,7 @@ def test_a_normal_and_a_uniform_one(variance: float, a: float, width: float, x: 
 
 
 # ------------------------------------------------------------------ expectations
+@pytest.mark.long
 @given(any_kind, any_kind)
 @settings(max_examples=15, deadline=None)
 def test_a_comparison_is_never_off_by_more_than_a_part(one: str, other: str) -> None:
@@ -72,6 +73,7 @@ def test_a_comparison_is_never_off_by_more_than_a_part(one: str, other: str) -> 
         assert abs(ours(column(one), column(other))[0] - verified(name, one, other)) <= PARTS
 
 
+@pytest.mark.long
 @given(any_kind, any_kind, any_kind)
 @settings(max_examples=25, deadline=None)
 def test_between_distributions_is_never_off_by_more_than_a_part(one: str, low: str, high: str) -> None:
@@ -99,6 +101,7 @@ def test_a_numerical_sum_of_smooth_densities(one: str, other: str, exact: Exact)
         assert np.abs(Q.cdf(total.p, x) - exact(x)).max() < SUM
 
 
+@pytest.mark.long
 def test_each_numerical_operation_adds_its_own_error() -> None:
     """Eight uniform ones: the sum of two has a closed form, then six uniform ones are added."""
     total = arithmetic.add(column("U(0, 1)"), column("U(0, 1)"))
@@ -108,6 +111,7 @@ def test_each_numerical_operation_adds_its_own_error() -> None:
         assert np.abs(Q.cdf(total.p, x) - stats.irwinhall(terms).cdf(x)).max() < SUM * (terms - 2)
 
 
+@pytest.mark.long
 @given(spreads, st.floats(-3, 6), st.sampled_from([("Exp(0.7)", stats.expon(scale=1 / 0.7)), ("Gamma(2.5)", stats.gamma(2.5))]))
 @settings(max_examples=40, deadline=None)
 def test_comparisons_of_smooth_densities(spread: float, mean: float, other: tuple[str, stats.rv_continuous]) -> None:
@@ -119,6 +123,7 @@ def test_comparisons_of_smooth_densities(spread: float, mean: float, other: tupl
     assert arithmetic.greater_than(column(f"N({mean}, {variance})"), column(name))[0] == pytest.approx(exact, abs=SMOOTH)
 
 
+@pytest.mark.long
 @given(any_kind, any_kind, st.integers(0, 2**32 - 1))
 @settings(max_examples=20, deadline=None)
 def test_any_sum_is_that_of_large_samples(one: str, other: str, seed: int) -> None:
@@ -145,6 +150,7 @@ def test_sums_do_not_hang_on_the_order(one: str, other: str) -> None:
     assert of.cdf(back.p, of.quantile(forth.p, u)) == pytest.approx(u, abs=2 * SUM if of is Q else 2e-3)
 
 
+@pytest.mark.long
 @given(any_kind, any_kind)
 @settings(max_examples=20, deadline=None)
 def test_a_difference_is_the_other_one_mirrored(one: str, other: str) -> None:
@@ -153,6 +159,7 @@ def test_a_difference_is_the_other_one_mirrored(one: str, other: str) -> None:
     assert forth == pytest.approx(back, abs=2 * SUM)
 
 
+@pytest.mark.long
 @given(any_kind, any_kind, st.floats(0, 10), st.floats(-40, 40))
 @settings(max_examples=25, deadline=None)
 def test_what_is_added_makes_greater_likelier(one: str, other: str, more: float, bound: float) -> None:

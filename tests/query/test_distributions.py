@@ -64,6 +64,7 @@ def exponential() -> None:
 
 
 # ------------------------------------------------------------------ against samples
+@pytest.mark.long
 @pytest.mark.parametrize(("one", "other"), list(itertools.product(EXAMPLES, EXAMPLES)))
 def test_probabilities_are_those_of_large_samples(one: str, other: str) -> None:
     random = np.random.default_rng([len(one), len(other), EXAMPLES.index(one)])
@@ -99,6 +100,7 @@ def verified(name: str, *arguments: str | float) -> float:
     return float(found.split('"')[1])
 
 
+@pytest.mark.long
 @given(simple, st.one_of(simple, numbers))
 @settings(max_examples=60, deadline=None)
 def test_comparisons_agree_with_quadrature(one: str, other: str | float) -> None:
@@ -106,6 +108,7 @@ def test_comparisons_agree_with_quadrature(one: str, other: str | float) -> None
         assert ours(column(one), column(other))[0] == pytest.approx(verified(name, one, other), abs=1e-9)
 
 
+@pytest.mark.long
 @given(any_kind, numbers, numbers)
 @settings(deadline=None)
 def test_between_numbers_agrees_with_scipy(one: str, low: float, high: float) -> None:
@@ -153,6 +156,7 @@ def test_no_cell_of_a_numerical_sum_is_wider_than_is_said() -> None:
 kinds = st.one_of(any_kind, st.just("Exp(0.4)"))
 
 
+@pytest.mark.long
 @given(kinds, st.one_of(kinds, numbers))
 @settings(max_examples=60, deadline=None)
 def test_less_and_greater_are_complements(one: str, other: str | float) -> None:

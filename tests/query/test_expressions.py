@@ -313,6 +313,7 @@ def test_forms_and_terms(line: str) -> None:
     check(line)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "line",
     table("""

@@ -163,6 +163,7 @@ OTHER: st.SearchStrategy[Expression] = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=150)
 @given(NUMERIC, ROWS)
 def test_numbers(expression: Expression, row: dict[str, str]) -> None:
@@ -182,12 +183,14 @@ def test_strings(expression: Expression, row: dict[str, str]) -> None:
     agree(expression, row)
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=200)
 @given(CONDITION, ROWS)
 def test_conditions(expression: Expression, row: dict[str, str]) -> None:
     agree(expression, row)
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=150)
 @given(OTHER, ROWS)
 def test_the_rest(expression: Expression, row: dict[str, str]) -> None:

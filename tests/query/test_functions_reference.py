@@ -124,6 +124,7 @@ def cases() -> Iterator[tuple[str, tuple[str, ...]]]:
     yield from ((name, (a, b)) for name in PAIRED for a in TERMS for b in TERMS if rng.randrange(SHARE) == 0)
 
 
+@pytest.mark.long
 def test_functions_of_all_kinds_of_terms() -> None:
     wrong, compared = [], 0
     for name, terms in cases():

@@ -195,6 +195,7 @@ def test_mutated_queries(dialect: str) -> None:
     assert len(set(said)) > EXAMPLES / 10
 
 
+@pytest.mark.long
 def test_truncated_queries() -> None:
     for dialect, good in texts().items():
         for text in good[:4]:
@@ -269,6 +270,7 @@ def calls(work: Callable[[], object]) -> int:
     return count
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", LONG)
 def test_steps_grow_with_the_text(kind: str) -> None:
     """Four times the text takes at most about four times the steps."""

@@ -27,6 +27,7 @@ EXAMPLES = int(os.environ.get("CQELS_OPT_EXAMPLES", "50"))
 SLOW = settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.long
 @SLOW
 @given(select(), dataset)
 def test_random_queries_mean_what_pyoxigraph_says(text: str, data: Dataset) -> None:
@@ -87,6 +88,7 @@ def test_random_words(text: str, dialect: str) -> None:
     refused_properly(text, dialect)
 
 
+@pytest.mark.long
 @SLOW
 @given(st.data(), st.sampled_from(GOOD), st.sampled_from(["auto", *names()]))
 def test_mutated_queries(data: st.DataObject, text: str, dialect: str) -> None:

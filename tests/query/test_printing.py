@@ -147,6 +147,7 @@ def test_random_queries(kind: str) -> None:
         round_trip(text, text.dialect)
 
 
+@pytest.mark.long
 @pytest.mark.needs_shared_data
 def test_the_queries_of_the_w3c(cases: list[W3CTest]) -> None:
     printed = 0
@@ -342,6 +343,7 @@ def test_long_chains_are_printed() -> None:
     assert printed.count("||") == 2999 and to_text(parse(printed), "cqels") == printed
 
 
+@pytest.mark.long
 def test_a_seeded_order_of_parts() -> None:
     """Random nested groups: whatever ends a basic graph pattern must end it again."""
     rng = random.Random(1)

@@ -43,6 +43,7 @@ def cases(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[W
     return read_tests(unpacked(shared_data / "w3c" / ARCHIVE, tmp_path_factory.mktemp("w3c")), "1.0", "1.1")
 
 
+@pytest.mark.long
 def test_good_queries_are_read(cases: list[W3CTest]) -> None:
     refused, read_, not_yet = [], 0, Counter[str]()
     for case in cases:
@@ -74,6 +75,7 @@ def test_bad_queries_are_refused(cases: list[W3CTest]) -> None:
     assert len(bad) >= 85
 
 
+@pytest.mark.long
 def test_the_algebra_means_what_sparql_says(cases: list[W3CTest]) -> None:
     """Every SELECT over static graphs, evaluated by definition, has the W3C's expected answers."""
     compared, unequal = 0, {}

@@ -34,6 +34,7 @@ blanks = st.from_regex(r"\A[a-z][a-z0-9]{0,5}\Z").map(lambda text: f"_:{text}")
 any_term = st.one_of(integers, odd_integers, decimals, booleans, plain, iris, blanks)
 
 
+@pytest.mark.long
 @given(st.lists(any_term))
 def test_an_inline_id_decodes_to_its_very_text_and_others_hold_none(terms: list[str]) -> None:
     encoded = encode(terms, PUBLIC)
@@ -46,6 +47,7 @@ def test_an_inline_id_decodes_to_its_very_text_and_others_hold_none(terms: list[
         assert term_id >> 60 in ((expected,) if text is None else (4, 5, 6))
 
 
+@pytest.mark.long
 @given(st.lists(any_term, unique=True))
 def test_different_terms_have_different_ids_and_equal_terms_equal_ids(terms: list[str]) -> None:
     encoded = encode(terms, PUBLIC)
@@ -115,6 +117,7 @@ GOLDEN: list[int] = [
 ]
 
 
+@pytest.mark.long
 @given(st.lists(st.one_of(integers, decimals), min_size=2))
 def test_numeric_values_compare_as_the_exact_ones_where_the_mask_says_so(terms: list[str]) -> None:
     values, exact = numeric(encode(terms, PUBLIC))

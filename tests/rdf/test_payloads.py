@@ -52,6 +52,7 @@ def graph_of(triples: Any) -> rdflib.Graph:
     return to_canonical_graph(graph)
 
 
+@pytest.mark.long
 @given(TRIPLES, st.sampled_from(["nt", "ttl", "trig", "nq", "jsonld"]))
 def test_a_document_is_the_graph_that_it_says(triples: Any, name: str) -> None:
     text = "".join(f"{s} {p} {o} .\n" for s, p, o in triples)

@@ -92,6 +92,7 @@ lines = st.tuples(
 )
 
 
+@pytest.mark.long
 @given(st.lists(lines, max_size=8), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
 @settings(max_examples=400)
 def test_a_block_has_the_quads_of_its_lines(statements: list[tuple[str, ...]], end: str, last: bool, fourth: bool) -> None:

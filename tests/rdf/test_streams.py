@@ -112,6 +112,7 @@ def test_rows_of_one_graph_and_time_are_one_element(tmp_path: Path) -> None:
         assert [row["g"] and row["g"][-2] for row in found] == ["1", "1", "2", None, None, "1"]
 
 
+@pytest.mark.long
 @given(
     rows=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["", "<g:1>", "<g:2>"])), max_size=40), size=st.integers(60, 400)
 )

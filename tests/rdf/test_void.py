@@ -79,6 +79,7 @@ names = st.sampled_from([NEAR, TYPE, "<http://ex.org/at>"])
 graphs = st.builds(GraphCounts, counts, st.dictionaries(names, counts, max_size=3), st.dictionaries(names, st.integers(0, 9)))
 
 
+@pytest.mark.long
 @given(st.builds(Description, graphs, st.dictionaries(names, graphs, max_size=2)))
 def test_what_is_written_is_read_back(description: Description) -> None:
     triples = [

@@ -35,6 +35,7 @@ def _cut(rng: random.Random, seed: int) -> Cut:
 MAKERS = {"windows by name": Maker, "merged with static data": MergedMaker}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize("seed", range(3))
 def test_instances_have_the_answers_that_they_have_alone(
@@ -80,6 +81,7 @@ OTHER = f"PREFIX : <{EX}> SELECT ?p ?v FROM NAMED :S [RANGE 5s] AS ?w {{ GRAPH ?
 
 
 # ------------------------------------------------------------------ different queries over one stream
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_different_queries_have_the_answers_that_they_have_alone(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
@@ -90,6 +92,7 @@ def test_different_queries_have_the_answers_that_they_have_alone(seed: int, tmp_
         assert run.lines_of(i) == run.alone(i), text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limits", [NO_LIMITS, Limits(rows=1 << 40)])
 def test_the_answers_of_a_batch_are_one_file(limits: Limits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless a limit may end one of the queries, whose answers must then be left out."""

@@ -36,6 +36,7 @@ def stopped_each_time(query: Registered, how: Cut, folder: Path) -> list[dict[st
     return told(records)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_a_restart_goes_on_as_if_nothing_had_happened(seed: int, tmp_path: Path) -> None:
     case = make(9_000 + seed)

@@ -67,6 +67,7 @@ def by_time(run: Driver) -> dict[tuple[str, int], int]:
     return {(key, t): n for key, _, times, counts in waiting(run) for t, n in zip(times, counts, strict=True)}
 
 
+@pytest.mark.long
 def test_a_silent_stream_makes_no_batch_write_more(tmp_path: Path) -> None:
     run = driver(tmp_path)
     run.batch(0, pa.concat_tables([rows(0, 0, 50), rows(1, 0, 1)]))

@@ -84,6 +84,7 @@ def go(query: Registered, how: Cut, folder: Path, sink: Recorder) -> Driver:
     return query.driver(how, folder, LocalRunner(how.split), sink, identity(query), changed=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(10))
 def test_its_answers_are_those_it_would_have_given(seed: int, tmp_path: Path) -> None:
     """Queries change one after the other at random batches, some at once again; runs die and start anew in between."""

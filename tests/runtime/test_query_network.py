@@ -122,6 +122,7 @@ def world(seed: int) -> World:
     return World({f"{EX}S": [elements]})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_three_in_a_row(seed: int, tmp_path: Path) -> None:
     there, rng = world(seed), random.Random(seed)
@@ -144,6 +145,7 @@ OTHER = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_a_query_that_no_other_reads_may_change(seed: int, tmp_path: Path) -> None:
     """From then on its answers are those that it would have given all along, and the others' what they were."""

@@ -328,6 +328,7 @@ def test_old_files_go(tmp_path: Path) -> None:
     assert most < 40
 
 
+@pytest.mark.long
 def test_the_record_of_a_long_window_names_few_files(tmp_path: Path) -> None:
     """Each batch has a slot, times and terms of its own; after two hundred of them a record names as many files as after fifty."""
     elements = [Element(10 * i, ((f"<{EX}p{i}>", f"<{EX}at>", f"<{EX}x{i % 7}>"),)) for i in range(600)]

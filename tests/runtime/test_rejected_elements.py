@@ -7,6 +7,8 @@ import pickle
 import tracemalloc
 from pathlib import Path
 
+import pytest
+
 from cqels_opt.runtime.dead_letters import DeadLetters
 from cqels_opt.runtime.rejected_elements import MOST_HELD, SAMPLE, Rejected, RejectSpool
 
@@ -32,6 +34,7 @@ def test_many_are_all_there_in_their_order(tmp_path: Path) -> None:
     assert (spool.counts, spool.least.line) == ({"urn:S": 1000}, 0)
 
 
+@pytest.mark.long
 def test_bytes_do_not_grow_with_how_many_there_are(tmp_path: Path) -> None:
     """Neither those of the report that travels to the driver nor the driver's memory while they go to the user's file."""
     spool = filled(tmp_path, MANY)

@@ -27,6 +27,7 @@ def summaries(planner: QueryPlanner) -> list[Any]:
     return [{**dict(summary(block.statistics)), "epoch": None} for block in planner.blocks.values()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_statistics_are_those_of_each_query_alone(seed: int, tmp_path: Path) -> None:
     run = DifferentRun(different(random.Random(seed), 8), 8, Cut("5"), tmp_path)
@@ -43,6 +44,7 @@ def test_statistics_are_those_of_each_query_alone(seed: int, tmp_path: Path) -> 
             assert summaries(mine) == summaries(planner), run.texts[i]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_a_restart_in_the_middle_changes_nothing(seed: int, tmp_path: Path) -> None:
     texts, rng = different(random.Random(seed), 6), random.Random(seed)
@@ -60,6 +62,7 @@ def test_a_restart_in_the_middle_changes_nothing(seed: int, tmp_path: Path) -> N
     assert runs[0].sink.lines == runs[1].sink.lines
 
 
+@pytest.mark.long
 def test_windows_of_removed_queries_are_forgotten(tmp_path: Path) -> None:
     """Also if the same query comes back: what happened in between is counted."""
     texts = different(random.Random(1), 8)

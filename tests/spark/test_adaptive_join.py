@@ -144,6 +144,7 @@ def test_it_goes_on_after_a_restart_and_does_a_batch_again(
         again(spark.createDataFrame([(1, "a", 99)], STREAM.replace("who int", "who bigint")), 3)
 
 
+@pytest.mark.long
 def test_streams_with_times_of_their_own_and_a_column_that_comes_later(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +221,7 @@ def test_whatever_joins_the_rows(
     assert {o.by for d in function.last.deltas for o in d.operators if o.op != "scan"} == {way}
 
 
+@pytest.mark.long
 def test_plans_that_fail_run_again_as_written_without_hints(
     spark: SparkSession, places: DataFrame, knows: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:

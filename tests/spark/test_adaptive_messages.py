@@ -88,6 +88,7 @@ def test_messages_poison_and_a_restart(spark: SparkSession, tmp_path: Path, payl
     assert adaptive.run.driver.state.totals["rejected"] == 1 and set(adaptive.plans()) == {"w#1", "w#2"}
 
 
+@pytest.mark.long
 def test_topics_are_streams_with_payloads_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
     """One DataFrame with several topics, whose partitions and offsets are equal; messages of other topics are ignored."""
     people = [at(i) for i in range(12)]

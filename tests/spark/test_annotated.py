@@ -34,6 +34,7 @@ def verified(spark: SparkSession, asked: RunOptions, folder: Path) -> tuple[Verd
     return verdict, records
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("filters", ["cost", "H3", "H4"])
 def test_filters_on_probabilities(filters: str, spark: SparkSession, tmp_path: Path) -> None:
     static, streams = Tunnel(sectors=6, seconds=13, beyond=0.2).write(tmp_path)

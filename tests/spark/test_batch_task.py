@@ -138,6 +138,7 @@ def test_a_killed_worker_with_rows_fails_the_job(spark: SparkSession, task: Batc
     assert task.run(names_of_rows) == ["r0", "r1"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bad", [0, 99_999, 199_999])
 def test_an_error_in_the_users_dataframe_is_that_of_the_job(bad: int, spark: SparkSession, task: BatchTask) -> None:
     """The rows before the error are never reported as if they were all."""

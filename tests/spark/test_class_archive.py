@@ -93,6 +93,7 @@ def test_without_a_folder_there_is_no_archive(environment: dict[str, str], tmp_p
     assert archive_options(True, environment) == ""
 
 
+@pytest.mark.long
 def test_a_damaged_archive_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     options = os.environ["SPARK_SUBMIT_OPTS"].split()

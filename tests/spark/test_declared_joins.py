@@ -73,6 +73,7 @@ DECLARED: dict[str, tuple[Callable[[SparkSession, Tables], cq.AdaptiveJoin], str
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [pytest.param(one, marks=[] if one == "columns" else [pytest.mark.long]) for one in DECLARED])
 def test_a_declared_join(spark: SparkSession, tables: Tables, name: str) -> None:
     build, sql = DECLARED[name]
@@ -117,6 +118,7 @@ WINDOWED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=[] if one == "own columns" else [pytest.mark.long]) for one in WINDOWED]
 )

@@ -98,6 +98,7 @@ def expected(text: str, files: Files, of: Sequence[Row4] = ROWS, upto: int | Non
 
 
 # ------------------------------------------------------------------ start
+@pytest.mark.long
 def test_a_query_over_a_stream_of_rows(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
     query = engine.register(MET)
     put(tmp_path / "in", parts())
@@ -119,6 +120,7 @@ def test_a_query_over_a_stream_of_rows(spark: SparkSession, engine: cq.Engine, f
     assert set(run.plans()[query.id]) == {"now", "then"}
 
 
+@pytest.mark.long
 def test_objects_are_one_short_line(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
     """Lateness as text, and no syntax trees where an object is displayed."""
     query = engine.register(MET, id="met")
@@ -187,6 +189,7 @@ def test_files_as_uris(spark: SparkSession, engine: cq.Engine, files: Files, tmp
     assert found.answers(query.columns) == expected(MET, files)
 
 
+@pytest.mark.long
 def test_a_folder_of_answers(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
     """Spark reads it as a table; with several queries, each has its own folder."""
     queries = [engine.register(MET), engine.register(CROWDS)]
@@ -319,6 +322,7 @@ def test_any_plan(plan: str, spark: SparkSession, engine: cq.Engine, files: File
         assert "; ".join(f"{source}: {text}" for source, text in run.plans()[query.id].items()) == plan.removeprefix("fixed:")
 
 
+@pytest.mark.long
 def test_a_second_start_continues(spark: SparkSession, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CQELS_OPT_TERM_KEY")  # each engine loads the static data under another key
     """With its own engine, as in a restarted process."""
@@ -365,6 +369,7 @@ class Events(cq.Listener):
         self.failures.append((query, batch, str(error)))
 
 
+@pytest.mark.long
 def test_a_listener_gets_the_records_of_a_run_and_of_a_drop_in(
     spark: SparkSession, engine: cq.Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -390,6 +395,7 @@ def test_a_listener_gets_the_records_of_a_run_and_of_a_drop_in(
     assert [r.answers for r in records] == [r.answers for r in events.batches]
 
 
+@pytest.mark.long
 def test_a_listener_gets_the_failures_of_a_run(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
     """Of a query that has ended, and of a batch that fails because of the sink."""
     put(tmp_path / "in", parts())
@@ -413,6 +419,7 @@ def test_a_listener_gets_the_failures_of_a_run(spark: SparkSession, engine: cq.E
     assert (events.batches, events.failures) == ([], [(None, 0, "the table is locked")])
 
 
+@pytest.mark.long
 def test_limits_of_a_run(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
     """A query over its limit ends and the other has its answers; if it is the only one, the run ends but not the session."""
     put(tmp_path / "in", parts())
@@ -461,6 +468,7 @@ def test_several_queries_share_columns(spark: SparkSession, engine: cq.Engine, t
     assert sorted((row["x"], row["y"]) for row in sink.batches[0] if row["query"] == "q2") == seen
 
 
+@pytest.mark.long
 def test_late_rows_are_dropped_and_counted(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
     one, two, three = parts()
     late = [(f"<{EX}p1>", f"<{EX}at>", f"<{EX}x1>", one[-1][3] - 1)]
@@ -546,6 +554,7 @@ def test_what_start_refuses(spark: SparkSession, engine: cq.Engine, tmp_path: Pa
             engine.register(MET, id=name)
 
 
+@pytest.mark.long
 def test_a_run_keeps_what_it_reads(spark: SparkSession, files: Files, tmp_path: Path) -> None:
     """Its engine has a temporary folder, and only the run refers to the engine."""
     put(tmp_path / "in", parts())
@@ -594,6 +603,7 @@ def follow(spark: SparkSession, folder: Path, function: Any, checkpoint: Path) -
     writer.trigger(availableNow=True).start().awaitTermination()
 
 
+@pytest.mark.long
 def test_a_drop_in_for_foreach_batch(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
     put(tmp_path / "in", parts())
     sink = Collected()
@@ -605,6 +615,7 @@ def test_a_drop_in_for_foreach_batch(spark: SparkSession, engine: cq.Engine, fil
     assert [block["frontier"] for block in adaptive.statistics().values()] == [ROWS[-1][3] - 1]  # type: ignore[index]
 
 
+@pytest.mark.long
 def test_a_batch_that_failed_is_done_by_the_same_object(
     spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path
 ) -> None:
@@ -626,6 +637,7 @@ def test_a_batch_that_failed_is_done_by_the_same_object(
     assert adaptive.run.driver.state.totals["late"] == 0
 
 
+@pytest.mark.long
 def test_adaptive_goes_on_from_its_state(
     spark: SparkSession, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -644,6 +656,7 @@ def frame_of(spark: SparkSession, part: Sequence[Row4]) -> DataFrame:
     return spark.createDataFrame([*part], "s string, p string, o string, t long")
 
 
+@pytest.mark.long
 def test_a_batch_that_comes_again(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
     """The same rows under the same id, in the same process or a new one."""
     sink = Collected()
@@ -686,6 +699,7 @@ def test_adaptive_without_state_begins_at_the_beginning(spark: SparkSession, eng
     assert sorted(sink.batches) == [0, 1]
 
 
+@pytest.mark.long
 def test_a_limit_ends_the_query_and_not_the_job(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
     """Another query of the job continues; neither changes the user's session."""
     sink, other = Collected(), Collected()

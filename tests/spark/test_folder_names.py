@@ -21,6 +21,7 @@ NAMES = {"a[1]": "a1", "b{c,d}": "bc", "e*f": "exf", "g?": "gh", "i\\j": "ij", "
 """Each with the name of a sibling that the pattern matches, or that matches a part of it."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_and_a_restart(name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoint, answers, streams and static files are in such a folder; the sibling has a checkpoint of other elements."""

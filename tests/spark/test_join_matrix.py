@@ -259,6 +259,7 @@ SHORT = ("conditions", "decimals of different scale", "left, IS NULL after", "an
 """The rows of the matrix that ``make test`` has."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "case", [pytest.param(one, id=one.name, marks=[] if one.name in SHORT else [pytest.mark.long]) for one in CASES]
 )
@@ -287,6 +288,7 @@ def test_a_job_as_a_function(spark: SparkSession, tables: Tables, monkeypatch: p
         assert frame.columns == columns
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "plan", ["worst", "first", "static", "fixed:v: v » o[?item] » f[?who]", "fixed:v: v » o[?item] » p[?who_2] » f[?who]"]
 )

@@ -128,6 +128,7 @@ def check(spark: SparkSession, seed: int, most: int | None) -> int:
     return compared
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_some_join_orders_of_random_queries(spark: SparkSession, seed: int) -> None:
     assert check(spark, seed, 4) > 0

@@ -101,6 +101,7 @@ def test_the_reports_queries(spark: SparkSession, tmp_path: Path, name: str) -> 
     same(spark, query, Cut("15" if name == "q3" else "100", parts=2))
 
 
+@pytest.mark.long
 def test_the_stages_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     """Within foreachBatch: two jobs per batch, and settings that are in effect."""
     query = register((QUERIES / "q4.rq").read_text(encoding="utf-8"), people(), tmp_path)
@@ -193,6 +194,7 @@ def test_designs_by_lot(spark: SparkSession, tmp_path: Path, by_spark: bool) -> 
     assert query.answers(sink.lines) == expected
 
 
+@pytest.mark.long
 def test_designs_by_lot_with_our_operators_on_executors(spark: SparkSession, tmp_path: Path) -> None:
     query = register((QUERIES / "q2.rq").read_text(encoding="utf-8"), people(), tmp_path)
     expected, rng, sink = query.run(Cut("7")).answers, random.Random(9), LocalSink()
@@ -206,6 +208,7 @@ def test_designs_by_lot_with_our_operators_on_executors(spark: SparkSession, tmp
     assert query.answers(sink.lines) == expected
 
 
+@pytest.mark.long
 def test_what_operators_put_out_is_counted(spark: SparkSession, tmp_path: Path) -> None:
     u, z, body = BODIES["filters"]
     text = f"{PREFIXES}SELECT *\n{WINDOW.format(u, 'u')}\n{WINDOW.format(z, 'z')}\nWHERE {{ {body} }}"

@@ -90,6 +90,7 @@ def tables(spark: SparkSession, values: int) -> list[DataFrame]:
     return [spark.createDataFrame(pa.table({f"k{n}": of, f"v{n}": of})) for n in range(3)]
 
 
+@pytest.mark.long
 def test_a_query_is_read_again_if_it_changes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[int]
 ) -> None:
@@ -117,6 +118,7 @@ def test_a_query_is_read_again_if_it_changes(
     assert calls[3] < calls[1] / 3
 
 
+@pytest.mark.long
 def test_a_kept_query_is_read_again_before_it_is_rebuilt(spark: SparkSession, tmp_path: Path, reads: list[int]) -> None:
     """The order of the query is best in batches 2 and 3, another one in the others. The second of two equal ones is not read."""
     make(tmp_path, Size(famous=10, fanout=4_000, ordinary=40_000, batches=2, views=100, matching=0.1))

@@ -88,6 +88,7 @@ class Changing:
             self.run.remove("one")
 
 
+@pytest.mark.long
 def test_queries_come_and_go(spark: SparkSession, files: Files, tmp_path: Path) -> None:
     arrived = rows(80)
     (tmp_path / "in").mkdir()

@@ -114,6 +114,7 @@ def same(spark: SparkSession, query: Registered, how: Cut) -> Outcome:
     return got
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MERGED)
 def test_merged_relations(spark: SparkSession, tmp_path: Path, name: str) -> None:
     """Probed locally, after a shuffle, or joined as frames."""
@@ -126,6 +127,7 @@ def test_operators_by_lot(spark: SparkSession, tmp_path: Path, name: str) -> Non
     same(spark, register(CASES[name], people(), tmp_path), Cut("100", plan="random", parts=2, seed=len(name)))
 
 
+@pytest.mark.long
 def test_what_operators_put_out_is_counted(spark: SparkSession, tmp_path: Path) -> None:
     query, how = register(CASES["filters"], people(), tmp_path), Cut("100", plan="first", seed=3)
     plain, got = query.run(how).records, same(spark, query, how).records
@@ -144,6 +146,7 @@ def of_machine(machine: Machine, joins: tuple[JoinMethod, ...] | None = None) ->
     return prepare
 
 
+@pytest.mark.long
 def test_indexes_that_do_not_fit_are_shared_out(spark: SparkSession, tmp_path: Path) -> None:
     """The optimizer's choice where an executor has too little memory, and where it has enough."""
     query = register(CASES["q2"], people(), tmp_path)

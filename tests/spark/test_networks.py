@@ -86,6 +86,7 @@ def test_a_network_in_one_run(spark: SparkSession, files: Files, tmp_path: Path)
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("plan", "joins"), [("adaptive", "spark"), ("spark", "auto")])
 def test_a_network_with_joins_of_spark(plan: Any, joins: Any, spark: SparkSession, files: Files, tmp_path: Path) -> None:
     options = replace(asked(files, tmp_path, "out.jsonl", 40), plan=plan, joins=joins)

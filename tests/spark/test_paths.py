@@ -114,6 +114,7 @@ def test_a_random_query(number: int, spark: SparkSession, tmp_path: Path) -> Non
     check(spark, case, tmp_path, CUTS[number % 3], PLANS[number // 3 % 4])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plan", PLANS)
 def test_an_element_a_batch(plan: str, spark: SparkSession, tmp_path: Path) -> None:
     """The smallest case, with one micro-batch per element."""

@@ -125,6 +125,7 @@ def test_kill_in_mid_run(tmp_path: Path, files: Files, undisturbed: dict[str, Ru
     assert run.records() == whole.records()
 
 
+@pytest.mark.long
 def test_logs_of_spark_that_lack_committed_batches(
     tmp_path: Path, files: Files, undisturbed: dict[str, Run], to_the_end: Callable[[Run], None]
 ) -> None:

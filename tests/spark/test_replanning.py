@@ -79,6 +79,7 @@ def notices(function: cq.JoinRun) -> tuple[str, ...]:
 
 
 # ------------------------------------------------------------------ what it costs
+@pytest.mark.long
 def test_the_first_batch_is_sparks_own(spark: SparkSession) -> None:
     """Without any job; the relations are counted after it."""
     query, sink, frame = dimensions(spark), Collected(), keys_of(spark, 1)
@@ -95,6 +96,7 @@ def test_the_first_batch_is_sparks_own(spark: SparkSession) -> None:
     assert "Spark ran (SQL query " in function.explain(analyze=True)
 
 
+@pytest.mark.long
 def test_it_gets_out_of_the_way_where_the_order_does_not_matter(spark: SparkSession) -> None:
     """Between samples there is no job of ours, and samples get rare."""
     query, sink = dimensions(spark), Collected()
@@ -190,6 +192,7 @@ def test_an_error_of_sparks_own_plan_is_raised_once(spark: SparkSession) -> None
     assert calls == [0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plan", ["adaptive", "worst"])
 def test_keys_that_cannot_be_computed_for_every_row(spark: SparkSession, plan: str) -> None:
     """A semi join drops the rows for which the key is an error, so Spark's plan runs; a sample has these rows."""
@@ -222,6 +225,7 @@ def test_a_relation_that_cannot_be_counted(spark: SparkSession) -> None:
     assert ours(function) == 0
 
 
+@pytest.mark.long
 def test_an_action_that_reads_all_rows_corrects_the_estimates(spark: SparkSession) -> None:
     query, frame = dimensions(spark), keys_of(spark, 1)
     function = cq.adaptive(query).batch(lambda rows, number: rows.count(), plan="worst")
@@ -232,6 +236,7 @@ def test_an_action_that_reads_all_rows_corrects_the_estimates(spark: SparkSessio
 
 
 # ------------------------------------------------------------------ limits, empty batches, versions
+@pytest.mark.long
 def test_limits_of_rows_and_seconds(spark: SparkSession) -> None:
     query, sink = dimensions(spark), Collected()
     function = cq.adaptive(query).batch(sink, limits=cq.Limits(rows=30), plan="worst")
@@ -246,6 +251,7 @@ def test_limits_of_rows_and_seconds(spark: SparkSession) -> None:
         slow(keys_of(spark, 1), 0)
 
 
+@pytest.mark.long
 def test_empty_batches(spark: SparkSession) -> None:
     query, sink = dimensions(spark), Collected()
     function, empty = cq.adaptive(query).batch(sink), keys_of(spark, 1).where("false").localCheckpoint()
@@ -259,6 +265,7 @@ def test_empty_batches(spark: SparkSession) -> None:
     assert function.last.elements == 40
 
 
+@pytest.mark.long
 def test_a_new_version_of_a_relation_is_counted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     versions = [frame_of(spark, k=[1] * n) for n in (2, 30)]
     other, sink, counted = frame_of(spark, k=[1, 1, 2]), Collected(), list[int]()
@@ -296,6 +303,7 @@ def hints_of(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     return sides
 
 
+@pytest.mark.long
 def test_no_broadcast_where_spark_does_none(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     sides, query, sink, frame = hints_of(monkeypatch), dimensions(spark), Collected(), keys_of(spark, 1)
     cq.adaptive(query).batch(sink, plan="first")(frame, 0)
@@ -307,6 +315,7 @@ def test_no_broadcast_where_spark_does_none(spark: SparkSession, monkeypatch: py
     assert sink.bags[0] == sink.bags[1]
 
 
+@pytest.mark.long
 def test_wide_rows_are_not_broadcast(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """1,000 rows of 1.3 kB are more than a threshold of 1 MB; as many narrow ones are less."""
     ids = np.arange(1_000)
@@ -328,6 +337,7 @@ def test_wide_rows_are_not_broadcast(spark: SparkSession, monkeypatch: pytest.Mo
 
 
 # ------------------------------------------------------------------ doors
+@pytest.mark.long
 def test_a_streaming_job_over_files(spark: SparkSession, tmp_path: Path) -> None:
     query, views = facts(spark, tmp_path)
     sink = Collected()
@@ -342,6 +352,7 @@ def test_a_streaming_job_over_files(spark: SparkSession, tmp_path: Path) -> None
     assert len(sink.bags) == 4
 
 
+@pytest.mark.long
 def test_calls_within_the_users_own_function(spark: SparkSession, tmp_path: Path) -> None:
     """Twice in one DataFrame as well."""
     query, views = facts(spark, tmp_path)
@@ -385,6 +396,7 @@ QUERIES = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=[] if one == "one of the same name" else [pytest.mark.long]) for one in QUERIES]
 )

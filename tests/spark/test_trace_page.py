@@ -63,6 +63,7 @@ def links(found: dict[str, Any]) -> set[str]:
 
 
 # ------------------------------------------------------------------ in the UI
+@pytest.mark.long
 def test_jobs_link_to_the_page_of_their_run(job: tuple[Path, dict[str, Any]]) -> None:
     """Its headline and the text of its query, as of each request; with a name that is markup."""
     found = job[1]["sparql"]

@@ -124,10 +124,12 @@ def run_job(folder: Path, **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_a_job_without_an_activated_environment(tmp_path: Path) -> None:
     assert run_job(tmp_path) == "['<http://a>']\n"
 
 
+@pytest.mark.long
 def test_workers_of_another_python(tmp_path: Path) -> None:
     """A virtual environment without packages."""
     venv.create(tmp_path / "other", symlinks=True)

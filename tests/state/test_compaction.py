@@ -53,6 +53,7 @@ def run(query: Registered, folder: Path, **how: Any) -> tuple[LocalSink, Any]:
     return sink, driver
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delay", [1, 5, 12])
 def test_merges_that_come_late(delay: int, tmp_path: Path) -> None:
     """By so many batches that all inputs have left the windows meanwhile. No merge misses a file."""
@@ -69,6 +70,7 @@ def test_merges_that_come_late(delay: int, tmp_path: Path) -> None:
     assert driver.state.totals["failed merges"] == 0
 
 
+@pytest.mark.long
 def test_merges_that_fail(tmp_path: Path) -> None:
     """They are counted, and noted once of a kind; the answers are the same, and what can be merged is."""
     query = registered(tmp_path)

@@ -60,6 +60,7 @@ BATCHES = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(BATCHES, st.permutations(["lsnow", "ls30"]), st.integers(1, 3))
 def test_join_sizes_equal_brute_force(drawn: list[list[tuple[int, int, int]]], order: list[str], lateness: int) -> None:

@@ -129,6 +129,7 @@ def valid_at(window: WindowStatistics, instant: int) -> int:
     return sum(int(chunk.n[(chunk.starts <= instant) & (instant < chunk.ends)].sum()) for chunk in window.chunks())
 
 
+@pytest.mark.long
 @settings(max_examples=90, deadline=None)
 @given(runs(), st.integers(1, 3), st.permutations(NAMES))
 def test_statistics_at_any_frontier_are_those_recomputed_from_the_slots(

@@ -244,6 +244,7 @@ def put_out(folder: Path) -> list[tuple[str, bytes]]:
     return [(str(path.relative_to(folder)), path.read_bytes()) for path in files_of(folder / "out")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_a_damaged_checkpoint(tmp_path: Path, size: str, kind: str) -> None:
     folder = tmp_path / "run"

@@ -119,6 +119,7 @@ def test_the_page_loads_nothing_and_runs_nothing_but_its_own_script() -> None:
     assert data_of(live_page("q"))["live"] is True
 
 
+@pytest.mark.long
 def test_a_long_trace_has_a_small_page_with_all_switches_and_all_peaks() -> None:
     """A switch in every second batch, and one slow batch."""
     page = trace_page(flapping(20_000), "long")
@@ -174,6 +175,7 @@ plans: st.SearchStrategy[Plan] = st.deferred(
 )
 
 
+@pytest.mark.long
 @given(plans)
 def test_the_nodes_of_a_tree_are_the_operators_of_its_plan(plan: Plan) -> None:
     steps = operators(plan)

@@ -55,6 +55,7 @@ records = st.builds(
 )
 
 
+@pytest.mark.long
 @given(records)
 def test_a_record_comes_back_as_it_was(record: TraceRecord) -> None:
     line = record.line()

@@ -54,6 +54,7 @@ FILES = st.lists(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 3)), max_
 BATCHES = st.one_of(st.builds(BatchSize, count=st.integers(1, 30)), st.builds(BatchSize, duration=st.integers(1, 20)))
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files=FILES, batch=BATCHES, lateness=st.integers(0, 5), block=st.integers(1, 500))
 def test_chunks_are_the_merged_elements(
