@@ -94,6 +94,7 @@ def test_the_report_has_what_figures_hang_on(report: dict[str, Any]) -> None:
     json.dumps(report, allow_nan=False)
 
 
+@pytest.mark.long
 def test_the_page_needs_nothing_else(report: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = page([report])
     assert "<svg" in made

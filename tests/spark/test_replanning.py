@@ -128,6 +128,7 @@ def test_one_join_has_no_order_to_choose(spark: SparkSession) -> None:
     )
 
 
+@pytest.mark.long
 def test_hot_keys_that_drift_change_the_plan(spark: SparkSession, tmp_path: Path) -> None:
     query, views = facts(spark, tmp_path)
     sink, plans = Collected(), list[str]()

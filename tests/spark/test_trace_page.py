@@ -77,6 +77,7 @@ def test_jobs_link_to_the_page_of_their_run(job: tuple[Path, dict[str, Any]]) ->
     assert data_of(found["later"])["queries"][0]["batches"] == 2
 
 
+@pytest.mark.long
 def test_the_ui_serves_nothing_else(job: tuple[Path, dict[str, Any]]) -> None:
     found = job[1]["sparql"]
     assert all(status >= 400 or is_first_page(page) for status, page in found["others"])
@@ -84,11 +85,13 @@ def test_the_ui_serves_nothing_else(job: tuple[Path, dict[str, Any]]) -> None:
     assert status == 500 and "sparql.jsonl:3: " in text
 
 
+@pytest.mark.long
 def test_the_page_goes_when_the_run_is_stopped(job: tuple[Path, dict[str, Any]]) -> None:
     status, page = job[1]["sparql"]["stopped"]
     assert status == 404 or is_first_page(page)
 
 
+@pytest.mark.long
 def test_joins_of_dataframes(job: tuple[Path, dict[str, Any]]) -> None:
     """All of their jobs are of Spark SQL. EXPLAIN ANALYZE has their descriptions without the link; the page goes with the join."""
     found = job[1]["join"]
@@ -99,12 +102,14 @@ def test_joins_of_dataframes(job: tuple[Path, dict[str, Any]]) -> None:
     assert found["answers"] == [2]
 
 
+@pytest.mark.long
 def test_a_query_that_is_planned_per_micro_batch(job: tuple[Path, dict[str, Any]]) -> None:
     found = job[1]["sql"]
     assert links(found) == {"query"}
     assert data_of(found["page"])["title"] == "sql.jsonl"
 
 
+@pytest.mark.long
 def test_without_the_servlet_there_is_a_warning_and_the_same_answers(job: tuple[Path, dict[str, Any]]) -> None:
     folder, found = job[0], job[1]["failure"]
     assert found["warnings"] == [
