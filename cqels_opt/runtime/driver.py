@@ -353,8 +353,10 @@ class Driver(RunState):
         before = {file.path for file in state.files}
         state.files = self.ingest_state.write(number, state.files, self.frontier.value)
         self.schedule_deletion(number, before - {file.path for file in state.files})
-        for part in BETWEEN_RECORDS:
-            sealed_files.settle(self.folder / part, {Path(file.path).name for file in state.files})
+        if self.options.commit_every:
+            named = {Path(file.path).name for file in state.files}
+            for part in BETWEEN_RECORDS:
+                sealed_files.settle(self.folder / part, named)
         self.deletion.wait()
         self.log.write(state)
         self._written = time.monotonic()

@@ -117,7 +117,7 @@ class ResultFiles:
         rows = segment.rows
         if in_memory and len(rows) <= KEPT_ROWS:
             whole = f"{step.folder}/{path}"
-            _WRITTEN[whole] = stamp_in_state(step.path / path), segment
+            _WRITTEN[whole] = stamp_in_state(whole), segment
         return [SlotFile(kind, path, "", self.label, len(rows), int(rows.start.max()), int(rows.end[-1]))]
 
     def files(self, step: EvaluationStep) -> list[SlotFile]:
@@ -131,7 +131,7 @@ class ResultFiles:
         files, found = self.files(step), []
         for file in files:
             whole = f"{step.folder}/{file.path}"
-            mark, known = stamp_in_state(step.path / file.path), held.get(file.path)
+            mark, known = stamp_in_state(whole), held.get(file.path)
             if known is None or known[0] != mark:
                 written = _WRITTEN.pop(whole, None)
                 known = written if written is not None and written[0] == mark else (mark, ResultSegment.read(Path(whole)))

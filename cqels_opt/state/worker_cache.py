@@ -5,7 +5,6 @@ No answer depends on a cache: one that does not fit the current step is filled a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
@@ -56,14 +55,13 @@ _RESULTS: LRUCache[tuple[str, str, str, int], Results] = LRUCache(2)
 
 def stamp_of(path: Path | str) -> Stamp:
     """Distinguishes a file from another one that took its place."""
-    found = os.stat(path)  # noqa: PTH116  (a text too: to make a Path takes longer than this call)
-    return found.st_ino, found.st_mtime_ns
+    return sealed_files.stamp(path)
 
 
-def stamp_in_state(path: Path) -> Stamp:
+def stamp_in_state(path: Path | str) -> Stamp:
     """:func:`stamp_of` a file of the state; if it is missing, the checkpoint is damaged."""
     try:
-        return sealed_files.stamp(path)
+        return stamp_of(path)
     except OSError as error:
         raise CheckpointError(f"{path}: the checkpoint is damaged ({error.strerror}); use another folder") from error
 

@@ -34,6 +34,11 @@ _held: Final[dict[Path, dict[Path, tuple[int, pa.Buffer]]]] = {}
 _numbers: Final = count(1)
 
 
+def _in_memory(path: Path | str) -> tuple[int, pa.Buffer] | None:
+    """The number and content of a file in memory. Most processes have none, and make no paths to learn that."""
+    return _held.get((path := Path(path)).parent, {}).get(path) if _held else None
+
+
 def hold(folder: Path) -> None:
     """Keeps what :func:`write` writes into a folder in memory, until :func:`settle` or :func:`delete`; forgets what was there before."""
     _held[folder] = {}
@@ -61,18 +66,18 @@ def delete(path: Path) -> None:
 
 def size(path: Path) -> int:
     """The bytes of a file, on the disk or in memory."""
-    found = _held.get(path.parent, {}).get(path)
+    found = _in_memory(path)
     return path.stat().st_size if found is None else HEADER + found[1].size
 
 
-def stamp(path: Path) -> tuple[int, int]:
+def stamp(path: Path | str) -> tuple[int, int]:
     """Distinguishes a file from another one that took its place: its inode and the time of its last change; of one in memory, its number.
 
     OSError if it does not exist.
     """
-    if (found := _held.get(path.parent, {}).get(path)) is not None:
+    if (found := _in_memory(path)) is not None:
         return 0, found[0]
-    about = path.stat()
+    about = os.stat(path)  # noqa: PTH116  (a text too: to make a Path takes longer than this call)
     return about.st_ino, about.st_mtime_ns
 
 
@@ -164,7 +169,7 @@ def opened(path: Path) -> tuple[pa.Buffer, Blocks | None]:
 
     CheckpointError if the file is missing or damaged.
     """
-    if (found := _held.get(path.parent, {}).get(path)) is not None:
+    if (found := _in_memory(path)) is not None:
         return found[1], None
     try:
         key = checksum.identity(path)

@@ -74,7 +74,7 @@ DECLARED: dict[str, tuple[Callable[[SparkSession, Tables], cq.AdaptiveJoin], str
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [pytest.param(one, marks=[] if one == "columns" else [pytest.mark.long]) for one in DECLARED])
+@pytest.mark.parametrize("name", DECLARED)
 def test_a_declared_join(spark: SparkSession, tables: Tables, name: str) -> None:
     build, sql = DECLARED[name]
     frame = tables.batches[-1]
@@ -119,9 +119,7 @@ WINDOWED = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=[] if one == "own columns" else [pytest.mark.long]) for one in WINDOWED]
-)
+@pytest.mark.parametrize("name", WINDOWED)
 def test_windows_over_a_stream_with_odd_columns(spark: SparkSession, tables: Tables, name: str) -> None:
     columns, sql = WINDOWED[name]
     numbers = [[1, 2, 3, 4, 5], [], [6, 6, 7, 8]]

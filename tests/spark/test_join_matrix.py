@@ -255,14 +255,9 @@ CASES = [
     Case("repartitioned and sampled above", lambda v, t: three(v, t).repartition(3).coalesce(1).select("v.id", "o.tag")),
 ]  # fmt: skip
 
-SHORT = ("conditions", "decimals of different scale", "left, IS NULL after", "anti", "aggregate", "two lambdas")
-"""The rows of the matrix that ``make test`` has."""
-
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "case", [pytest.param(one, id=one.name, marks=[] if one.name in SHORT else [pytest.mark.long]) for one in CASES]
-)
+@pytest.mark.parametrize("case", [pytest.param(one, id=one.name) for one in CASES])
 def test_a_job_as_a_function(spark: SparkSession, tables: Tables, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
     """The worst order, and over two micro-batches the order that the optimizer prefers."""
 

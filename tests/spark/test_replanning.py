@@ -398,9 +398,7 @@ QUERIES = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=[] if one == "one of the same name" else [pytest.mark.long]) for one in QUERIES]
-)
+@pytest.mark.parametrize("name", QUERIES)
 def test_queries_in_sql(spark: SparkSession, tmp_path: Path, name: str) -> None:
     _, views = facts(spark, tmp_path)
     for table in ("follows", "offers"):
