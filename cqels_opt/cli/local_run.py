@@ -43,12 +43,9 @@ from cqels_opt.runtime.live_files import MOST_BYTES
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.registered_query import population_of
 from cqels_opt.runtime.run_factory import external_streams
+from cqels_opt.runtime.run_state import COMMIT_EVERY
 from cqels_opt.trace.progress import Watcher, batches_progress, watching
 from cqels_opt.windows.frontier import Frontier
-
-COMMIT_EVERY = 5.0
-"""Seconds between two commit records of a run over files that grow."""
-
 
 def run(options: RunOptions, watch: Watcher | None = None, inspect: Inspect | None = None) -> Summary:
     """Runs a query over files to their end, or over folders and files that grow until stopped. ``watch`` gets each batch's records.
@@ -110,7 +107,7 @@ def _replay(
 ) -> tuple[LocalRun, bool, int]:
     plan = replay(options, streams, external_streams(catalog), folder)
     frontier = finite_frontier(plan, options.lateness, options.eager)
-    driver_options = replay_options(options, catalog, folder, plan, mode(options))
+    driver_options = replace(replay_options(options, catalog, folder, plan, mode(options)), commit_every=COMMIT_EVERY)
     driver = local_driver(catalog, folder, options.processes, sink_of(options, catalog), frontier, options.trace, driver_options)
     with batches_progress(len(plan.chunks), driver.state.batch + 1, progress_hidden(options)) as advance:
         handle = LocalRun(

@@ -27,7 +27,7 @@ from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of
-from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.runtime.run_state import COMMIT_EVERY, DriverOptions
 from cqels_opt.trace.listener import BatchReporter, ListenerLike
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan
@@ -64,8 +64,9 @@ class LocalOptions(TypedDict, total=False):
     """The predicate of the time of a named graph in N-Quads and TriG."""
     follow: bool
     """The streams are files of lines that grow, or folders: new lines are read within milliseconds (docs/local-engine.md)."""
-    commit_every: int | str
-    """Of live streams: the time between two commit records; a killed run repeats the batches since the last one."""
+    commit_every: int | str | None
+    """The time between two commit records; a killed run repeats the batches since the last one. By default 5 s, and 0 for folders: a
+    record per batch."""
     to_the_end: bool
     """Of live streams: the run ends after the current input; otherwise it follows them."""
     continue_changed: bool
@@ -108,7 +109,7 @@ def start(
     on_error: Literal["fail", "skip"] | None = None,
     time_predicate: str = GENERATED_AT,
     follow: bool = False,
-    commit_every: int | str = 0,
+    commit_every: int | str | None = None,
     to_the_end: bool = False,
     continue_changed: bool = False,
     limits: Limits = NO_LIMITS,
@@ -127,9 +128,8 @@ def start(
     if live:
         _check_kind(live, {"batch": batch, "drain": drain})
     else:
-        _check_kind(
-            live, {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "to_the_end": to_the_end, "commit_every": commit_every}
-        )
+        _check_kind(live, {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "to_the_end": to_the_end})
+    interval = COMMIT_EVERY if growing or not live else 0.0
     options = DriverOptions(
         drain=drain,
         skip_bad=on_error == "skip" or (live and on_error is None),
@@ -139,7 +139,7 @@ def start(
         limits=limits,
         rejects=rejects_of(trace, folder),
         named=coming is not None,
-        commit_every=duration_of(commit_every, "commit_every") / 1000,
+        commit_every=interval if commit_every is None else duration_of(commit_every, "commit_every") / 1000,
     )
     to = sink_of(sink, catalog.programs, with_query=coming is not None)
     joining, reporter = None if coming is None else partial(coming, to), BatchReporter(listener)

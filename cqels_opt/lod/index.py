@@ -23,6 +23,9 @@ VERIFY_LIMIT: Final = 4.0
 #: From this number of probes on they are sorted first: neighbours in the keys then share the pages and the cache lines of their searches.
 SORTED_PROBES: Final = 1000
 
+#: With this many sorted probes a key, the keys are searched in the probes instead.
+FEW_KEYS: Final = 8
+
 #: Runs that are counted at a time.
 _PIECE: Final = 1 << 20
 
@@ -190,21 +193,28 @@ class Index:
             nothing = np.empty(0, np.int64)
             return nothing, nothing, nothing
         if len(probe) < SORTED_PROBES or is_sorted(probe):
-            at = np.minimum(np.searchsorted(self.keys, probe), len(self.keys) - 1)
-            hits = np.flatnonzero(self.keys[at] == probe)
-            at = at[hits]
+            hits, at = self._found(probe)
             begins = self.starts[at]
             return hits, begins, self.starts[at + 1] - begins
         order = np.argsort(probe)
-        probe = probe[order]
-        at = np.minimum(np.searchsorted(self.keys, probe), len(self.keys) - 1)
-        found = self.keys[at] == probe
-        at, rows = at[found], order[found]
+        hits, at = self._found(probe[order])
+        rows = order[hits]
         begin_of, count_of = np.empty(len(probe), np.int64), np.zeros(len(probe), np.int64)
         begin_of[rows] = self.starts[at]
         count_of[rows] = self.starts[at + 1] - self.starts[at]
         hits = np.flatnonzero(count_of)
         return hits, begin_of[hits], count_of[hits]
+
+    def _found(self, probe: Ids) -> tuple[Ids, Ids]:
+        """The probe rows whose sort key occurs, and the position of the key. From ``SORTED_PROBES`` on, ``probe`` is in order."""
+        if len(probe) < max(SORTED_PROBES, FEW_KEYS * len(self.keys)):
+            at = np.minimum(np.searchsorted(self.keys, probe), len(self.keys) - 1)
+            hits = np.flatnonzero(self.keys[at] == probe)
+            return hits, at[hits]
+        first = np.searchsorted(probe, self.keys)
+        counts = np.searchsorted(probe, self.keys, "right") - first
+        at = np.repeat(np.arange(len(self.keys)), counts)
+        return np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(len(at)), at
 
 
 def _sorted_runs(column: Ids) -> tuple[Ids, Ids, NDArray[np.integer] | None]:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cqels_opt.lod.index import Runs
+from cqels_opt.lod.index import Index, Runs
 from cqels_opt.lod.multiplicities import product
 from cqels_opt.lod.relation import Relation
 from cqels_opt.operators import rows as row_sets
@@ -63,11 +63,11 @@ class Indexed:
                 pairs = np.repeat(np.arange(at, at + size), self.rows), np.tile(np.arange(self.rows), size)
                 yield self._merge(left, *pairs, on)
             return
-        on = sorted(on, key=lambda v: self.names[v])  # stored indexes are on the relation's column names in alphabetical order
         if len(on) == 1:
             yield from self.matches(left, on).all_rows(limit)
             return
-        index = self.relation.index(tuple(self.names[v] for v in on))
+        on = self._stored(on)
+        index = self._index(on)
         keys = [left.columns[v] for v in on]
         # a composite index verifies few candidates per key, and counting them costs as much as finding them
         for at in range(0, len(left), PROBES):
@@ -76,12 +76,25 @@ class Indexed:
 
     def fan_out(self, left: Rows, on: Sequence[str]) -> Ints:
         """How many rows each left row matches, whatever their intervals."""
-        on = sorted(on, key=lambda v: self.names[v])
-        return self.relation.index(tuple(self.names[v] for v in on)).fanout(*[left.columns[v] for v in on])
+        on = self._stored(on)
+        return self._index(on).fanout(*[left.columns[v] for v in on])
+
+    def sorted_by(self, on: Sequence[str]) -> str | None:
+        """The variable whose values are the sort keys of the index on some variables; None if these mix several."""
+        on = self._stored(on)
+        by = self._index(on).by
+        return None if by is None else on[by]
+
+    def _stored(self, on: Sequence[str]) -> list[str]:
+        """The variables in the order of stored indexes: that of the relation's column names."""
+        return sorted(on, key=lambda v: self.names[v])
+
+    def _index(self, on: Sequence[str]) -> Index:
+        return self.relation.index(tuple(self.names[v] for v in on))
 
     def matches(self, left: Rows, on: Sequence[str]) -> Matches:
         """The pairs of :meth:`probe` before verification, counted but not built; see :class:`Matches`."""
-        runs = [self.relation.index((self.names[v],)).runs(left.columns[v]) for v in on] if self.rows else []
+        runs = [self._index([v]).runs(left.columns[v]) for v in on] if self.rows else []
         return Matches(self, left, tuple(on), min(runs, key=lambda found: found.total, default=None))
 
     def _merge(self, left: Rows, probe: Ints, found: Ints, on: Sequence[str]) -> Rows:

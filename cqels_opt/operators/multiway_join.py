@@ -44,8 +44,7 @@ def multiway_join(left: Rows, relations: Sequence[JoinedRelation], proposed: Cal
             continue
         proposed(int(fans[number, places].sum()))
         others = [relations[i] for i in np.argsort(totals, kind="stable").tolist() if i != number]
-        own = in_order(narrow.take(places), relation.sides, relation.on)
-        for candidates in chunks(_joined(iter([own]), relation.sides, relation.on)):
+        for candidates in chunks(_joined(iter([narrow.take(places)]), relation.sides, relation.on)):
             for verified in _verified(candidates, others):
                 yield _completed(verified, left)
 
@@ -65,8 +64,9 @@ def _verified(candidates: Rows, relations: Sequence[JoinedRelation]) -> Iterator
 
 def _joined(parts: Iterator[Rows], sides: Sequence[Indexed], on: Sequence[str]) -> Iterator[Rows]:
     for rows in parts:
+        left = in_order(rows, sides, on)
         for side in sides:
-            yield from side.probe(rows, on)
+            yield from side.probe(left, on)
 
 
 def _completed(rows: Rows, left: Rows) -> Rows:
@@ -88,7 +88,8 @@ def fan_out(rows: Rows, sides: Sequence[Indexed], on: Sequence[str]) -> Ints:
 
 
 def in_order(rows: Rows, sides: Sequence[Indexed], on: Sequence[str]) -> Rows:
-    """The rows in the order of one variable, if several indexes are probed on it: sorted once, not in each index."""
-    if len(sides) > 1 and len(on) == 1 and len(rows) >= SORTED_PROBES:
-        return rows.take(np.argsort(rows.columns[on[0]]))
+    """The rows in the order in which the largest of several indexes has its keys: sorted once, not in each index."""
+    if len(sides) > 1 and on and len(rows) >= SORTED_PROBES:
+        variable = max(sides, key=lambda side: side.rows).sorted_by(on)
+        return rows if variable is None else rows.take(np.argsort(rows.columns[variable]))
     return rows

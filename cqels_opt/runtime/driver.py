@@ -6,6 +6,7 @@ commits. A batch that runs again overwrites what it wrote. The driver handles co
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
@@ -55,7 +56,7 @@ class Driver(RunState):
         self.reconfiguration, self.records = Reconfiguration(self), BatchRecords(self)
         self.quotas = Quotas(self.options.limits, self.folder, self.catalog)
         self._rows = 0  # of the last delta
-        self._written = 0.0  # when the last commit record was written
+        self._written = -math.inf  # when the last commit record was written
         self._instants: dict[Hashable, Ints] = {}  # of the stage, by windows and report policies
         for part in BETWEEN_RECORDS if self.options.commit_every else ():
             sealed_files.hold(self.folder / part)

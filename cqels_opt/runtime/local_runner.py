@@ -26,6 +26,7 @@ from cqels_opt.runtime.growing_files import LinesBatch, ingest_lines
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.joint_answers import JointAnswers
+from cqels_opt.runtime.line_sinks import in_order_of_time
 from cqels_opt.runtime.live_files import FileBatch, ingest_files
 from cqels_opt.state.compaction import MergeTask, merge
 from cqels_opt.storage import checksum, disk
@@ -149,7 +150,7 @@ class LocalSink:
 
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Appends the lines of a batch, in order of time."""
-        files = [checksum.verify_name(folder / chunk.path) for _, chunk in chunks]
-        lines = [line for file in files for line in disk.read(file).decode().splitlines()]
-        self.lines += sorted(lines, key=lambda line: int(line.split(":", 1)[1].split(",", 1)[0]))
+        contents = {path: disk.read(checksum.verify_name(path)) for path in {folder / chunk.path for _, chunk in chunks}}
+        for part in in_order_of_time(chunks, folder):
+            self.lines += contents[part.path][part.start : part.start + part.size].decode().splitlines()
         return {"lines": len(self.lines)}

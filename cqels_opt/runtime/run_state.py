@@ -72,6 +72,8 @@ class DriverOptions:
 
 
 DEFAULTS = DriverOptions()
+COMMIT_EVERY = 5.0
+"""Seconds between two commit records of the local engine, except over folders: the batches of a folder depend on when files arrive."""
 
 
 class RunState(ABC):
