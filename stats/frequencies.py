@@ -80,8 +80,17 @@ class _Tier:
 
     def insert(self, place: Ints, values: Ints, counts: Ints) -> None:
         """Inserts absent values at their positions."""
-        self.values = np.insert(self.values, place, values)
-        self.counts = np.insert(self.counts, place, counts)
+        at = place + np.arange(len(place))
+        old = np.ones(len(self.values) + len(at), bool)
+        old[at] = False
+        self.values, self.counts = _with(self.values, values, at, old), _with(self.counts, counts, at, old)
+
+
+def _with(column: Ints, new: Ints, at: Ints, old: NDArray[np.bool_]) -> Ints:
+    """A column with new values at some places: ``np.insert`` of sorted places, in a third of its time for short columns."""
+    found = np.empty(len(old), np.int64)
+    found[at], found[old] = new, column
+    return found
 
 
 class ValueCounts:

@@ -81,14 +81,20 @@ def coarsened(times: Ints, rows: Ints, most: int) -> tuple[Ints, Ints]:
 def merged(one: SlotStatistics, other: SlotStatistics, intervals: Intervals, most_times: int) -> SlotStatistics:
     """Merges two whole slots of one window: the sums of their counts, which expire together from then on, in proportion."""
     times, rows = coarsened(*tally(np.concatenate([one.times, other.times]), np.concatenate([one.rows, other.rows])), most_times)
-    counts = {}
-    for variable, mine in one.counts.items():
-        counts[variable] = BoundedCounts(ValueCounts(mine.tally()), mine.kept, mine.rows)
-        counts[variable].add(other.counts[variable])
+    counts = {variable: _added(mine, other.counts[variable]) for variable, mine in one.counts.items()}
     known = _sum(one.known, other.known)
     return SlotStatistics(
         one.slots + other.slots, times, rows, counts, spans(*intervals(times), rows), one.total + other.total, known
     )
+
+
+def _added(one: BoundedCounts, other: BoundedCounts) -> BoundedCounts:
+    if one.exact and other.exact:
+        values, counts = (np.concatenate(columns) for columns in zip(one.tally(), other.tally()))
+        return BoundedCounts(ValueCounts(tally(values, counts)), one.kept, one.rows + other.rows)
+    found = BoundedCounts(ValueCounts(one.tally()), one.kept, one.rows)
+    found.add(other)  # what is retained of it is part of the sum
+    return found
 
 
 def together(slots: Sequence[SlotStatistics], variable: str) -> BoundedCounts:

@@ -47,6 +47,7 @@ from cqels_opt.runtime.run_state import COMMIT_EVERY
 from cqels_opt.trace.progress import Watcher, batches_progress, watching
 from cqels_opt.windows.frontier import Frontier
 
+
 def run(options: RunOptions, watch: Watcher | None = None, inspect: Inspect | None = None) -> Summary:
     """Runs a query over files to their end, or over folders and files that grow until stopped. ``watch`` gets each batch's records.
 

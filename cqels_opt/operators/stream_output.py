@@ -20,6 +20,8 @@ from cqels_opt.rdf import terms as rdf_terms
 PIECE = 1 << 17  # answers written at a time
 MOST_KNOWN = 1 << 16
 """The maximum number of terms of the store whose JSON is kept."""
+ONE_BY_ONE = 48
+"""Up to this number, terms are written as JSON one by one: whole columns take as long as so many terms."""
 _LINE = pa.large_string()
 
 
@@ -65,12 +67,14 @@ def json_terms(texts: Sequence[str | None]) -> pa.LargeStringArray:
     """:func:`json_term` of many terms as JSON texts; null where one is unbound.
 
     Canonical text has the escapes of JSON, so nearly all terms need only a prefix and a suffix; terms with a raw control character, and
-    triple terms, are written one by one.
+    triple terms, are written one by one, and so are few terms.
     """
+    if len(texts) <= ONE_BY_ONE:
+        return pa.array([None if text is None else _written(text) for text in texts], _LINE)
     array: Any = pa.array(texts, _LINE)
     bound: Any = pc.is_valid(array)
     raw = pc.fill_null(pc.or_(pc.match_substring_regex(array, r"[\x00-\x1f]"), pc.starts_with(array, rdf_terms.OPENING)), False)
-    kinds = [(raw, pa.array([json.dumps(json_term(t), ensure_ascii=False) for t in array.filter(raw).to_pylist()], _LINE))]
+    kinds = [(raw, pa.array([*map(_written, array.filter(raw).to_pylist())], _LINE))]
     left = pc.and_not(bound, raw)
     for begins, ends, shown in _JSON:
         mine = pc.fill_null(pc.and_(left, pc.and_(pc.starts_with(array, begins), pc.ends_with(array, ends))), False)
@@ -81,6 +85,10 @@ def json_terms(texts: Sequence[str | None]) -> pa.LargeStringArray:
     order[places] = np.arange(len(places))
     which: Any = pa.array(order, mask=order < 0)
     return pa.concat_arrays([part for _, part in kinds]).take(which)
+
+
+def _written(text: str) -> str:
+    return json.dumps(json_term(text), ensure_ascii=False)
 
 
 def joined(*parts: Any, between: str = "") -> Any:

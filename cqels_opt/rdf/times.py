@@ -51,7 +51,8 @@ def parse_times(texts: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 
 def mask_of(array: Any) -> NDArray[np.bool_]:
     """An Arrow array of booleans as a mask; null is false."""
-    mask: NDArray[np.bool_] = pc.fill_null(array, False).to_numpy(zero_copy_only=False)
+    whole = pc.fill_null(array, False) if array.null_count else array
+    mask: NDArray[np.bool_] = whole.to_numpy(zero_copy_only=False)
     return np.array(mask, np.bool_)
 
 

@@ -218,8 +218,8 @@ class Driver(RunState):
     def _answers_in_one_file(self, number: int) -> bool:
         """Whether answers need not be withheld or sent by query."""
         failed = any(batch == number for batch, _ in self.quotas.failures.values())
-        lines = self.sink.format == "jsonl" and not isinstance(self.sink, ReadsByQuery)
-        return lines and self.options.named and self.options.limits == NO_LIMITS and not failed
+        free = self.options.named and self.options.limits == NO_LIMITS and not failed
+        return free and self.sink.format == "jsonl" and not isinstance(self.sink, ReadsByQuery)
 
     def _observe(self, batch: MicroBatch) -> dict[str, dict[str, Observed]]:
         """Gives the planners what their operators did in the batch."""

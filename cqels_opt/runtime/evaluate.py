@@ -360,7 +360,6 @@ def _query_of(task: EvaluateTask, found: Answers) -> Any:
 
 def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report: FinishReport) -> None:
     folder, program = task.step.path, task.program
-    disk.make_folder(folder / "answers")
     if task.feeds is not None:
         fed = write_elements(folder / f"{path}.fed.parquet", found, terms, task.feeds)
         report.fed = str(fed.relative_to(folder))

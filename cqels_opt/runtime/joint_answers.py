@@ -44,7 +44,6 @@ class JointAnswers:
             return
         made = folder / path
         data, time, length = joint_lines(self._held)
-        disk.make_folder(made.parent)
         with disk.create(made) as file:
             file.write(data)
         self._reports[0].times = by_instant(time, length)

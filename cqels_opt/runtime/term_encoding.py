@@ -21,6 +21,7 @@ from cqels_opt.rdf import ids as term_ids
 from cqels_opt.rdf.canonical import canonical_texts
 from cqels_opt.rdf.quoted import parts_of, quoted_among
 from cqels_opt.rdf.terms import OPENING, TermError, canonical, how_to_write, is_iri, is_literal, relabelled
+from cqels_opt.rdf.times import mask_of
 from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
 from cqels_opt.state import worker_cache
 
@@ -174,7 +175,8 @@ def encode_rows(
     With ``graphs`` the names of the elements' graphs are encoded too; with ``quoted`` triple terms are taken apart.
     """
     texts, parts = Texts(), list[EncodedRows]()
-    encoding = _Encoding(store, scheme, texts, TripleTerms() if quoted else None)
+    known = worker_cache.term_ids(store, scheme) if store else {}
+    encoding = _Encoding(store, scheme, known, texts, TripleTerms() if quoted else None)
     for rows in _of_size(blocks):
         whole = _whole(rows, streams, rejected)
         if whole.num_rows:
@@ -234,70 +236,81 @@ def _whole(rows: pa.Table, streams: Sequence[str], rejected: RejectSpool) -> pa.
 
 @dataclass(frozen=True, slots=True)
 class _Encoding:
-    """How terms become ids, and the collector of their texts."""
+    """How terms become ids, the IRIs whose ids are known, and the collector of texts."""
 
     store: str
     scheme: term_ids.IdScheme
+    known: dict[str, int]
     texts: Texts
     quoted: TripleTerms | None
 
 
 def _coded(rows: pa.Table, streams: Sequence[str], encoding: _Encoding, rejected: RejectSpool, graphs: bool) -> EncodedRows:
     stream, partition, offset, t, line = (_ints(rows, name) for name in ("stream", "partition", "offset", "t", "line"))
-    bad = np.zeros(rows.num_rows, bool)
-    s, p, o = (_encoded(rows, name, encoding, bad) for name in ("s", "p", "o"))
+    terms = _encoded(rows, "spog" if graphs else "spo", encoding)
+    bad = (np.stack(terms[:3]) == 0).any(axis=0)
     for row in np.flatnonzero(bad).tolist():
         reason = next(said for name in _WHAT if (said := _reason(rows, name, row)))
         rejected.append(Rejected(streams[stream[row]], int(partition[row]), int(line[row]), reason))
-    nameless = np.zeros(rows.num_rows, bool)
-    g = [_encoded(rows, "g", encoding, nameless)] if graphs else []
-    return EncodedRows(stream, partition, offset, t, line, rows.column("late").to_numpy().astype(bool), (s, p, o, *g), bad)
+    return EncodedRows(stream, partition, offset, t, line, rows.column("late").to_numpy().astype(bool), tuple(terms), bad)
 
 
 def _ints(rows: pa.Table, column: str) -> Ints:
     return np.asarray(rows.column(column).to_numpy()).astype(np.int64, copy=False)
 
 
-def _encoded(rows: pa.Table, name: str, encoding: _Encoding, bad: NDArray[np.bool_]) -> Ints:
-    """The ids of a column of terms. Rows with an invalid term are marked as bad; texts to be kept are added."""
-    distinct, index = _dictionary(rows.column(name))
-    known = worker_cache.term_ids(encoding.store, encoding.scheme) if encoding.store and len(distinct) <= MOST_KNOWN else {}
-    ids = np.fromiter(map(known.get, distinct.to_pylist(), repeat(0)), np.int64, len(distinct)) if known else None
-    if ids is None or not ids.all():
-        missing = distinct if ids is None else distinct.filter(pa.array(ids == 0))
-        if pc.any(pc.or_(pc.starts_with(missing, "_:"), _blank_inside(missing))).as_py():
-            missing, index = _dictionary(_scoped(rows, name))
+def _encoded(rows: pa.Table, names: str, encoding: _Encoding) -> list[Ints]:
+    """The ids of some columns of terms, 0 where a term is invalid in its column; texts to be kept are added.
+
+    Terms that are not known are encoded for all columns together: most of the time is that of the calls, if there are few.
+    """
+    columns: list[tuple[Ints, Ints]] = []  # ids of the distinct terms, and which of them each row has
+    missing: list[pa.StringArray] = []
+    for name in names:
+        distinct, index = _dictionary(rows.column(name))
+        known = encoding.known if len(distinct) <= MOST_KNOWN else {}
+        ids = np.fromiter(map(known.get, distinct.to_pylist(), repeat(0)), np.int64, len(distinct)) if known else None
+        new = distinct if ids is None else distinct.filter(pa.array(ids == 0))
+        if len(new) and pc.any(pc.or_(pc.starts_with(new, "_:"), _blank_inside(new))).as_py():
+            new, index = _dictionary(_scoped(rows, name))
             ids = None
-        found = _new_ids(missing, name, encoding)
-        if ids is None:
-            ids = found
-        else:
-            ids[ids == 0] = found
-        if not found.all():
-            bad |= ids[index] == 0
-    return ids[index]
+        columns.append((np.zeros(len(new), np.int64) if ids is None else ids, index))
+        missing.append(new)
+    if any(map(len, missing)):
+        found = _new_ids(names, missing, encoding)
+        ends = np.cumsum([len(new) for new in missing])
+        for (ids, _), of_column in zip(columns, np.split(found, ends[:-1])):
+            ids[ids == 0] = of_column
+    return [ids[index] for ids, index in columns]
 
 
-def _new_ids(distinct: pa.StringArray, name: str, encoding: _Encoding) -> Ints:
-    """The ids of the distinct terms of a column; 0 if a term is invalid there."""
+def _new_ids(names: str, terms: Sequence[pa.StringArray], encoding: _Encoding) -> Ints:
+    """The ids of the distinct terms of some columns, one column after the other; 0 if a term is invalid in its column."""
+    distinct = pa.concat_arrays(terms)
     forms: Any = canonical_texts(distinct)
-    good: Any = pc.is_valid(forms)
-    if name == "s":
-        good = pc.and_(good, pc.fill_null(pc.invert(pc.starts_with(forms, '"')), False))
-    if name == "p":
-        good = pc.and_(good, pc.fill_null(pc.starts_with(forms, "<"), False))
-    if name in ("p", "g"):
-        good = pc.and_(good, pc.fill_null(pc.invert(pc.starts_with(forms, OPENING)), False))
     ids = np.zeros(len(forms), np.int64)
-    which: NDArray[np.bool_] = good.to_numpy(zero_copy_only=False)
-    kept = forms if which.all() else forms.filter(good)
+    which = mask_of(pc.is_valid(forms))
+    end = 0
+    for name, of_column in zip(names, terms):
+        begin, end = end, end + len(of_column)
+        if begin < end and name != "o":
+            which[begin:end] &= _may_be(name, forms.slice(begin, end - begin))
+    kept = forms if which.all() else forms.filter(pa.array(which))
     ids[which] = term_ids.encode(kept, encoding.scheme)
     in_store = _keep(ids[which], kept, encoding.store, encoding.texts)
     if encoding.store and len(distinct) <= MOST_KNOWN:
-        _remember(distinct.filter(good), ids[which], in_store, worker_cache.term_ids(encoding.store, encoding.scheme))
+        _remember(distinct.filter(pa.array(which)), ids[which], in_store, encoding.known)
     if encoding.quoted is not None and (triples := term_ids.kinds(ids) == term_ids.KIND_QUOTED).any():
         encoding.quoted.add(ids[triples], forms.filter(pa.array(triples)), encoding.store, encoding.scheme, encoding.texts)
     return ids
+
+
+def _may_be(name: str, forms: Any) -> NDArray[np.bool_]:
+    """Which terms may be a subject, a predicate or the name of a graph."""
+    if name == "s":
+        return ~mask_of(pc.starts_with(forms, '"'))
+    triple = mask_of(pc.starts_with(forms, OPENING))
+    return ~triple if name == "g" else ~triple & mask_of(pc.starts_with(forms, "<"))
 
 
 def _remember(texts: pa.StringArray, ids: Ints, in_store: NDArray[np.bool_], known: dict[str, int]) -> None:

@@ -101,8 +101,8 @@ class WindowState:
 
     def _map(self, step: EvaluationStep, segments: list[SlotFile]) -> None:
         """Maps the time slices with valid rows. If most rows of one have expired, only its valid rows are read, into memory."""
-        parts, self._mapped = self._parts, []
-        self._parts = {}
+        before = self._mapped  # until the end, so that those that stay are not opened again
+        parts, self._parts, self._mapped = self._parts, {}, []
         for file in segments:
             if ends_at(self.occurrence, file.greatest) <= self._instant or file.greatest <= self.occurrence.since:
                 continue
@@ -114,6 +114,7 @@ class WindowState:
             if len(run) < file.rows:
                 self._parts[file.path] = run
             self._mapped.append(run)
+        del before
 
     def _read(self, step: EvaluationStep, after: int, upto: int) -> _Arrived:
         shape, after = self.occurrence.shape, max(after, min(self.occurrence.since, upto))
@@ -121,7 +122,8 @@ class WindowState:
         indexed = {file.path for file in step.select(INDEX, shape.stream, shape.key)}
         mapped, rest = {}, []
         for file in files:
-            if not self.occurrence.distinct and after < file.least and file.greatest <= upto and index_of(file).path in indexed:
+            whole = after < file.least and file.greatest <= upto
+            if indexed and whole and not self.occurrence.distinct and index_of(file).path in indexed:
                 mapped[file.path] = slot_run(step.path, file)
             else:
                 rest.append(file)

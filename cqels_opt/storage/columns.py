@@ -33,7 +33,6 @@ def _write(path: Path, table: pa.Table | pa.RecordBatch, size: int) -> None:
         buffer = pa.BufferOutputStream()
         with pa.ipc.new_file(buffer, table.schema) as writer:
             writer.write(table)
-        path.parent.mkdir(parents=True, exist_ok=True)
         sealed_files.write(path, buffer.getvalue())
         return
     with sealed_files.sealing(path) as sink, pa.ipc.new_file(sink, table.schema) as writer:

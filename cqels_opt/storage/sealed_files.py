@@ -29,38 +29,42 @@ _LAYOUT: Final = struct.Struct("<8sIIQ16s16s8x")
 """Magic, format, whether the hashes of blocks are at the end (0, 1), bytes of the content, hash of the name, digest of the content."""
 
 
-_held: Final[dict[Path, dict[Path, tuple[int, pa.Buffer]]]] = {}
-"""The contents that are in memory, each with a number, by folder and path; readers of this process find them."""
+_held: Final[dict[str, dict[str, tuple[int, pa.Buffer]]]] = {}
+"""The contents that are in memory, each with a number, by folder and name; readers of this process find them."""
+_NOTHING: Final[dict[str, tuple[int, pa.Buffer]]] = {}
 _numbers: Final = count(1)
 
 
 def _in_memory(path: Path | str) -> tuple[int, pa.Buffer] | None:
-    """The number and content of a file in memory. Most processes have none, and make no paths to learn that."""
-    return _held.get((path := Path(path)).parent, {}).get(path) if _held else None
+    """The number and content of a file in memory. Most processes have none."""
+    if not _held:
+        return None
+    folder, _, name = str(path).rpartition(os.sep)
+    return _held.get(folder, _NOTHING).get(name)
 
 
 def hold(folder: Path) -> None:
     """Keeps what :func:`write` writes into a folder in memory, until :func:`settle` or :func:`delete`; forgets what was there before."""
-    _held[folder] = {}
+    _held[str(folder)] = {}
 
 
 def settle(folder: Path, names: Container[str] | None = None) -> None:
     """Writes the files of a folder that are in memory; ``names``: those alone."""
-    held = _held.get(folder, {})
-    for path in list(held):  # threads add and delete files meanwhile
-        if (names is None or path.name in names) and (found := held.get(path)) is not None:
-            _write(path, found[1])
-            held.pop(path, None)  # from here on readers find the file
+    held = _held.get(str(folder), {})
+    for name in list(held):  # threads add and delete files meanwhile
+        if (names is None or name in names) and (found := held.get(name)) is not None:
+            _write(folder / name, found[1])
+            held.pop(name, None)  # from here on readers find the file
 
 
 def release(folder: Path) -> None:
     """The folder's files are written at once again; those in memory are forgotten."""
-    _held.pop(folder, None)
+    _held.pop(str(folder), None)
 
 
 def delete(path: Path) -> None:
     """Deletes a file, if it exists, on the disk or in memory."""
-    if _held.get(path.parent, {}).pop(path, None) is None:
+    if _held.get(str(path.parent), {}).pop(path.name, None) is None:
         disk.delete(path)
 
 
@@ -119,7 +123,6 @@ class _Sealing:
 @contextmanager
 def sealing(path: Path) -> Iterator[Any]:
     """A file object whose content becomes a sealed file, whole or not at all, when the block ends."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     with _renamed_into(path) as file:
         file.write(bytes(HEADER))
         content = _Sealing(file)
@@ -131,9 +134,10 @@ def sealing(path: Path) -> Iterator[Any]:
 
 
 def write(path: Path, content: bytes | pa.Buffer) -> None:
-    """Writes content that is in memory as a sealed file, in one call; the folder exists."""
-    if (held := _held.get(path.parent)) is not None:
-        held[path] = next(_numbers), pa.py_buffer(content)
+    """Writes content that is in memory as a sealed file, in one call."""
+    folder, _, name = str(path).rpartition(os.sep)
+    if (held := _held.get(folder)) is not None:
+        held[name] = next(_numbers), pa.py_buffer(content)
     else:
         _write(path, content)
 
@@ -148,10 +152,15 @@ def _write(path: Path, content: bytes | pa.Buffer) -> None:
 
 @contextmanager
 def _renamed_into(path: Path) -> Iterator[BinaryIO]:
-    """A temporary file that becomes the file when the block ends, and is deleted if it fails."""
+    """A temporary file that becomes the file when the block ends, and is deleted if it fails. Makes the folder if it is missing."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with disk.create(temporary) as file:
+        try:
+            opened = disk.create(temporary)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            opened = disk.create(temporary)
+        with opened as file:
             yield file
         disk.rename(temporary, path)
     except BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -84,7 +85,7 @@ LITERALS = st.builds(
     literal,
     st.text(CHARACTERS),
     st.sampled_from([XSD_STRING, XSD_INTEGER, "http://ex.org/t"]),
-    st.sampled_from([None, "en", "en-gb"]),
+    st.sampled_from([None, "en", "en-gb", "en--ltr", "ar--rtl"]),
 )
 TERMS = LITERALS | st.sampled_from(["<http://ex.org/é>", "<>", "_:b0", "_:a.b"])
 
@@ -93,6 +94,8 @@ TERMS = LITERALS | st.sampled_from(["<http://ex.org/é>", "<>", "_:b0", "_:a.b"]
 def test_many_terms_are_written_as_each_alone(texts: list[str | None]) -> None:
     expected = [None if text is None else json.dumps(json_term(text), ensure_ascii=False) for text in texts]
     assert json_terms(texts).to_pylist() == expected
+    with patch.object(stream_output, "ONE_BY_ONE", -1):  # as whole columns
+        assert json_terms(texts).to_pylist() == expected
 
 
 def some_answers() -> tuple[Answers, TermTable]:
