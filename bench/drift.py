@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
-from cqels_opt.bench.local import Prepared, Ran, check_same, prepare, rows_produced, small_world
+from cqels_opt.bench.local import Prepared, Ran, check_same, prepare, rows_of, rows_produced, small_world
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import CONGRESS, DRIFT, STREAM, Phase
@@ -185,7 +185,7 @@ def _is_bushy(plan: Plan | Split) -> TypeGuard[Plan]:
 def _observed(records: Iterable[TraceRecord], source: str) -> Rows:
     """The rows of a delta source's operators, one line per batch."""
     deltas = [next(delta for delta in record.deltas if delta.source == source) for record in records]
-    return np.array([[operator.observed or 0 for operator in delta.operators] for delta in deltas], np.int64)
+    return np.array([[rows_of(operator) for operator in delta.operators] for delta in deltas], np.int64)
 
 
 # ------------------------------------------------------------------ the study

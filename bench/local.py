@@ -211,9 +211,13 @@ def joins_of(delta: Delta) -> list[OperatorRecord]:
     return [operator for operator in delta.operators if (operator.op, operator.relation) != ("scan", delta.source)]
 
 
+def rows_of(operator: OperatorRecord) -> int:
+    """The output rows of an operator, spared by reductions or not; of a multiway join also its candidates, which are its expansion."""
+    return (operator.observed or 0) + (operator.candidates or 0)
+
+
 def rows_produced(records: Iterable[TraceRecord]) -> int:
-    """The output rows of the operators in some batches, without the scans of deltas: those of their plans, spared by reductions or
-    not, and of plans that were stopped."""
+    """The rows of the operators in some batches, without the scans of deltas: those of their plans, and of plans that were stopped."""
     deltas = [delta for record in records for delta in record.deltas]
     stopped = [replace(delta, operators=plan.operators) for delta in deltas for plan in delta.stopped]
-    return sum(operator.observed or 0 for delta in (*deltas, *stopped) for operator in joins_of(delta))
+    return sum(rows_of(operator) for delta in (*deltas, *stopped) for operator in joins_of(delta))
