@@ -67,9 +67,15 @@ def study(quick: bool) -> dict[str, Any]:
             for name, (command, environment) in commands.items():
                 progress.print(f"start-up: {name}, {'warm-up' if not number else f'round {number}'}")
                 empty_folder(scratch / "work")
-                found = first_answer(name, command, {**os.environ, "PYSPARK_PYTHON": sys.executable, **environment})
+                found = first_answer(name, command, {**_of_a_user(), **environment})
                 starts += [found] if number else []
     return {"elements": ELEMENTS, "starts": [asdict(start) for start in starts]}
+
+
+def _of_a_user() -> dict[str, str]:
+    """The environment of a process that keeps the bytecode of modules, as is the default."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYSPARK_PYTHON": sys.executable}
 
 
 def _commands(folder: Path) -> dict[str, tuple[list[str], Mapping[str, str]]]:

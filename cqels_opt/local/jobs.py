@@ -65,7 +65,7 @@ class LocalOptions(TypedDict, total=False):
     follow: bool
     """The streams are files of lines that grow, or folders: new lines are read within milliseconds (docs/local-engine.md)."""
     commit_every: int | str | None
-    """The time between two commit records; a killed run repeats the batches since the last one. By default 5 s, and 0 for folders: a
+    """The time between two commit records; a killed run repeats the batches since the last one. By default 10 s, and 0 for folders: a
     record per batch."""
     to_the_end: bool
     """Of live streams: the run ends after the current input; otherwise it follows them."""

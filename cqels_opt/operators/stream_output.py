@@ -21,7 +21,7 @@ PIECE = 1 << 17  # answers written at a time
 MOST_KNOWN = 1 << 16
 """The maximum number of terms of the store whose JSON is kept."""
 ONE_BY_ONE = 48
-"""Up to this number, terms are written as JSON one by one: whole columns take as long as so many terms."""
+"""Up to this number, terms are written as JSON one by one, which then takes less time than whole columns."""
 _LINE = pa.large_string()
 
 

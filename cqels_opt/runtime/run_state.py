@@ -72,7 +72,7 @@ class DriverOptions:
 
 
 DEFAULTS = DriverOptions()
-COMMIT_EVERY = 5.0
+COMMIT_EVERY = 10.0
 """Seconds between two commit records of the local engine, except over folders: the batches of a folder depend on when files arrive."""
 
 

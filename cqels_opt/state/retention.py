@@ -63,7 +63,8 @@ class Retention:
 
     def _bound(self, stream: str, reported_at: Mapping[str, int]) -> int | None:
         """The time from which programs need elements after they reported up to these instants; None: they need all."""
-        found = [retained_from(p.windows, p.report, stream, reported_at[p.id]) for p in self.programs if p.id in reported_at]
+        alike = {(p.windows, p.report.key, reported_at[p.id]): p for p in self.programs if p.id in reported_at}
+        found = [retained_from(windows, p.report, stream, reported) for (windows, _, reported), p in alike.items()]
         known = [bound for bound in found if bound is not None]
         return min(known) if len(known) == len(found) else None
 

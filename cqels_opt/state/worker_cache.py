@@ -95,7 +95,7 @@ def _sub_result(folder: Path) -> Relation:
 
 
 def _stamp_of_relation(store_folder: str, at: StaticPattern | str) -> Stamp:
-    return stamp_of(Path(at) / RELATION_HEADER if isinstance(at, str) else header_file(store_folder))
+    return stamp_of(f"{at}/{RELATION_HEADER}" if isinstance(at, str) else header_file(store_folder))
 
 
 def join_size(
