@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cqels_opt.lod import index as index_room
+from cqels_opt.operators import multiway_join as multiway_room
 from cqels_opt.operators import rows as row_sets
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.multiway_join import JoinedRelation, multiway_join
@@ -57,12 +59,17 @@ def by_definition(shape: Sequence[str], parts: Sequence[Sequence[Plain]]) -> Cou
 
 @pytest.mark.long
 @settings(max_examples=400, deadline=None)
-@given(cases(), st.sampled_from([2, 1 << 20]))
-def test_a_multiway_join_by_definition(case: tuple[tuple[str, ...], list[Plain], list[list[list[Plain]]]], chunk: int) -> None:
+@given(cases(), st.sampled_from([2, 1 << 20]), st.sampled_from([1, 1000]))
+def test_a_multiway_join_by_definition(
+    case: tuple[tuple[str, ...], list[Plain], list[list[list[Plain]]]], chunk: int, sorted_from: int
+) -> None:
+    """Also if rows are sorted first, for one variable of several."""
     shape, left, relations = case
     sides = [[Indexed.of_rows(rows_of(names, plain)) for plain in parts if plain] for names, parts in zip(shape[1:], relations)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_sets, "CHUNK", chunk)
+        for room in (index_room, multiway_room):
+            patch.setattr(room, "SORTED_PROBES", sorted_from)
         found, candidates = joined(shape, rows_of(shape[0], left), sides)
     everything = [left, *([row for part in parts for row in part] for parts in relations)]
     assert snapshots(found, sorted(set("".join(shape)))) == by_definition(shape, everything)
