@@ -47,6 +47,9 @@ MERGE_TIMEOUT = 30.0
 BETWEEN_RECORDS = ("slots", "results")
 """Folders of which most files are deleted before a commit record names them, unless each batch has a record."""
 
+MOST_KEPT = 1 << 24
+"""Bytes of files that are kept in memory between two commit records; after more of them the next record is written earlier."""
+
 
 class Driver(RunState):
     """One run over one checkpoint."""
@@ -57,6 +60,7 @@ class Driver(RunState):
         self.quotas = Quotas(self.options.limits, self.folder, self.catalog)
         self._rows = 0  # of the last delta
         self._written = -math.inf  # when the last commit record was written
+        self._kept = sealed_files.kept()  # when it was written
         self._instants: dict[Hashable, Ints] = {}  # of the stage, by windows and report policies
         for part in BETWEEN_RECORDS if self.options.commit_every else ():
             sealed_files.hold(self.folder / part)
@@ -338,7 +342,7 @@ class Driver(RunState):
         gone |= {r.path for r in batch.rejected if r.spooled}
         self.schedule_deletion(number, gone)
         self.state = state
-        if self.since_record >= self.options.commit_every:
+        if self.since_record >= self.options.commit_every or sealed_files.kept() - self._kept > MOST_KEPT:
             self.write_record()
         else:
             self.log.note(number)
@@ -360,7 +364,7 @@ class Driver(RunState):
                 sealed_files.settle(self.folder / part, named)
         self.deletion.wait()
         self.log.write(state)
-        self._written = time.monotonic()
+        self._written, self._kept = time.monotonic(), sealed_files.kept()
         self.schedule_deletion(number, statistics - {"", state.optimizer, *used})
         self._delete_scheduled(min(number - 2, self.log.oldest))
 

@@ -33,6 +33,8 @@ _held: Final[dict[str, dict[str, tuple[int, pa.Buffer]]]] = {}
 """The contents that are in memory, each with a number, by folder and name; readers of this process find them."""
 _NOTHING: Final[dict[str, tuple[int, pa.Buffer]]] = {}
 _numbers: Final = count(1)
+_kept: Final = [0]
+"""The bytes that :func:`write` has kept in memory so far."""
 
 
 def _in_memory(path: Path | str) -> tuple[int, pa.Buffer] | None:
@@ -46,6 +48,11 @@ def _in_memory(path: Path | str) -> tuple[int, pa.Buffer] | None:
 def hold(folder: Path) -> None:
     """Keeps what :func:`write` writes into a folder in memory, until :func:`settle` or :func:`delete`; forgets what was there before."""
     _held[str(folder)] = {}
+
+
+def kept() -> int:
+    """The bytes that this process has kept in memory so far, those that were written or deleted since included."""
+    return _kept[0]
 
 
 def settle(folder: Path, names: Container[str] | None = None) -> None:
@@ -138,6 +145,7 @@ def write(path: Path, content: bytes | pa.Buffer) -> None:
     folder, _, name = str(path).rpartition(os.sep)
     if (held := _held.get(folder)) is not None:
         held[name] = next(_numbers), pa.py_buffer(content)
+        _kept[0] += held[name][1].size
     else:
         _write(path, content)
 
