@@ -8,9 +8,8 @@ order, and given plans are kept as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +22,9 @@ from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import Constants, CostModel
 from cqels_opt.plans.cost_models import model_named
 from cqels_opt.plans.dpccp import PAIR_BUDGET, Pair
-from cqels_opt.plans.estimate_corrections import EstimateCorrections, Learnt, Logs
+from cqels_opt.plans.estimate_corrections import EstimateCorrections, Learnt
 from cqels_opt.plans.greedy import GreedySearch
-from cqels_opt.plans.hindsight import Hindsight, Observed, Stopped, hindsight
+from cqels_opt.plans.hindsight import Hindsight, Stopped, hindsight
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan import Plan, PlanError
 from cqels_opt.plans.plan_changes import Reason, corrected, reasons
@@ -35,21 +34,15 @@ from cqels_opt.plans.plan_pricing import PricedPlan, cost_of
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.predicate_placement import Placing, filter_order, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget, is_surprising
 from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Sampler
 from cqels_opt.plans.size_bounds import SizeBounds
+from cqels_opt.plans.source_plans import SourcePlans, State
 from cqels_opt.plans.statistics import Key, Statistics
 from cqels_opt.plans.switching_rule import NEAR_TIE, SwitchingRule
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
 
-State: TypeAlias = "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None, float]"
-"""What a checkpoint keeps of one delta source; :meth:`Optimizer.state` lists the parts."""
-
 MODES = ("adaptive", "static", "first", "worst", "heuristic")
-
-FORMER = 3
-"""The number of plans chosen before that are priced again with every batch, for the trace."""
 
 
 class Optimizer:
@@ -86,45 +79,33 @@ class Optimizer:
         self.graph = graph
         self._weights = graph.weights
         self.mode = mode if isinstance(mode, str) else "fixed"
-        self._kept = planning.plans_of_mode(mode, graph, self.sources)
-        self._current: dict[str, Plan] = {}
-        self._choices: dict[str, PlanChoice] = {}  # of the last batch
-        self._priced: dict[str, PricedPlan] = {}  # the current plans
-        self._former: dict[str, tuple[Plan, ...]] = {}
-        self._first: dict[str, Plan] = {}
-        self._seen: dict[str, NDArray[np.float64]] = {}
-        self._estimated: dict[str, dict[RelationSet, tuple[float, float]]] = {}
-        self._observed: dict[str, Observed] = {}  # since the last choice
-        self._before: dict[str, tuple[Plan | None, tuple[Plan, ...]]] = {}  # the plans before the last choice, and former ones
-        self._stopped: dict[str, dict[RelationSet, float]] = {}  # rows before deltas were stopped, since the last choice
         self._feedback = feedback
         self._bounds: Mapping[str, SizeBounds] = {}  # of the last batch
         self._pace = ReoptimizationBudget()
         self._switching = SwitchingRule()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
         self.fallback = pairs is None
-        self._stays: Mapping[str, Plan] = {}  # greedy plans of earlier batches that are not searched again
         self.priced = 0  # joins, by greedy searches
-        self._memos: dict[str, Memo] = {}  # the same for all sources; with greedy search one for each
         self._corrections: EstimateCorrections | None = None  # with greedy search nothing is corrected
-        estimator = Estimator(self.leaves)
-        if self.fallback:
-            self._memos = {source: Memo(estimator, self._kept_pairs(source), self.model, [source]) for source in self.sources}
+        kept, estimator = planning.plans_of_mode(mode, graph, self.sources), Estimator(self.leaves)
+        needed = {source: _pairs([kept.get(source)], graph) for source in self.sources}  # whatever they cost
+        if pairs is None:
+            memos = {source: Memo(estimator, needed[source], self.model, [source]) for source in self.sources}
         else:
-            kept = [pair for source in self.sources for pair in self._kept_pairs(source)]
-            memo = Memo(estimator, [*(pairs or []), *kept], self.model)
-            self._memos = dict.fromkeys(self.sources, memo)
+            memo = Memo(estimator, [*pairs, *chain.from_iterable(needed.values())], self.model)
+            memos = dict.fromkeys(self.sources, memo)
             self._corrections = EstimateCorrections(memo, self.sources, feedback)
+        self._plans = {source: SourcePlans(memos[source], kept.get(source)) for source in self.sources}
 
     @property
     def memo(self) -> Memo:
         """The alternatives of all sources, as of the last choice; with greedy search those of the first source."""
-        return self._memos[self.sources[0]]
+        return self._plans[self.sources[0]].memo
 
     @property
     def current(self) -> Mapping[str, Plan]:
         """The last chosen plan of each source."""
-        return self._current
+        return {source: own.current for source, own in self._plans.items() if own.current is not None}
 
     def choose(
         self,
@@ -147,12 +128,12 @@ class Optimizer:
         if not self.sources:
             return {}
         self._bounds = bounds or {}
-        for priced in self._priced.values():  # from the bounds of the last batch, which a restart does not know
-            priced.limit(None)
-        moved = self.leaves.read(statistics, changed if self._current else None)
-        self._observed.clear()
-        self._stopped.clear()
-        self._before = {source: (self._current.get(source), self._former.get(source, ())) for source in self.sources}
+        for own in self._plans.values():
+            if own.priced is not None:  # from the bounds of the last batch, which a restart does not know
+                own.priced.limit(None)
+            own.begin()
+        chosen = any(own.current is not None for own in self._plans.values())
+        moved = self.leaves.read(statistics, changed if chosen else None)
         if self._corrections is None:
             self._plan_greedily(moved, sampling_seconds)
         else:
@@ -160,11 +141,12 @@ class Optimizer:
             self.memo.refresh(moved)
             if sampler is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
                 self._sample_plans(self._corrections, sampler, sampling_seconds)
-        for number, source in enumerate(self.sources):
-            choice = self._choices[source] = self._choice(source, sampler is not None)
-            if choice.switched or source not in self._seen or self._has_rows(source):
-                self._seen[source] = self.leaves.raw[number]
-        return dict(self._choices)
+        choices: dict[str, PlanChoice] = {}
+        for number, (source, own) in enumerate(self._plans.items()):
+            choice = choices[source] = own.choice = self._choice(source, sampler is not None)
+            if choice.switched or own.seen is None or self._has_rows(source):
+                own.seen = self.leaves.raw[number]
+        return choices
 
     def replan(self, source: str, plan: Plan, rows: Sequence[float | None], sampler: Sampler | None) -> PlanChoice:
         """The plan for a delta that was stopped: the cheapest one under what its operators gave before (None: not known).
@@ -174,22 +156,18 @@ class Optimizer:
         with greedy search, which corrects no estimates.
         """
         assert self._corrections is not None
+        own = self._plans[source]
         covered = [self.graph.set_of(step.covers) for step in planning.operators(plan, self.graph)]
         seen = {relations: n for relations, n in zip(covered, rows, strict=True) if n is not None}
-        self._stopped.setdefault(source, {}).update(seen)
+        own.stopped |= seen
         self._corrections.correct_delta(source, seen.items())
         self.memo.refresh(np.zeros_like(self.leaves.factors, bool))
         if sampler is not None:
             self._sample_until_cheapest(self._corrections, sampler, [source], self._cheapest)
-            self._stopped[source] |= self._corrections.sampled_rows(source)
-        before, self._former[source] = self._before[source]
-        if before is not None:
-            self._current[source] = before
-        else:
-            del self._current[source], self._first[source]
-        found = self._cheapest(source)
-        choice = self._choices[source] = self._choice(source, sampled=True, plan=found)
-        return choice
+            own.stopped |= self._corrections.sampled_rows(source)
+        own.take_back()
+        own.choice = self._choice(source, sampled=True, plan=self._cheapest(source))
+        return own.choice
 
     @property
     def filter_order(self) -> tuple[str, ...]:
@@ -199,18 +177,19 @@ class Optimizer:
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Sets measured weights of some filters. Their declared weights have decided which filters are operators; that stays."""
         self._weights = {name: weights.get(name, known) for name, known in self._weights.items()}
-        for memo in {id(memo): memo for memo in self._memos.values()}.values():
+        for memo in {id(own.memo): own.memo for own in self._plans.values()}.values():
             memo.weigh(self._weights)
 
     def alternatives(self, source: str, k: int = 10) -> list[Ranked]:
         """The ``k`` cheapest retained plans of a delta source under the last statistics, cheapest first."""
-        return list(islice(plan_extraction.ranked(self._memos[source], source), k))
+        return list(islice(plan_extraction.ranked(self._plans[source].memo, source), k))
 
     def validity(self, source: str) -> tuple[ValidityRange, ...]:
         """The validity ranges of the current plan of a delta source; none if plans are kept at any cost, or were found greedily."""
-        if self.fallback or self.mode != "adaptive":
+        own = self._plans[source]
+        if self.fallback or self.mode != "adaptive" or own.current is None:
             return ()
-        return validity_ranges(self._memos[source], source, self._current[source], NEAR_TIE)
+        return validity_ranges(own.memo, source, own.current, NEAR_TIE)
 
     def _sample_plans(self, corrections: EstimateCorrections, sampler: Sampler, sampling_seconds: float) -> None:
         """Samples the cheapest plans whose budget allows it, with estimates corrected on the way, until the cheapest has been sampled."""
@@ -222,11 +201,11 @@ class Optimizer:
             self._sample_until_cheapest(corrections, sampler, due, lambda s: self._select(s, self._best(s)).plan)
 
     def _best(self, source: str) -> Ranked:
-        return plan_extraction.cheapest(self._memos[source], source)
+        return plan_extraction.cheapest(self._plans[source].memo, source)
 
     def _cheapest(self, source: str) -> Plan:
         """The cheapest plan, or the current one if that costs as much."""
-        best, current = self._best(source), self._current.get(source)
+        best, current = self._best(source), self._plans[source].current
         return current if current is not None and self._cost(source, current) <= best.cost * (1 + NEAR_TIE) else best.plan
 
     def _sample_until_cheapest(
@@ -254,19 +233,19 @@ class Optimizer:
         """
         if not self._feedback:
             return
-        covered = self._priced[source].covered
-        now = {step: n for step, n in zip(covered, rows, strict=True) if n is not None}
-        stopped = self._stopped.get(source, {})
-        given = self._observed[source] = [*(stopped | now).items()]
-        if any(is_surprising(self._estimated[source][relations][0], seen) for relations, seen in now.items()):
+        own = self._plans[source]
+        assert own.priced is not None
+        now = {step: n for step, n in zip(own.priced.covered, rows, strict=True) if n is not None}
+        own.observed = [*(own.stopped | now).items()]
+        if any(is_surprising(own.estimated[relations][0], seen) for relations, seen in now.items()):
             self._pace.reset_budget(source)
         if self._corrections is not None:
-            self._corrections.observe(source, given, stopped)
+            self._corrections.observe(source, own.observed, own.stopped)
 
     def regret(self, source: str) -> float | None:
         """The cost of the source's plan less that of the plan before the last switch, under the statistics of the last choice and the rows
         observed since; None if there is no such plan."""
-        priced = self._priced.get(source)
+        priced = self._plans[source].priced if source in self._plans else None
         if priced is None or not priced.former:
             return None
         priced.memo.refresh(np.zeros_like(self.leaves.factors, bool))
@@ -275,12 +254,15 @@ class Optimizer:
     def hindsight(self, stopped: Mapping[str, Stopped] | None = None) -> dict[str, Hindsight]:
         """For each source whose operators were observed since the last choice: the cost of its plan, with that of the ``stopped`` plans
         before it, and of the cheapest retained one."""
-        return {} if self._corrections is None else hindsight(self._priced, self._corrections, self._observed, stopped or {})
+        if self._corrections is None:
+            return {}
+        priced = {source: own.priced for source, own in self._plans.items() if own.priced is not None}
+        return hindsight(priced, self._corrections, {source: self._plans[source].observed for source in priced}, stopped or {})
 
     def price_of(self, source: str, plan: Plan) -> tuple[float, list[float]] | None:
         """The cost of any plan and the estimated rows of its operators, under the statistics of the last choice; None if the memo does not
         have its joins."""
-        memo = self._memos[source]
+        memo = self._plans[source].memo
         if cost_of(memo, source, plan) is None:
             return None
         found = PricedPlan.of(memo, source, plan, ())
@@ -288,14 +270,14 @@ class Optimizer:
 
     def observed_price_of(self, source: str, plan: Plan) -> tuple[float, list[float]] | None:
         """:meth:`price_of` with the rows that were observed since; None also if observed rows do not correct estimates."""
-        if self._corrections is None or source not in self._priced:
+        if self._corrections is None or self._plans[source].priced is None:
             return None
-        self._priced[source].memo.refresh(np.zeros_like(self.leaves.factors, bool))
+        self.memo.refresh(np.zeros_like(self.leaves.factors, bool))
         return self.price_of(source, plan)
 
     def greatest_cost(self, source: str) -> float:
         """The cost of the most expensive retained join order under the statistics of the last choice."""
-        return plan_extraction.most_expensive(self._memos[source], source).cost
+        return plan_extraction.most_expensive(self._plans[source].memo, source).cost
 
     # ------------------------------------------------------------------ other designs of the block
     def price(self, statistics: Mapping[str, Statistics], learnt: Mapping[str, Learnt] | None = None) -> float | None:
@@ -310,7 +292,7 @@ class Optimizer:
         moved = self.leaves.read(statistics)
         self._corrections.assume(learnt or {})
         self.memo.refresh(moved)
-        return sum(plan_extraction.cheapest_cost(self._memos[source], source) for source in self.sources)
+        return sum(plan_extraction.cheapest_cost(self.memo, source) for source in self.sources)
 
     def observed_cardinalities(self, source: str, *, sampled: bool = True) -> Learnt:
         """The observed (or last sampled, if ``sampled``) rows of sets of relations, by the names of these."""
@@ -323,61 +305,47 @@ class Optimizer:
 
     # ------------------------------------------------------------------ a restart
     def state(self) -> dict[str, State]:
-        """For each source: its plan, the statistics that the plan was chosen from (NaN: not observed), whether it is kept, feedback (or the
-        last sample), estimates, former plans, the cost of plans since they were last sampled (None: never), and the savings so far of a
-        switch."""
+        """What a checkpoint keeps of each source that has a plan."""
         return {
-            source: (
-                str(plan),
-                self._seen[source].tolist(),
-                source in self._kept,
+            source: own.state(
                 [] if self._corrections is None else self._corrections.state(source),
-                [(relations, *found) for relations, found in self._estimated.get(source, {}).items()],
-                [str(former) for former in self._former.get(source, ())],
                 self._pace.since.get(source),
                 self._switching.saved.get(source, 0.0),
             )
-            for source, plan in self._current.items()
+            for source, own in self._plans.items()
+            if own.current is not None
         }
 
     def resume(self, state: Mapping[str, State]) -> None:
         """Continues from the :meth:`state` of an optimizer of the same block; a plan that this memo does not have is dropped."""
         for source, found in state.items():
-            text, seen, kept, learnt, estimated = found[:5]
-            # older checkpoints have five parts
-            former, since, self._switching.saved[source] = found[5:] if len(found) == 8 else ([], None, 0.0)
-            self._former[source] = tuple(map(parse_plan, former))
-            if former:
-                self._first[source] = self._former[source][-1]
+            own, (text, seen, kept, learnt) = self._plans[source], found[:4]
+            own.resume(found)
+            since, self._switching.saved[source] = found[6:] if len(found) == 8 else (None, 0.0)
             if since is not None:
                 self._pace.since[source] = since
-            self._estimated[source] = {relations: (rows, factor) for relations, rows, factor in estimated}
             if self._corrections is not None:
                 self._corrections.resume(source, learnt)
             plan = parse_plan(text)
-            if self.fallback or cost_of(self._memos[source], source, plan) is not None:
-                self._current[source], self._seen[source] = plan, np.array(seen, np.float64)
+            if self.fallback or cost_of(own.memo, source, plan) is not None:
+                own.current, own.seen = plan, np.array(seen, np.float64)
                 if kept and self.mode == "static":
-                    self._kept[source] = plan
+                    own.kept = plan
 
     def _choice(self, source: str, sampled: bool, plan: Plan | None = None) -> PlanChoice:
         """The choice of a ``plan``, or of the one that :meth:`_plan` takes."""
-        memo, before, last = self._memos[source], self._current.get(source), self._choices.get(source)
+        own = self._plans[source]
+        memo, before, last = own.memo, own.current, own.choice
         if before is not None:
-            limit_estimates(self._priced_at(source, before), self._bounds.get(source), LIMITED_FROM)
+            limit_estimates(own.placed(source, before), self._bounds.get(source), LIMITED_FROM)
         plan = plan or self._plan(source)
-        self._first.setdefault(source, plan if before is None else before)
-        previous = None if before == plan else before
         reason: tuple[Reason, ...] = ()
-        if previous is not None:
-            reason = reasons(memo, source, previous, plan, self._seen[source])
-            reason += corrected(memo, source, self._estimated.get(source, {}))
-            others = (other for other in self._former.get(source, ()) if other not in (previous, plan))
-            former, first = (previous, *others)[:FORMER], self._first[source]
-            self._former[source] = former if first == plan or first in former else (*former, first)
-        priced = self._priced_at(source, plan)
+        if (previous := own.replaces(plan)) is not None:
+            assert own.seen is not None
+            reason = reasons(memo, source, previous, plan, own.seen) + corrected(memo, source, own.estimated)
+        priced = own.placed(source, plan)
         if plan != before:
-            self._current[source], last = plan, None
+            own.current, last = plan, None
             limit_estimates(priced, self._bounds.get(source), LIMITED_FROM if sampled else 0.0)
         return PlanChoice(
             source,
@@ -385,7 +353,7 @@ class Optimizer:
             priced.cost,
             priced.operators,
             self._filters_of(priced, last.filters if last else ()),
-            self._estimate(source, priced),
+            own.estimate(priced),
             priced.cheapest_other(),
             previous,
             reason,
@@ -395,21 +363,14 @@ class Optimizer:
             priced.former_costs(),
         )
 
-    def _priced_at(self, source: str, plan: Plan) -> PricedPlan:
-        """A plan at its places in the source's memo."""
-        memo, priced = self._memos[source], self._priced.get(source)
-        if priced is None or priced.memo is not memo or priced.plan != plan:
-            priced = self._priced[source] = PricedPlan.of(memo, source, plan, self._former.get(source, ()))
-        return priced
-
     def _plan(self, source: str) -> Plan:
         """The plan to use: the current one, unless another is worth a switch. To be called once per batch."""
-        current, memo = self._current.get(source), self._memos[source]
-        if current is not None and self.mode == "adaptive" and source not in self._stays:
-            cost, least = self._current_cost(source, current), plan_extraction.cheapest_cost(memo, source)
+        own = self._plans[source]
+        if own.current is not None and self.mode == "adaptive" and own.stays is None:
+            cost, least = self._current_cost(source, own.current), plan_extraction.cheapest_cost(own.memo, source)
             if not self._switching.is_due(source, cost, least):
-                return current
-        return self._select(source, plan_extraction.cheapest(memo, source)).plan
+                return own.current
+        return self._select(source, self._best(source)).plan
 
     def _filters_of(self, priced: PricedPlan, last: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
         """The filters that each operator of a plan evaluates, in their order; the ``last`` ones if there is no choice of order."""
@@ -418,39 +379,34 @@ class Optimizer:
         order = self.filter_order
         return tuple(tuple(name for name in order if name in names) for names in planning.filters(priced.plan, self.graph))
 
-    def _estimate(self, source: str, priced: PricedPlan) -> tuple[float, ...]:
-        """The estimated rows after each operator. They are kept with the factors of their corrections."""
-        rows, factors = priced.rows()
-        self._estimated[source] = dict(zip(priced.covered, zip(rows, factors)))
-        return tuple(rows)
-
     def _select(self, source: str, best: Ranked) -> Ranked:
-        if (stays := self._kept.get(source) or self._stays.get(source)) is not None:
+        own = self._plans[source]
+        if (stays := own.kept or own.stays) is not None:
             return Ranked(stays, self._cost(source, stays))
         if self.mode == "worst":
-            return plan_extraction.most_expensive(self._memos[source], source)
+            return plan_extraction.most_expensive(own.memo, source)
         if self.mode == "static" and self._has_rows(source):
-            self._kept[source] = best.plan
-        current = self._current.get(source)
+            own.kept = best.plan
+        current = own.current
         if self.mode != "adaptive" or current == best.plan:
             return best
         if current is not None and (cost := self._cost(source, current)) <= best.cost * (1 + NEAR_TIE):
             return Ranked(current, cost)
-        return least_risky(self._memos[source], source, best, self._bounds.get(source))
+        return least_risky(own.memo, source, best, self._bounds.get(source))
 
     def _selected_cost(self, source: str) -> float:
         """The cost of the plan that :meth:`_select` takes in adaptive mode."""
-        least, current = plan_extraction.cheapest_cost(self.memo, source), self._current.get(source)
+        least, current = plan_extraction.cheapest_cost(self.memo, source), self._plans[source].current
         if current is not None and (cost := self._current_cost(source, current)) <= least * (1 + NEAR_TIE):
             return cost
         return least
 
     def _current_cost(self, source: str, current: Plan) -> float:
-        priced, memo = self._priced.get(source), self._memos[source]
-        return priced.cost if priced is not None and priced.memo is memo else self._cost(source, current)
+        own = self._plans[source]
+        return own.priced.cost if own.priced is not None and own.priced.memo is own.memo else self._cost(source, current)
 
     def _cost(self, source: str, plan: Plan) -> float:
-        if (cost := cost_of(self._memos[source], source, plan)) is None:
+        if (cost := cost_of(self._plans[source].memo, source, plan)) is None:
             raise PlanError(f"plan of {source}: the memo has no such joins: {plan}")
         return cost
 
@@ -458,31 +414,32 @@ class Optimizer:
         """Whether rows of the source's delta have been observed."""
         return bool(self.leaves.raw[self.sources.index(source), self.graph.index[source]] > 0)
 
-    def _kept_pairs(self, source: str) -> Iterator[Pair]:
-        """The pairs of the plans that the memo of a source must have at any cost."""
-        for plan in (self._kept.get(source), self._current.get(source)):
-            if plan is not None:
-                yield from planning.pairs_with_builds(plan, self.graph)
-
     def _plan_greedily(self, moved: NDArray[np.bool_], sampling_seconds: float) -> None:
         """Searches greedy trees for the sources without a plan, and for those whose budget allows it; the others keep their plans."""
         estimator = Estimator(self.leaves)
-        costs: dict[str, float] = {}
-        for memo in self._memos.values():
-            memo.refresh(moved)
-        for source, plan in self._current.items():
-            if cost_of(self._memos[source], source, plan) is None:  # after a restart the memo has no joins
-                self._memos[source] = self._greedy_memo(estimator, source, ())
-            costs[source] = self._cost(source, plan)
-        free = [source for source in self.sources if source not in self._kept]
-        due = [s for s in free if s not in costs or self.mode != "adaptive" or self._pace.due(s, costs[s], sampling_seconds)]
+        for own in self._plans.values():
+            own.memo.refresh(moved)
         search = GreedySearch(estimator)
-        for source in due:
-            self._memos[source] = self._greedy_memo(estimator, source, search.pairs(self.sources.index(source)))
+        for number, (source, own) in enumerate(self._plans.items()):
+            own.stays = own.current
+            if (
+                own.current is not None and cost_of(own.memo, source, own.current) is None
+            ):  # after a restart the memo has no joins
+                own.memo = self._greedy_memo(estimator, source, ())
+            if own.kept is not None:
+                continue
+            current = None if self.mode != "adaptive" else own.current
+            if current is None or self._pace.due(source, self._cost(source, current), sampling_seconds):
+                own.memo, own.stays = self._greedy_memo(estimator, source, search.pairs(number)), None
         self.priced += search.candidates
-        self._stays = {source: plan for source, plan in self._current.items() if source not in due}
 
     def _greedy_memo(self, estimator: Estimator, source: str, found: Iterable[Pair]) -> Memo:
-        memo = Memo(estimator, [*found, *self._kept_pairs(source)], self.model, [source])
+        own = self._plans[source]
+        memo = Memo(estimator, [*found, *_pairs([own.kept, own.current], self.graph)], self.model, [source])
         memo.weigh(self._weights)
         return memo
+
+
+def _pairs(plans: Iterable[Plan | None], graph: QueryGraph) -> list[Pair]:
+    """The pairs of plans that a memo must have at any cost."""
+    return [pair for plan in plans if plan is not None for pair in planning.pairs_with_builds(plan, graph)]
