@@ -1,4 +1,4 @@
-"""``kill -9`` of the driver, the JVM or a Python worker at a random moment of a run on Spark, round after round.
+"""``kill -9`` of the driver, the JVM or a Python worker, in turn, at a random moment of a run on Spark.
 
 ``CQELS_OPT_KILLS=200 make test TESTS=tests/faults`` does two hundred rounds.
 """
