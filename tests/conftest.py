@@ -74,9 +74,16 @@ def sample(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Ite
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
+def shares_a_fixture(item: pytest.Item) -> bool:
+    """Whether tests of its module share a fixture, which each process would make again."""
+    found = getattr(item, "_fixtureinfo", None)
+    return found is not None and any(every[-1].scope == "module" for every in found.name2fixturedefs.values())
+
+
 @pytest.hookimpl(wrapper=True)  # so that it is done before xdist looks for groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
-    """One process takes the tests of the one Spark session, and one those that start Spark in processes of their own.
+    """One process takes the tests of the one Spark session, one those that start Spark in processes of their own, and one all tests of a
+    module that share a fixture.
 
     And the one skip there is: tests of the real data sets, where those are absent.
     """
@@ -88,6 +95,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group("spark"))
         elif item.path.parent.name in ("spark", "cluster"):
             item.add_marker(pytest.mark.xdist_group("processes"))
+        elif shares_a_fixture(item):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     absent = pytest.mark.skip(reason="the real data sets are not beside the project")
     for item in items:
         if item.get_closest_marker("needs_shared_data") and not SHARED_DATA.is_dir():

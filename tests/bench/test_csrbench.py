@@ -117,8 +117,9 @@ def test_a_row_that_csparql_loses_at_one_closing_comes_at_the_next(folder: Path)
 @pytest.mark.long
 @pytest.mark.parametrize("language", ["rspql", "csparql"])
 def test_answers_at_every_t0_are_the_independent_evaluations(folder: Path, language: Language) -> None:
-    found = list(runs(elements(folder), (language,)))
-    assert len(found) == 30
+    """Of rspql at the first and the last t0: its windows differ from those of csparql in their bounds alone."""
+    found = list(runs(elements(folder), (language,), quick=language == "rspql"))
+    assert len(found) == (12 if language == "rspql" else 30)
     assert not [one.verdict.text() for one in found if not one.verdict.equal]
     if language == "csparql":
         figures = compared(folder, found, ("csparql", "sparqlstream"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import pytest
 from cqels_opt.bench import adaptive_join
 from cqels_opt.bench.adaptive_join import JOBS, figures, show
 from cqels_opt.bench.circumstances import CpuSeconds
-from cqels_opt.bench.dataframe_jobs import drift, flights, memory, self_join, star, turns, two_streams
+from cqels_opt.bench.dataframe_jobs import drift, flights, memory, real_flights, self_join, star, turns, two_streams
 from cqels_opt.bench.dataframe_jobs.job import Contender, Job, files_of, names_of, write_stream
 from cqels_opt.bench.dataframe_jobs.turns import Measured, check, one_pass, reason, rotated
 from cqels_opt.bench.flights import package_table
@@ -26,6 +27,16 @@ from cqels_opt.spark.session import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module", autouse=True)
+def first_departures() -> Iterator[None]:
+    """The package's departures of the first weeks, of 336,776 in a year; jobs of tests take fewer."""
+    read = cache(package_table)
+    first = {"flights.csv.zip": 20_000}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(real_flights, "package_table", lambda name: read(name).head(first.get(name, 1_000_000)).copy())
+        yield
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What is expressible beside Spark SQL: each row is a job, in other join orders and adapting itself, with Spark's own answers.
+"""What is expressible beside Spark SQL: each row is a job, in other join orders, with Spark's own answers.
 
 The tables have nulls, duplicates, NaN, -0.0, decimals of different scale, int, long and double keys, dates and timestamps around changes
 of the clock, and strings in different case.
@@ -17,7 +17,6 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 import cqels_opt as cq
-from cqels_opt.spark import replanning
 from cqels_opt.spark.session import settings
 
 from .join_orders import Collected, Tables, bag, differences, make_tables, orders
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ORDERS = 1
-"""Join orders of each row of the matrix besides the cheapest, which its micro-batches take: the most expensive."""
+"""Join orders of each row of the matrix besides the cheapest, which its micro-batch takes: the most expensive."""
 
 
 NAMES = ("follows", "offers", "people", "places")
@@ -258,29 +257,25 @@ CASES = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", [pytest.param(one, id=one.name) for one in CASES])
-def test_a_job_as_a_function(spark: SparkSession, tables: Tables, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
-    """The worst order, and over two micro-batches the order that the optimizer prefers."""
+def test_a_job_as_a_function(spark: SparkSession, tables: Tables, case: Case) -> None:
+    """The order that the optimizer prefers for the micro-batch, and the worst one. How a job adapts: test_replanning.py."""
 
     def query(views: DataFrame) -> DataFrame:
         return case.query(views, tables)
 
     gc.collect()  # Spark's plans are freed with their Python objects
-    monkeypatch.setattr(replanning, "TIE", -1e9)  # takes the cheapest order, however little it saves
-    sink, adaptive, columns = Collected(), None, query(tables.batches[1]).columns
-    adaptive = cq.adaptive(query).batch(sink)
-    for number, frame in enumerate(tables.batches[:2]):
-        adaptive(frame, number)
-        adaptive.wait_for_counts()
-        assert sink.columns == columns
-        assert adaptive.last is not None
-        if number:
-            expected = bag(query(frame))
-            assert sink.bags[number] == expected, f"{adaptive.plans()}: {differences(expected, sink.bags[number])}"
-            assert expected or case.name in ("WHERE false", "WHERE NULL")
-            assert case.left in adaptive.last.notices[0] if case.left is not None else not adaptive.last.notices
-    for plan, frame in orders(spark, query, tables.batches[1], adaptive, ORDERS) if case.left is None else ():
-        assert (found := bag(frame)) == expected, f"{plan}: {differences(expected, found)}"
-        assert frame.columns == columns
+    sink, frame = Collected(), tables.batches[1]
+    function, plain = cq.adaptive(query).batch(sink, plan="static"), query(frame)
+    function(frame, 0)
+    expected = bag(plain)
+    assert sink.columns == plain.columns
+    assert function.last is not None
+    assert sink.bags[0] == expected, f"{function.plans()}: {differences(expected, sink.bags[0])}"
+    assert expected or case.name in ("WHERE false", "WHERE NULL")
+    assert case.left in function.last.notices[0] if case.left is not None else not function.last.notices
+    for plan, other in orders(spark, query, frame, function, ORDERS) if case.left is None else ():
+        assert (found := bag(other)) == expected, f"{plan}: {differences(expected, found)}"
+        assert other.columns == plain.columns
 
 
 @pytest.mark.long
