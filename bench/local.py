@@ -33,7 +33,7 @@ from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.interfaces import Runner, Sink, TraceLog
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
-from cqels_opt.runtime.run_state import COMMIT_EVERY, DriverOptions
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.worker_cache import cached
 from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
 from cqels_opt.windows.binding_slots import SlotFile
@@ -116,10 +116,13 @@ class Prepared:
         mode: PlannerOptions = ADAPTIVE,
         drain: bool = False,
         runner: Runner | None = None,
+        commit_every: float = 0.0,
     ) -> Driver:
-        """A driver with a folder for its state, without Spark unless a runner is given; with ``drain`` its windows empty at the end."""
+        """A driver with a folder for its state, without Spark unless a runner is given; with ``drain`` its windows empty at the end.
+
+        ``commit_every``: seconds between two commit records; 0: each batch has one."""
         jobs = BackgroundJobs(state / "subresults", at_once)  # synchronous, so that row counts are deterministic
-        options, pages = DriverOptions(drain=drain, plan=mode, commit_every=COMMIT_EVERY), self.pages()
+        options, pages = DriverOptions(drain=drain, plan=mode, commit_every=commit_every), self.pages()
         frontier, programs = frontier_of(self.program.streams, self.replay), [self.program]
         return Driver(
             state, programs, runner or LocalRunner(), sink, frontier, options, pages=pages, trace=trace, background_jobs=jobs

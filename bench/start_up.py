@@ -117,6 +117,7 @@ def in_process(query: Path, folder: Path) -> Iterator[str]:
     from cqels_opt.bench.social import PLACES_GRAPH, STREAM
     from cqels_opt.rdf.static import StaticSource
     from cqels_opt.runtime.local_runner import LocalSink
+    from cqels_opt.runtime.run_state import COMMIT_EVERY
     from cqels_opt.windows.replay import BatchSize
 
     world, work = folder / "world", folder / "work"
@@ -125,7 +126,7 @@ def in_process(query: Path, folder: Path) -> Iterator[str]:
     streams, text = {STREAM.strip("<>"): world / "stream.ndjson"}, query.read_text(encoding="utf-8")
     prepared = prepare("q1", text, store, streams, work / "query", BatchSize(count=ELEMENTS))
     sink = LocalSink()
-    driver = prepared.driver(work / "state", sink)
+    driver = prepared.driver(work / "state", sink, commit_every=COMMIT_EVERY)
     for number, rows in enumerate(prepared.chunks()):
         driver.batch(number, rows)
         yield from sink.lines

@@ -16,6 +16,7 @@ from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.plans.view_selection import Design, design_of
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalSink
+from cqels_opt.runtime.run_state import COMMIT_EVERY
 from cqels_opt.trace.records import TraceRecord
 
 SHARE = ("statistics", "optimize")
@@ -43,7 +44,7 @@ def steps(
 ) -> Iterator[Done | None]:
     """The driver, batch by batch. Without ``decides``, the time of statistics and of plan choice is subtracted."""
     sink = LocalSink()
-    driver = prepared(task).driver(folder / "state", sink, mode=mode)
+    driver = prepared(task).driver(folder / "state", sink, mode=mode, commit_every=COMMIT_EVERY)
     if begin is not None:
         begin(driver, -1)
     for number, chunk in enumerate(task.chunks):
