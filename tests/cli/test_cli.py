@@ -36,6 +36,7 @@ from cqels_opt.lod.build import build_store
 from cqels_opt.trace.page import trace_page
 from cqels_opt.trace.records import read_trace
 from cqels_opt.windows.instants import Policy
+from cqels_opt.windows.replay import DEFAULT_BATCH
 
 TRACE = Path(__file__).parents[1] / "trace" / "q2.jsonl"
 COMMANDS = ("run", "explain", "verify", "load", "store", "trace", "calibrate", "bench", "demo")
@@ -373,12 +374,17 @@ def test_without_java_there_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 # ------------------------------------------------------------------ help
-@pytest.mark.parametrize("words", [[], ["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)])
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["--version"], *([command, "--help"] for command in COMMANDS)])
 def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     printed = capsys.readouterr()
     assert "cqels-opt" in printed.out
     assert printed.err == ""
+
+
+def test_the_help_has_the_default_size_of_a_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == 0
+    assert f"stream time (default: {DEFAULT_BATCH.count})" in " ".join(capsys.readouterr().out.split())
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -421,7 +427,7 @@ def test_several_queries_and_another_dialect(capsys: pytest.CaptureFixture[str],
     printed = capsys.readouterr().out
     assert printed.count("FROM NAMED <http://ex.org/S> [RANGE 5s] AS ?w") == 2 and "ASK" in printed
     assert main([*words, "rspql"]) == 2
-    assert "rspql cannot say this query: it has no words for the window w, a range without a step" in capsys.readouterr().err
+    assert "rspql cannot express this query: it has no clause for the window w, a range without a step" in capsys.readouterr().err
 
 
 QUERY = "PREFIX : <http://ex.org/>\nSELECT ?x ?z\nFROM NAMED :S [RANGE 5s] AS ?w\nWHERE { GRAPH ?w { ?x :a ?y } }"
@@ -441,7 +447,7 @@ def test_check_describes_a_query_and_warns(capsys: pytest.CaptureFixture[str], m
 
 def test_convert_points_at_what_the_dialect_cannot_say(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "-e", QUERY, "--to", "rspql"]) == 2
-    assert capsys.readouterr().err.splitlines()[0].startswith("query:3:1: rspql cannot say this query")
+    assert capsys.readouterr().err.splitlines()[0].startswith("query:3:1: rspql cannot express this query")
 
 
 @pytest.mark.parametrize(
