@@ -439,8 +439,8 @@ def test_check_describes_a_query_and_warns(capsys: pytest.CaptureFixture[str], m
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [
         "stdin: cqels, SELECT ?x ?z",
-        "  window w over <http://ex.org/S>: FROM NAMED :S [RANGE 5s] AS ?w; reports p:5000 ms",
-        "  profile cqels: istream, duplicates bag",
+        "  window w over <http://ex.org/S>: FROM NAMED :S [RANGE 5s] AS ?w; reports every 5.0 s (p)",
+        "  profile cqels: emits the rows that are new (istream); a triple that repeats in a window counts each time (bag)",
     ]
     assert "?z is in SELECT, and nothing binds it" in printed.err
 
