@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.plans.base_estimates import BaseEstimates
-from cqels_opt.plans.feedback import LEAST
+from cqels_opt.plans.feedback import corrected
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, members, of_all, size
 
@@ -145,10 +145,10 @@ class StateTable:
         are more by the same factor is not known, because the estimate of the filter may be what was false.
         """
         alone, correction, filtered = self.uncorrected(chosen), self._correction[chosen], self._filtered[chosen]
-        rows = np.where(correction == 1.0, alone, np.maximum(alone, LEAST) * correction)
+        rows = corrected(alone, correction)
         before = np.flatnonzero((filtered != chosen) & (correction > 1.0))
         if len(before):
-            kept = np.maximum(self.uncorrected(filtered[before]), LEAST) * correction[before]
+            kept = corrected(self.uncorrected(filtered[before]), correction[before])
             rows[before] = np.maximum(alone[before], kept)
         return rows
 

@@ -6,6 +6,7 @@ import pytest
 
 from cqels_opt.bench.shapes import chain
 from cqels_opt.plans import FilterNode, KnownStatistics, Optimizer, QueryGraph, SampledCardinality
+from cqels_opt.plans.feedback import FADE, Feedback
 
 from .graphs import relation
 
@@ -69,3 +70,25 @@ def test_a_false_share_of_a_filter_does_not_multiply_the_rows_before_it(share: f
     optimizer.observe("d", [32.0, 163.0, 163.0])
     true = Optimizer(graph, ["d"], feedback=True).choose({"d": KnownStatistics(rows, sizes, selectivities={"f": 163 / 180})})["d"]
     assert true.cost / 2 < optimizer.hindsight()["d"].cost < 2 * true.cost
+
+
+def test_rows_that_replace_an_estimate_of_zero_multiply_no_other_estimate() -> None:
+    """The first batch is planned before any element was counted. What it observed says nothing about later estimates."""
+    optimizer = Optimizer(GRAPH, ["r0"], feedback=True)
+    optimizer.choose({"r0": statistics(0.0)})
+    optimizer.observe("r0", [1_000.0, 5_000.0, None, None])
+    optimizer.choose({"r0": statistics(0.0)})
+    assert optimizer.observed_cardinalities("r0")[frozenset({"r0", "r1"})] == pytest.approx(5_000.0)
+    later, fresh = (one.choose({"r0": statistics(2_000.0)})["r0"] for one in (optimizer, Optimizer(GRAPH, ["r0"])))
+    assert (later.cost, later.estimated) == (fresh.cost, fresh.estimated)
+
+
+def test_rows_that_replace_an_estimate_of_zero_fade_and_are_resumed() -> None:
+    feedback = Feedback()
+    feedback.observe([(0b011, 0.0, 100.0), (0b111, 10.0, 40.0)])
+    assert feedback.corrections() == {0b011: pytest.approx(-100.0), 0b111: pytest.approx(4.0)}
+    assert Feedback.of(feedback.state()).corrections() == feedback.corrections()
+    feedback.observe([(0b111, 10.0, 40.0)])
+    assert feedback.corrections()[0b011] == pytest.approx(-(100.0**FADE))
+    feedback.observe([(0b011, 50.0, 100.0)])
+    assert feedback.corrections()[0b011] == pytest.approx(2.0)

@@ -1,6 +1,6 @@
 // A plan as a tree: relations on the left in the order in which they are joined, joins to the right of what they join.
 
-const ROW = 24, TOP = 12, LETTER = 7.3, SMALL = 420; // pixels; a narrower room has shorter names
+const ROW = 24, TOP = 16, LETTER = 7.3, SMALL = 420; // pixels; a narrower room has shorter names
 const STEP = 34, END = 58; // pixels between joins at least, and to the right of the last one
 const LEAST_SCALE = 0.72; // a tree that is wider than its room is drawn smaller, and scrolls beyond this
 
