@@ -283,7 +283,7 @@ def command(options: DemoOptions, files: FlightFiles) -> str:
     words = ["cqels-opt", "run", _short(options.out / FOG.name)]
     for iri, path in files.streams.items():
         words += ["--stream", iri, _short(path)]
-    words += ["--static", _short(files.static)]
+    words += ["--static", _short(files.static), *(["--engine", "local"] if options.engine == "local" else [])]
     out = options.out / FOG.stem
     words += ["--batch", f"{batch_of(options.days).duration // HOUR}h", "--out", _short(out / "run.jsonl")]
     return shlex.join([*words, "--trace", _short(out / "run-trace.jsonl")])

@@ -308,9 +308,9 @@ def _estimates(relation: str, q_errors: deque[float]) -> Estimates:
 
 
 def totals(history: QueryHistory) -> str:
-    """One line: numbers of batches, elements, late and rejected elements, switches, and the maximum of Spark jobs per batch."""
+    """One line: numbers of batches, elements, late and rejected elements, switches, and the maximum of Spark jobs per batch, if any."""
+    jobs = f", at most {plural(history.most_jobs, 'Spark job')} a batch" if history.most_jobs else ""
     return (
         f"{plural(history.batches, 'batch')}, {plural(history.elements, 'element')} ({history.late:,} late, "
-        f"{history.rejected:,} rejected), {plural(history.switched, 'plan switch')}, "
-        f"at most {plural(history.most_jobs, 'Spark job')} a batch"
+        f"{history.rejected:,} rejected), {plural(history.switched, 'plan switch')}{jobs}"
     )

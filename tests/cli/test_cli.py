@@ -370,7 +370,7 @@ def test_without_java_there_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr(main_module, "find_java", none)
     calls = stand_in(monkeypatch, "cqels_opt.cli.commands", run=lambda _: SUMMARY)
     assert main(["run", "q.rq"]) == 2
-    assert (capsys.readouterr().err, calls) == ("Spark needs Java\n", [])
+    assert (capsys.readouterr().err, calls) == ("Spark needs Java; --engine local runs the query without Java\n", [])
 
 
 # ------------------------------------------------------------------ help

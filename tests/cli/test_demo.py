@@ -6,6 +6,7 @@ import io
 import json
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -133,6 +134,8 @@ def test_the_command_that_is_shown_can_be_typed(tmp_path: Path, monkeypatch: pyt
     assert typed.query.samefile(options.out / "fog.rq")
     assert dict(typed.streams) == files.streams
     assert typed.static == (files.static,)
+    assert typed.engine == "local"  # as the demo itself, which needs no Java
+    assert "--engine" not in demo.command(replace(options, engine="spark"), files)
     assert typed.batch is not None
     assert typed.batch.duration == demo.batch_of(1).duration
 
