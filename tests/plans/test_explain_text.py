@@ -24,7 +24,7 @@ def test_figures() -> None:
         ("distinct(w, ?x)", "distinct values of ?x in w"),
         ("selectivity(f(?a, ?b) > 1)", "share of rows that pass f(?a, ?b) > 1"),
         ("rows(w, near[?x] >= 3)", "rows of w with near[?x] >= 3"),
-        ("rows(w, near, name)", "rows of w joined with near joined with name"),
+        ("rows(w, near, name)", "rows of w, near and name joined"),
     ],
 )
 def test_statistics_in_words(statistic: str, words: str) -> None:

@@ -61,7 +61,7 @@ function drawTree(tree, rows, place, room, other = null) {
   for (const node of [...joins, ...leaves.filter((leaf) => leaf.operator !== null)]) {
     const given = rows[node.operator];
     if (!given) continue;
-    const at = node.level ? { x: x(node) + step - 5, y: node.y - 4 } : { x: start + step - 6, y: node.y - 4 };
+    const at = node.level ? { x: Math.min(x(node) + step - 5, width - 4), y: node.y - 4 } : { x: start + step - 6, y: node.y - 4 };
     parts.push(element("text", { ...at, class: `rows${wrong(given) ? " off" : ""}` }, short(given), title(told(given))));
   }
   if (root.level) parts.unshift(element("path", { d: `M${x(root)} ${root.y} h54`, "stroke-width": thickness(rows[root.operator]) }));
