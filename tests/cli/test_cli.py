@@ -30,7 +30,7 @@ from cqels_opt.cli.options import (
     RunOptions,
 )
 from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
-from cqels_opt.compiler.registration import record_of
+from cqels_opt.compiler.registration import member_of, record_of
 from cqels_opt.errors import DataError, InputError, QueryError, RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.trace.page import trace_page
@@ -475,3 +475,19 @@ def test_completion(capsys: pytest.CaptureFixture[str]) -> None:
 def test_wrong_types_of_a_report_are_sentences(report: Any) -> None:
     with pytest.raises(InputError, match="give policies"):
         record_of(QUERY, "q", report=report)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"duplicates": "x"}, "duplicates='x': choose from set, bag"),
+        ({"bounds": 1}, "bounds=1: choose from open-closed, closed-open"),
+        ({"output_operator": "x"}, "output_operator='x': choose from istream, dstream, rstream"),
+        ({"t0": 5}, "t0=5: give milliseconds by the name of a window"),
+        ({"t0": {"w": "5"}}, "t0={'w': '5'}: give milliseconds by the name of a window"),
+        ({"profile": "cqel"}, r"unknown profile 'cqel'; did you mean cqels\?; there are cqels, .*cqels-1\.x"),
+    ],
+)
+def test_wrong_values_of_options_are_sentences(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        member_of(record_of(QUERY, "q", **options))
