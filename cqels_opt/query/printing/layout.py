@@ -55,8 +55,7 @@ def _flat(group: Group) -> str:
 
 def _shown(group: Group, margin: str) -> str:
     """A group on one line if it has no inner groups and fits, else with one line for each of its elements."""
-    flat = _flat(group)
-    if len(margin) + len(flat) <= WIDTH and all(isinstance(part, str) for part in group):
+    if all(isinstance(part, str) for part in group) and len(margin) + len(flat := _flat(group)) <= WIDTH:
         return flat
     inner = f"{margin}  "
     return "\n".join(["{", *(f"{inner}{line}" for line in _elements(group, inner)), f"{margin}}}"])
