@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.plans.base_estimates import BaseEstimates
-from cqels_opt.plans.feedback import LEAST
+from cqels_opt.plans.feedback import corrected
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, members, of_all, size
 
@@ -114,6 +114,10 @@ class StateTable:
         self._factors = padded
         self._leaves = leaves
         sets = [relations for relations, _ in states]
+        filtered = {relations: at for at, (relations, _) in sorted(enumerate(states), key=lambda state: state[1][1])}
+        self._filtered = np.array(
+            [s * len(states) + filtered[relations] for s in range(len(sources)) for relations in sets], np.intp
+        )
         self._sets = np.array(sets, np.int64 if max(sets, default=0) < 1 << 63 else object)
         self._correction = np.ones(len(lists))
         self._corrected = np.zeros(len(lists), bool)
@@ -126,6 +130,7 @@ class StateTable:
         found._factors, found.rows = self._factors[:, span], self.rows[span].copy()
         found._correction, found._corrected = self._correction[span].copy(), self._corrected[span].copy()
         found._most = self._most[span].copy()
+        found._filtered = self._filtered[span] - span.start
         return found
 
     def uncorrected(self, chosen: slice | NDArray[np.intp]) -> NDArray[np.float64]:
@@ -134,13 +139,23 @@ class StateTable:
         return product
 
     def unlimited(self, chosen: NDArray[np.intp]) -> NDArray[np.float64]:
-        """The rows of some states with their corrections, whatever their bounds."""
-        alone, correction = self.uncorrected(chosen), self._correction[chosen]
-        return np.where(correction == 1.0, alone, np.maximum(alone, LEAST) * correction)
+        """The rows of some states with their corrections, whatever their bounds.
+
+        Corrections are of rows that all filters of their relations have kept. The rows before a filter are at least as many; that they
+        are more by the same factor is not known, because the estimate of the filter may be what was false.
+        """
+        alone, correction, filtered = self.uncorrected(chosen), self._correction[chosen], self._filtered[chosen]
+        rows = corrected(alone, correction)
+        before = np.flatnonzero((filtered != chosen) & (correction > 1.0))
+        if len(before):
+            kept = corrected(self.uncorrected(filtered[before]), correction[before])
+            rows[before] = np.maximum(alone[before], kept)
+        return rows
 
     def update(self, changed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Estimates again the states that read a changed factor or have a new correction; returns which states' rows have changed."""
-        touched = np.flatnonzero(changed.ravel()[self._factors].any(axis=0) | self._corrected)
+        marked = changed.ravel()[self._factors].any(axis=0) | self._corrected
+        touched = np.flatnonzero(marked | marked[self._filtered])
         self._corrected[:] = False
         moved = np.zeros(len(self.rows), bool)
         fresh = np.minimum(self.unlimited(touched), self._most[touched])

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cqels_opt.plans.feedback import LEAST, Feedback, ratio
+from cqels_opt.plans.feedback import Feedback, corrected, correction_of
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.plans.sampling import Corrections, SampledCardinality
@@ -43,21 +43,21 @@ class EstimateCorrections:
 
     def start_sample(self, source: str) -> None:
         """Starts a new sample of a source's delta, from what feedback has observed."""
-        self._sampled[source] = Corrections(self._observed(source))
+        self._sampled[source] = Corrections(self._factors(source))
 
     def add_sample(self, source: str, rows: Iterable[tuple[RelationSet, SampledCardinality | None]]) -> None:
         """Adds the rows of the operators of one sampled plan, in their order (None: unknown)."""
         for relations, found in rows:
             if found is not None:
                 self._sampled[source].learn(relations, self._memo.uncorrected_rows(source, relations), found)
-        self._apply(source, self._sampled[source].known)
+        self._apply(source, self._observed(source) | self._sampled[source].known)
 
     def correct_delta(self, source: str, rows: Iterable[tuple[RelationSet, float]]) -> None:
         """Adds the rows that operators gave before the delta was stopped. They count like a sample of it, and are exact."""
-        sampled = self._sampled.setdefault(source, Corrections(self._observed(source)))
+        sampled = self._sampled.setdefault(source, Corrections(self._factors(source)))
         for relations, seen in rows:
             sampled.observe(relations, self._memo.uncorrected_rows(source, relations), seen)
-        self._apply(source, sampled.known)
+        self._apply(source, self._observed(source) | sampled.known)
 
     def sampled_rows(self, source: str) -> dict[RelationSet, float]:
         """The rows of the sets that were sampled, or counted, of a source's delta."""
@@ -76,7 +76,7 @@ class EstimateCorrections:
     def assume_observed(self, observed: Mapping[str, Iterable[tuple[RelationSet, float]]]) -> None:
         """Prices the memo with exactly these rows, beside what feedback has observed, until :meth:`forget_assumed`."""
         for source, rows in observed.items():
-            exact = {s: ratio(seen, self._memo.uncorrected_rows(source, s)) for s, seen in rows}
+            exact = {s: correction_of(seen, self._memo.uncorrected_rows(source, s)) for s, seen in rows}
             self._apply(source, self._observed(source) | exact)
         self._memo.refresh(np.zeros_like(self._memo.leaves.factors, bool))
 
@@ -90,18 +90,25 @@ class EstimateCorrections:
         if self._feedback is not None:
             for source, rows in learnt.items():
                 found = self._ratios(source, rows)
-                self._feedback[source] = Feedback.of((s, math.log(factor)) for s, factor in found.items())
+                logs = ((s, math.log(factor)) if factor > 0 else (~s, math.log(-factor)) for s, factor in found.items())
+                self._feedback[source] = Feedback.of(logs)
                 self._apply(source, found)
 
     def _observed(self, source: str) -> dict[RelationSet, float]:
         return self._feedback[source].corrections() if self._feedback is not None else {}
+
+    def _factors(self, source: str) -> dict[RelationSet, float]:
+        """What feedback has observed, without rows that replace estimates of zero: a sample corrects these itself."""
+        return {relations: factor for relations, factor in self._observed(source).items() if factor > 0}
 
     # ------------------------------------------------------------------ rows in place of factors
     def cardinalities(self, source: str, *, sampled: bool) -> Learnt:
         """The observed (or last sampled, if ``sampled``) rows of sets of relations."""
         known = self._sampled[source].known if sampled and source in self._sampled else self._observed(source)
         names, rows = self._memo.graph.names, self._memo.uncorrected_rows
-        return {frozenset(names(s)): max(rows(source, s), LEAST) * factor for s, factor in known.items()}
+        alone = np.array([rows(source, s) for s in known])
+        found = corrected(alone, np.array([*known.values()])).tolist()
+        return {frozenset(names(s)): rows for s, rows in zip(known, found)}
 
     def assume(self, learnt: Mapping[str, Learnt]) -> None:
         """Replaces the estimates of these sets by rows that were observed in another memo, and drops all other corrections."""
@@ -113,7 +120,7 @@ class EstimateCorrections:
         memo = self._memo
         sets = {memo.graph.set_of(names): rows for names, rows in learnt.items() if names <= memo.graph.index.keys()}
         known = sorted((s for s in sets if (s, memo.graph.covered_filters(s)) in memo.shape.state_of), key=lambda s: (size(s), s))
-        return {s: ratio(sets[s], memo.uncorrected_rows(source, s)) for s in known}
+        return {s: correction_of(sets[s], memo.uncorrected_rows(source, s)) for s in known}
 
     # ------------------------------------------------------------------ a restart
     def state(self, source: str) -> Logs:

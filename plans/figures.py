@@ -89,6 +89,10 @@ def in_words(statistic: str) -> str:
             return f"distinct values of {variable} in {relation}"
         case "join_size", [left, right, variable]:
             return f"rows of {left} joined with {right} on {variable}"
+        case "rows", [*relations, last] if ">=" in last:
+            return f"rows of {' joined with '.join(relations)} with {last}"
+        case "rows", [*relations, last]:
+            return f"rows of {', '.join(relations)} and {last} joined"
         case "selectivity", [*_]:
             return f"share of rows that pass {found[2] if found else ''}"
     return statistic

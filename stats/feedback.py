@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 HALF_LIFE = 8.0
 """The number of further observations after which one has half its weight."""
+NO_ROW = 0.5
+"""What no row out counts as: half a row, as in the rule of Krichevsky and Trofimov (1981)."""
 
 
 @dataclass(slots=True)
@@ -24,8 +26,10 @@ class DecayedRatio:
 
     @property
     def value(self) -> float | None:
-        """Rows out per row in; None before the first row (unknown is not zero)."""
-        return self.rows_out / self.rows_in if self.rows_in > 0 else None
+        """Rows out per row in; None before the first row (unknown is not zero). No row out counts as half a row: few rows that
+        were dropped do not prove that all are, and no factor could correct an estimate of zero.
+        """
+        return min(max(self.rows_out, NO_ROW) / self.rows_in, 1.0) if self.rows_in > 0 else None
 
 
 @dataclass(slots=True)

@@ -29,10 +29,11 @@ from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.interfaces import Runner
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.spark.scratch import scratch_folder
-from cqels_opt.trace.figures import clock, duration, figure, known, plural
+from cqels_opt.trace.figures import clock, duration, figure, plural
 from cqels_opt.trace.history import histories
 from cqels_opt.trace.page import trace_page
-from cqels_opt.trace.records import Delta, Moved, OperatorRecord, TraceRecord, read_trace
+from cqels_opt.trace.plan_figures import moved_statistic
+from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord, read_trace
 from cqels_opt.trace.terminal import show_plans
 from cqels_opt.windows.replay import BatchSize
 
@@ -46,7 +47,6 @@ RELATIONS = {
     "model…, label": "aircraft, their models and names (static)",
 }
 """What the names in the plans of ``fog.rq`` are."""
-STATISTICS = {"selectivity(b0.filter0)": "share of observations below one mile"}
 PLAIN_WIDTH = 120
 """The width of the output if it is not a terminal."""
 HOUR = 3_600_000
@@ -199,7 +199,7 @@ def _show_switch(steps: Sequence[Step], console: Console) -> None:
     kept, changed = (sum(step.ms(mode) for step in batches) for mode in ("static", "adaptive"))
     _paragraph(console, f"The change of plan that gained most: {clock(at.time)} UTC, batch {switch.at}", "bold")
     for moved in chosen.reason[:MOST_REASONS]:
-        _paragraph(console, f"  {_statistic(moved)}", "")
+        _paragraph(console, f"  {moved_statistic(moved)}", "")
     pair = {mode: _delta(clearest.records[mode].deltas, switch.source).operators for mode in ("static", "adaptive")}
     largest = {mode: max((operator.observed or 0 for operator in operators), default=0) for mode, operators in pair.items()}
     most = max(largest.values())
@@ -220,23 +220,6 @@ def _show_switch(steps: Sequence[Step], console: Console) -> None:
 
 def _delta(deltas: Sequence[Delta], source: str) -> Delta:
     return next(delta for delta in deltas if delta.source == source)
-
-
-def _statistic(moved: Moved) -> str:
-    """A statistic that changed, in words."""
-    kind, _, rest = moved.statistic.rstrip(")").partition("(")
-    names = rest.split(", ")
-    match kind:
-        case "selectivity" if moved.statistic in STATISTICS:
-            was, now = (f"{100 * share:.2g} %" if share is not None else "unknown" for share in (moved.was, moved.now))
-            return f"{STATISTICS[moved.statistic]}: {was} -> {now}"
-        case "join_size":
-            what = f"rows of {names[0]} joined with {names[1]} on {names[2]}"
-        case "cardinality" | "rows":
-            what = f"rows of {' joined with '.join(names)}"
-        case _:
-            what = moved.statistic
-    return f"{what}: {known(moved.was)} -> {known(moved.now)}"
 
 
 def _steps(operators: Sequence[OperatorRecord], most: int) -> Table:
@@ -300,7 +283,7 @@ def command(options: DemoOptions, files: FlightFiles) -> str:
     words = ["cqels-opt", "run", _short(options.out / FOG.name)]
     for iri, path in files.streams.items():
         words += ["--stream", iri, _short(path)]
-    words += ["--static", _short(files.static)]
+    words += ["--static", _short(files.static), *(["--engine", "local"] if options.engine == "local" else [])]
     out = options.out / FOG.stem
     words += ["--batch", f"{batch_of(options.days).duration // HOUR}h", "--out", _short(out / "run.jsonl")]
     return shlex.join([*words, "--trace", _short(out / "run-trace.jsonl")])

@@ -60,7 +60,7 @@ def make_commands() -> click.Group:
         _COMMANDS,
         help="Continuous SPARQL over RDF streams and Linked Open Data, on Spark.",
         result_callback=lambda options: (click.get_current_context().invoked_subcommand, options),
-        context_settings={"max_content_width": 120},
+        context_settings={"max_content_width": 120, "help_option_names": ["-h", "--help"]},
         params=[
             Option(
                 "--completion",

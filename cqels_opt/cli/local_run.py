@@ -86,6 +86,7 @@ def check(options: RunOptions) -> None:
     wrong = {
         "--master": options.master is not None,
         "--packages": options.packages is not None,
+        "--conf": bool(options.conf),
         "--plan spark": options.plan == "spark",
         f"--joins {options.joins}": options.joins not in ("auto", "probe"),
         "--stream": bool(options.topics),

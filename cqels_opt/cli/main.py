@@ -122,11 +122,19 @@ def _engine(options: RunOptions) -> Iterator[Callable[[RunOptions], Summary]]:
 
         yield run
         return
-    find_java()
+    _need_java()
     with jvm_started(jvm_settings_of_run(options)):
         from cqels_opt.cli.commands import run as run_on_spark
 
         yield run_on_spark
+
+
+def _need_java() -> None:
+    """Checks Java for a command that does without it on the local engine."""
+    try:
+        find_java()
+    except InputError as error:
+        raise InputError(f"{error}; --engine local runs the query without Java") from error
 
 
 def _explain(options: ExplainOptions) -> int:
@@ -140,7 +148,7 @@ def _explain(options: ExplainOptions) -> int:
 
         print(explain_locally(options))
         return DONE
-    find_java()
+    _need_java()
     from cqels_opt.cli.commands import explain
 
     print(explain(options))

@@ -6,6 +6,7 @@ A command makes the dataclass of its options from the parameters that were given
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -190,6 +191,14 @@ class Command(click.Command):
         )
         self.make = make
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments that are left; click's parser leaves the context out of some errors."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         """The options of the command."""
         found = given(ctx)
@@ -245,9 +254,21 @@ def usage_error(error: click.ClickException) -> NoReturn:
         message = f"there is no option {error.option_name!r}{suggestion(error.option_name, error.possibilities or ())}"
     elif isinstance(error, NoSuchCommand):
         message = f"there is no command {error.command_name!r}{suggestion(error.command_name, error.possibilities or ())}"
+    elif isinstance(error, click.BadOptionUsage):
+        written = _written(error.option_name, ctx)
+        message = f"{error.option_name}: {f'a value is missing: write {written}' if written else 'it takes no value'}"
     elif isinstance(error, click.MissingParameter):
         message = f"{place_of(error.param, ctx)} is missing"
     elif isinstance(error, click.BadParameter):
         place = place_of(error.param, ctx)
         message = f"{place}: {error.message.removeprefix(f'Option {place!r} ')}".rstrip(".")
+    message = re.sub(r"Got unexpected extra (arguments?) \((.*)\)", r"unexpected \1 \2", message)
     raise InputError(f"{command}: {message}") from error
+
+
+def _written(name: str, ctx: click.Context | None) -> str:
+    """An option with its values, as its help shows it; empty for a flag or an unknown option."""
+    found = next((one for one in ctx.command.params if name in one.opts), None) if ctx is not None else None
+    if ctx is None or not isinstance(found, click.Option) or found.is_flag:
+        return ""
+    return f"{name} {found.make_metavar(ctx)}"

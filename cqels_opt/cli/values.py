@@ -83,9 +83,9 @@ def _window_name(text: str) -> str:
 
 
 def parse_positive(text: str) -> int:
-    """A number of rows, at least 1."""
+    """A number, at least 1."""
     if not text.isdecimal() or int(text) == 0:
-        raise InputError(f"{text!r} is no number of rows: write 1 or more")
+        raise InputError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 

@@ -33,11 +33,9 @@ def show_batch(records: Sequence[TraceRecord]) -> None:
         plans = (
             "; ".join(f"delta {delta.source}: {delta.plan}" for delta in record.deltas) if switches or not record.batch else ""
         )
+        counts = f"{plural(record.elements, 'element')}, {plural(sum(one.answers or 0 for one in records), 'answer')}"
         spent = sum(asdict(record.ms).values())
-        print(
-            f"batch {record.batch}: {plural(record.elements, 'element')}, {spent:,.0f} ms{f', {plans}' if plans else ''}",
-            file=sys.stderr,
-        )
+        print(f"batch {record.batch}: {counts}, {spent:,.0f} ms{f', {plans}' if plans else ''}", file=sys.stderr)
 
 
 def warn(message: str) -> None:

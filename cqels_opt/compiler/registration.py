@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import numpy as np
 import pyarrow as pa
 
+from cqels_opt import plugins
 from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.compiler.dialect_profile import parse_policy, query_semantics, with_window_semantics
@@ -23,6 +24,7 @@ from cqels_opt.errors import InputError
 from cqels_opt.operators.compiled_query import CompiledProgram, Instances
 from cqels_opt.operators.instances import NAMES, write_names
 from cqels_opt.operators.query_forms import answer_variables
+from cqels_opt.operators.stream_operators import OPERATORS
 from cqels_opt.operators.term_table import Page
 from cqels_opt.operators.typed_columns import column_types
 from cqels_opt.query.texts import Reader
@@ -81,7 +83,17 @@ def record_of(
     sub_result_bytes: int = BYTES_BUDGET,
     types: Mapping[str, str] | None = None,
 ) -> Record:
-    """The registration of a query, as JSON. A query that is added during a run is written to the checkpoint as its record."""
+    """The registration of a query, as JSON. A query that is added during a run is written to the checkpoint as its record.
+
+    Raises:
+        InputError: an option has no such value.
+    """
+    _check_word("duplicates", duplicates, ("set", "bag"))
+    _check_word("bounds", bounds, ("open-closed", "closed-open"))
+    if output_operator not in OPERATORS:
+        _check_word("output_operator", output_operator, (*OPERATORS, *plugins.names("stream_operators")))
+    if not isinstance(t0 or {}, Mapping) or not all(isinstance(time, int) for time in (t0 or {}).values()):
+        raise InputError(f't0={t0!r}: give milliseconds by the name of a window, such as {{"w": 0}}, or {{"": 0}} for all')
     return {
         "id": id,
         "text": text,
@@ -96,6 +108,12 @@ def record_of(
         "sub_result_bytes": sub_result_bytes,
         **({"types": dict(types)} if types else {}),
     }
+
+
+def _check_word(name: str, value: object, words: Sequence[str]) -> None:
+    """InputError for a value that is not among the words of an option."""
+    if value is not None and value not in words:
+        raise InputError(f"{name}={value!r}: choose from {', '.join(words)}")
 
 
 def _policy_record(policy: Policy) -> dict[str, Any]:

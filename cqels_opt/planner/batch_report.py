@@ -19,11 +19,14 @@ def described(record: TraceRecord) -> dict[str, Any]:
 
 def head(record: TraceRecord, by_spark: bool = False) -> str:
     """What the batch was, and how long its phases took. ``by_spark``: the plans that Spark ran follow."""
+    elements = (
+        f": {counted(record.elements, 'element')}" if record.elements or not by_spark else ""
+    )  # not counted in Spark's own plan
     answers = "" if record.answers is None else f", {counted(record.answers, 'answer')}"
     times = "" if record.time_range is None else f" from {clock(record.time_range[0])} to {clock(record.time_range[1])} UTC"
     jobs = "" if not record.jobs else f"; {counted(record.jobs, 'Spark job')}"
     lines = [
-        f"query {record.query}, batch {record.batch}: {counted(record.elements, 'element')}{times}{answers}",
+        f"query {record.query}, batch {record.batch}{elements}{times}{answers}",
         f"  took {milliseconds(record.ms.total)} ms ({_phases(record.ms)}){jobs}",
     ]
     if record.windows:

@@ -155,20 +155,12 @@ class _Explained:
             if owner is planner:
                 yield from [explaining_text.head(block.optimizer.model, planner.epoch)] if with_head else ()
                 plans = explaining_text.plan_texts(described, block.optimizer.model)
-                yield from (_with_conditions(plan, block) for plan in plans)
+                yield from (filter_report.with_conditions(plan, block) for plan in plans)
                 yield from [text] if (text := filter_report.text(block)) else ()
                 yield from [view_report.text(design, block)] if design is not None else ()
         yield from [text] if (text := row_expressions.text(program)) else ()
         yield from [text] if record is not None and (text := batch_report.above(record)) else ()
         yield from [text] if (text := maintenance_report.text(program)) else ()
-
-
-def _with_conditions(text: str, block: BlockPlanner) -> str:
-    """The text with the conditions of filters in place of their names, except of those that are operators of plans."""
-    placed = {r.name for r in block.optimizer.graph.relations if r.kind == "filter"}
-    for f in sorted(block.block.filters, key=lambda f: -len(f.name)):  # no name is replaced within a longer one
-        text = text if f.name in placed else text.replace(f.name, row_expressions.written(f.condition))
-    return text
 
 
 def _deltas(block: BlockPlanner, alternatives: int) -> Iterator[Description]:

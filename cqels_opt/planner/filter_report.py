@@ -1,4 +1,4 @@
-"""EXPLAIN of the filters that plans place by cost: condition, cost, selectivity, and whether these were measured."""
+"""Filters in EXPLAIN and in the trace: their conditions, and the cost and selectivity of those that plans place by cost."""
 
 from __future__ import annotations
 
@@ -41,3 +41,11 @@ def text(block: BlockPlanner) -> str:
             f"  {found['placed']}; costs {digits(found['weight'])} comparisons for distinct arguments ({how}); keeps: {kept}"
         )
     return "\n".join(lines)
+
+
+def with_conditions(text: str, block: BlockPlanner) -> str:
+    """The text with the conditions of filters in place of their names, except of those that are operators of plans."""
+    placed = {r.name for r in block.optimizer.graph.relations if r.kind == "filter"}
+    for f in sorted(block.block.filters, key=lambda f: -len(f.name)):  # no name is replaced within a longer one
+        text = text if f.name in placed else text.replace(f.name, written(f.condition))
+    return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, option
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,18 @@ class Limits:
     def broken(self, rows: int = 0, seconds: float = 0.0, bytes: int = 0) -> str | None:
         """The reason of a failure, if a limit is exceeded."""
         if self.rows is not None and rows > self.rows:
-            return f"{rows:,} rows of answers in a micro-batch, more than the limit of {self.rows:,}"
+            return f"{rows:,} rows of answers in a micro-batch, more than the limit of {self.rows:,}{_named('rows')}"
         if self.seconds is not None and seconds > self.seconds:
-            return f"a micro-batch took {seconds:.3g} seconds, more than the limit of {self.seconds:g}"
+            return f"a micro-batch took {seconds:.3g} seconds, more than the limit of {self.seconds:g}{_named('seconds')}"
         if self.bytes is not None and bytes > self.bytes:
-            return f"{bytes:,} bytes of state, more than the limit of {self.bytes:,}"
+            return f"{bytes:,} bytes of state, more than the limit of {self.bytes:,}{_named('bytes')}"
         return None
 
 
 NO_LIMITS = Limits()
+_OPTIONS = {"rows": "--max-rows", "seconds": "--max-time", "bytes": "--max-state"}
+
+
+def _named(limit: str) -> str:
+    """The option of a limit, in brackets."""
+    return f" ({option(f'Limits({limit}=…)', _OPTIONS[limit])})"

@@ -80,8 +80,7 @@ class Quotas:
             if program.id in feeding and (named := [name for name in members[program.id] if name in over]):
                 raise LimitError(f"{named[0]}, whose stream others read: {over[named[0]]}")
         if self.catalog is None or gone >= {name for names in members.values() for name in names}:
-            alone = len(members) == 1 and len(over) == 1
-            raise LimitError("; ".join(why if alone else f"{name}: {why}" for name, why in over.items()))
+            raise LimitError(f"batch {batch}: {'; '.join(f'{name}: {why}' for name, why in over.items())}")
         for name in [name for name in over if name not in again]:
             self.failures[name] = batch, over[name]
             self.catalog.remove(name)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.operator_work import OperatorWork, added
 from cqels_opt.operators.udf_cache import CallStatistics
+from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.delta_plan import measured
+from cqels_opt.planner.filter_report import with_conditions
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.planner.row_expressions import written
 from cqels_opt.planner.union_statistics import summands
 from cqels_opt.query.algebra import Call
 from cqels_opt.runtime.evaluate import EvaluateReport, FinishReport
 from cqels_opt.runtime.micro_batch import MicroBatch
-from cqels_opt.trace.records import Called, Lag, Milliseconds, OperatorRecord, TraceRecord
+from cqels_opt.trace.records import Called, Delta, Lag, Milliseconds, OperatorRecord, TraceRecord
 from cqels_opt.windows.frontier import Frontier
 
 
@@ -49,7 +52,7 @@ def trace_record(
         late=sum(s.late for s in streams),
         rejected=sum(r.counts[stream] for r in batch.rejected for stream in program.streams),
         windows=windows,
-        deltas=tuple(d for name, block in planner.blocks.items() for d in block.deltas(observed.get(name))),
+        deltas=tuple(named_filters(d, block) for name, block in planner.blocks.items() for d in block.deltas(observed.get(name))),
         epoch=planner.epoch,
         ms=ms,
         jobs=jobs,
@@ -62,6 +65,13 @@ def trace_record(
         answers=sum(report.answers for report in finished),
         operators=_above_joins(planner, shares, finished),
     )
+
+
+def named_filters(delta: Delta, block: BlockPlanner) -> Delta:
+    """The entry of a delta source, whose reason has the conditions of filters."""
+    if not delta.reason:
+        return delta
+    return replace(delta, reason=tuple(replace(m, statistic=with_conditions(m.statistic, block)) for m in delta.reason))
 
 
 def _above_joins(

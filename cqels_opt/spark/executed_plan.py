@@ -85,7 +85,10 @@ class ExecutedPlan:
         widths = [max(len(line[i]) for line in cells) for i in range(5)]
         lines = ["  ".join([f"{line[0]:<{widths[0]}}", *(f"{c:>{w}}" for c, w in zip(line[1:], widths[1:]))]) for line in cells]
         return "\n".join(
-            [f"Spark ran (SQL query {self.number}{took}): {self.description}", *(f"  {line.rstrip()}" for line in lines)]
+            [
+                f"Spark ran (SQL query {self.number}{took}): {self.description}".removesuffix(": "),
+                *(f"  {line.rstrip()}" for line in lines),
+            ]
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from cqels_opt.plans.figures import in_words
 from cqels_opt.trace.history import QueryHistory, SlowBatch
 from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
 from cqels_opt.trace.savings import Savings
@@ -160,7 +161,7 @@ def query_json(history: QueryHistory, charts: Charts, merged: int = 1) -> dict[s
         "phases": drawn(charts.phases),
         "windows": drawn(charts.windows),
         "sources": sources,
-        "statistics": list(statistics),
+        "statistics": list(map(in_words, statistics)),
         "estimates": [
             {"relation": e.relation, "known": e.known, "median": e.median, "p95": e.p95, "greatest": e.greatest}
             for e in sorted(history.estimates, key=lambda e: -e.p95)

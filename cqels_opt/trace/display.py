@@ -10,7 +10,9 @@ from typing import Any, Protocol
 
 from cqels_opt.errors import InputError
 from cqels_opt.plans.explain_text import q_error
+from cqels_opt.plans.figures import in_words
 from cqels_opt.trace.figures import clock, duration, figure, phase_times
+from cqels_opt.trace.plan_figures import cost_figure
 from cqels_opt.trace.records import Delta, TraceRecord
 
 ALTERNATIVES = 3
@@ -25,7 +27,7 @@ _BAD = 10.0
 def plans(title: str, explained: str) -> str:
     """The plans of ``explain(format="json")`` with estimated and observed rows per operator, and the retained alternatives."""
     found = json.loads(explained)
-    body = "".join(_delta(delta) for delta in found["deltas"]) or "<p>Nothing is joined.</p>"
+    body = "".join(_deltas(found)) or "<p>Nothing is joined.</p>"
     return _block(title, body)
 
 
@@ -43,7 +45,7 @@ def live(
     else:
         parts.append(_last(last))
     if explained:
-        parts += (_delta(delta) for delta in json.loads(explained)["deltas"])
+        parts += _deltas(json.loads(explained))
     return _block(title, "".join(parts))
 
 
@@ -85,11 +87,16 @@ def _last(record: TraceRecord) -> str:
 
 def _switched(delta: Delta) -> str:
     moved = delta.reason[0] if delta.reason else None
-    why = f", as {escape(moved.statistic)} went from {figure(moved.was)} to {figure(moved.now)}" if moved else ""
+    why = f", as {escape(in_words(moved.statistic))} went from {figure(moved.was)} to {figure(moved.now)}" if moved else ""
     return f"{escape(delta.source)} took another plan{why}"
 
 
-def _delta(delta: Mapping[str, Any]) -> str:
+def _deltas(found: Mapping[str, Any]) -> list[str]:
+    """The plans of an EXPLAIN; the costs of a model with constants are seconds."""
+    return [_delta(delta, "s" if found.get("constants") else None) for delta in found["deltas"]]
+
+
+def _delta(delta: Mapping[str, Any], unit: str | None) -> str:
     where = f" where {escape(str(delta['part']))}" if "part" in delta else ""
     heads = [("operator", _CELL), ("relation", _CELL), ("on", _CELL)]
     heads += [(name, _NUMBER) for name in ("estimated", "observed", "q-error")]
@@ -97,7 +104,7 @@ def _delta(delta: Mapping[str, Any]) -> str:
     head = "".join(f'<th style="{style}">{name}</th>' for name, style in heads)
     return (
         f"<p style='margin-bottom:.2em'>new rows of <b>{escape(delta['source'])}</b>{where}: <code>{escape(delta['plan'])}</code>"
-        f"{_cost(delta['cost'])}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{_others(delta)}"
+        f"{_cost(delta['cost'], unit)}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{_others(delta, unit)}"
     )
 
 
@@ -115,17 +122,17 @@ def _operator(step: Mapping[str, Any]) -> str:
     return "<tr>" + "".join(f'<td style="{style}">{text}</td>' for text, style in cells) + "</tr>"
 
 
-def _others(delta: Mapping[str, Any]) -> str:
+def _others(delta: Mapping[str, Any], unit: str | None) -> str:
     others: Sequence[Mapping[str, Any]] = delta.get("alternatives") or ([delta["runner_up"]] if delta.get("runner_up") else [])
-    listed = "".join(f"<li><code>{escape(other['plan'])}</code>{_cost(other['cost'])}</li>" for other in others)
+    listed = "".join(f"<li><code>{escape(other['plan'])}</code>{_cost(other['cost'], unit)}</li>" for other in others)
     if not listed:
         return ""
     retained = f"{delta['retained']:,} alternatives retained" if "retained" in delta else "other plans"
     return f"<details><summary>{retained}</summary><ol>{listed}</ol></details>"
 
 
-def _cost(cost: float | None) -> str:
-    return "" if cost is None else f", cost {cost:.3g}"
+def _cost(cost: float | None, unit: str | None) -> str:
+    return "" if cost is None else f", cost {cost_figure(cost, unit)}"
 
 
 def _block(title: str, body: str) -> str:

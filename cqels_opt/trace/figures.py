@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
-from cqels_opt.trace.records import Milliseconds, Moved
+from cqels_opt.trace.records import Milliseconds
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,7 +41,9 @@ def figure(number: float | None) -> str:
     """A number for people: integers with thousands separators, small numbers with three digits; ``-`` for None."""
     if number is None:
         return "-"
-    return f"{number:,.0f}" if abs(number) >= 100 or number == int(number) else f"{number:.3g}"
+    if abs(number) >= 100 or number == int(number):
+        return f"{number:,.0f}"
+    return f"{number:.3g}" if abs(number) >= 0.0001 else f"{Decimal(f'{number:.3g}'):f}"
 
 
 def known(number: float | None) -> str:
@@ -58,9 +60,3 @@ def plural(number: int, noun: str) -> str:
 def phase_times(ms: Milliseconds) -> str:
     """``ingest 85 ms, execute 2.4 s``: the phases that took any time."""
     return ", ".join(f"{phase} {duration(getattr(ms, phase))}" for phase in ms.PHASES if getattr(ms, phase))
-
-
-def moved_statistics(reason: Sequence[Moved]) -> str:
-    """``rows of ls30: 1,500 -> 150,000``: the first two statistics that changed the order of plans, and the number of the others."""
-    moved = [f"{m.statistic}: {known(m.was)} -> {known(m.now)}" for m in reason]
-    return "; ".join(moved[:2]) + (f"; and {len(moved) - 2} more" if len(moved) > 2 else "") if moved else "no reason named"

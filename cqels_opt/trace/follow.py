@@ -9,11 +9,12 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from cqels_opt.trace.figures import clock, duration, figure, moved_statistics, plural
+from cqels_opt.trace.figures import clock, duration, plural
 from cqels_opt.trace.history import Histories, QueryHistory
 from cqels_opt.trace.live import NEWEST
+from cqels_opt.trace.plan_figures import cost_figure, moved_statistics
 from cqels_opt.trace.records import TraceRecord
-from cqels_opt.trace.source_history import SourceHistory, Switch
+from cqels_opt.trace.source_history import Switch
 from cqels_opt.trace.tail import News, Tail
 
 BACKLOG = 10
@@ -130,7 +131,7 @@ class Compact:
         times = list(self._times[query])[-max(10, width - 36) :]
         spark = Text.assemble(("  times ", "dim"), sparkline(times), (f" at most {duration(max(times))}", "dim"))
         lines = [
-            *_source_lines(history.sources),
+            *_source_lines(history),
             *(Text(f"  {_switch_line(history, s)}", "yellow") for s in history.switches[-MOST_SWITCHES:]),
         ]
         for line in lines:
@@ -138,11 +139,12 @@ class Compact:
         return [head, spark, *lines]
 
 
-def _source_lines(sources: Sequence[SourceHistory]) -> list[Text]:
+def _source_lines(history: QueryHistory) -> list[Text]:
     """One line per delta source with its current plan, aligned."""
+    sources = history.sources
     uses = [next(use for use in source.plans if use.plan == source.reigns[-1].plan) for source in sources]
     names = max((len(source.source) for source in sources), default=0)
-    costs = [f"cost {figure(use.cost)}" for use in uses]
+    costs = [f"cost {cost_figure(use.cost, history.unit)}" for use in uses]
     wide = max(map(len, costs), default=0)
     return [
         Text.assemble(f"  {source.source:<{names}} ", (f"{use.letter:<2}", "bold cyan"), f" {cost:<{wide}}  ", (use.plan, "dim"))

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from statistics import median, quantiles
 
 from cqels_opt.trace.excess import ExcessCost
-from cqels_opt.trace.figures import clock, duration, figure, plural
+from cqels_opt.trace.figures import clock, duration, plural
+from cqels_opt.trace.plan_figures import cost_figure
 from cqels_opt.trace.records import Called, Milliseconds, OperatorRecord, SubResults, TraceRecord
 from cqels_opt.trace.regret import Regret
 from cqels_opt.trace.savings import Savings, headline
@@ -212,7 +213,7 @@ class _Query:
             heapq.heappop(self._slowest)
         if record.fallback:
             self._fallbacks[record.fallback] = None
-        self._sub_results.extend(_sub_results(record, change) for change in record.sub_results)
+        self._sub_results.extend(_sub_results(record, change, self._unit) for change in record.sub_results)
         self._notes.extend(f"batch {record.batch}: {note}" for note in record.notices)
         if record.static is not None:
             now, was = record.static.version, record.static.was
@@ -290,7 +291,7 @@ class _Lag:
             self.most = (value, batch) if self.most is None else max(self.most, (value, batch))
 
 
-def _sub_results(record: TraceRecord, change: SubResults) -> str:
+def _sub_results(record: TraceRecord, change: SubResults, unit: str | None) -> str:
     """One line about a change of sub-results: the removed and the added ones with the costs, or why one could not be computed."""
     where = f"batch {record.batch}, {clock(time_of(record))}, block {change.block}: "
     if change.failed is not None:
@@ -298,7 +299,7 @@ def _sub_results(record: TraceRecord, change: SubResults) -> str:
     removed, added = (
         [name for name in some if name not in other] for some, other in ((change.was, change.now), (change.now, change.was))
     )
-    return f"{where}{', '.join(removed)} -> {', '.join(added)}, cost {figure(change.cost)} -> {figure(change.price)}"
+    return f"{where}{', '.join(removed)} -> {', '.join(added)}, cost {cost_figure(change.cost, unit)} -> {cost_figure(change.price, unit)}"
 
 
 def _estimates(relation: str, q_errors: deque[float]) -> Estimates:
@@ -307,9 +308,9 @@ def _estimates(relation: str, q_errors: deque[float]) -> Estimates:
 
 
 def totals(history: QueryHistory) -> str:
-    """One line: numbers of batches, elements, late and rejected elements, switches, and the maximum of Spark jobs per batch."""
+    """One line: numbers of batches, elements, late and rejected elements, switches, and the maximum of Spark jobs per batch, if any."""
+    jobs = f", at most {plural(history.most_jobs, 'Spark job')} a batch" if history.most_jobs else ""
     return (
         f"{plural(history.batches, 'batch')}, {plural(history.elements, 'element')} ({history.late:,} late, "
-        f"{history.rejected:,} rejected), {plural(history.switched, 'plan switch')}, "
-        f"at most {plural(history.most_jobs, 'Spark job')} a batch"
+        f"{history.rejected:,} rejected), {plural(history.switched, 'plan switch')}{jobs}"
     )

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeAlias
 
 from cqels_opt.errors import InputError
-from cqels_opt.trace.figures import duration, moved_statistics, phase_times, plural
+from cqels_opt.trace.figures import duration, phase_times, plural
+from cqels_opt.trace.plan_figures import moved_statistics
 from cqels_opt.trace.records import Delta, TraceRecord
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from cqels_opt.trace.figures import clock, duration, figure, known, phase_times, plural
+from cqels_opt.trace.figures import clock, duration, figure, phase_times, plural
 from cqels_opt.trace.history import QueryHistory, histories, totals
+from cqels_opt.trace.plan_figures import cost_figure, moved_statistic
 from cqels_opt.trace.records import Called, Milliseconds, TraceRecord
 from cqels_opt.trace.regret import Regret
 from cqels_opt.trace.source_history import SourceHistory, Switch
@@ -37,7 +38,7 @@ def show_trace(records: Iterable[TraceRecord], console: Console) -> None:
 def show_plans(history: QueryHistory, console: Console) -> None:
     """Prints each delta source's plans with their numbers of batches, and the switches with the statistics that changed."""
     for source in history.sources:
-        _show_source(source, console)
+        _show_source(source, history.unit, console)
     _show_switches(history, console)
 
 
@@ -73,11 +74,18 @@ def _called(called: Called) -> str:
     return f"{plural(called.rows, 'row')}, {called.distinct:,} distinct{kept}, {duration(called.ms)}"
 
 
-def _show_source(source: SourceHistory, console: Console) -> None:
+def _show_source(source: SourceHistory, unit: str | None, console: Console) -> None:
     head = f"delta {source.source}: {plural(len(source.plans), 'plan')}, {plural(source.switched, 'switch')}"
     batches = sum(use.batches for use in source.plans)
     rows = [
-        (use.letter, f"{use.batches:,}", f"{100 * use.batches / batches:.0f} %", duration(use.ms), figure(use.cost), use.plan)
+        (
+            use.letter,
+            f"{use.batches:,}",
+            f"{100 * use.batches / batches:.0f} %",
+            duration(use.ms),
+            cost_figure(use.cost, unit),
+            use.plan,
+        )
         for use in source.plans
     ]
     _table(console, head, ("", "batches", "share", "time", "last cost", "plan"), rows, wide=5)
@@ -95,19 +103,19 @@ def _show_switches(history: QueryHistory, console: Console) -> None:
         step = f"{source.letter(switch.before)} -> {source.letter(switch.after)}"
         _line(
             console,
-            f"batch {switch.batch}, {clock(switch.time)}, delta {switch.source}: {step}{_gain(switch)}{_since(switch.since)}",
+            f"batch {switch.batch}, {clock(switch.time)}, delta {switch.source}: {step}{_gain(switch, history.unit)}{_since(switch.since)}",
             indent=2,
         )
         for moved in switch.reason:
-            _line(console, f"{moved.statistic}: {known(moved.was)} -> {known(moved.now)}", indent=6)
+            _line(console, moved_statistic(moved), indent=6)
     if len(switches) > MOST_SWITCHES:
         _line(console, f"... and {plural(len(switches) - MOST_SWITCHES, 'more switch')}", indent=2)
 
 
-def _gain(switch: Switch) -> str:
+def _gain(switch: Switch, unit: str | None) -> str:
     if switch.cost is None or switch.instead_of is None:
         return ""
-    return f", cost {figure(switch.instead_of)} -> {figure(switch.cost)}"
+    return f", cost {cost_figure(switch.instead_of, unit)} -> {cost_figure(switch.cost, unit)}"
 
 
 def _since(since: Regret) -> str:

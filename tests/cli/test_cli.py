@@ -30,12 +30,13 @@ from cqels_opt.cli.options import (
     RunOptions,
 )
 from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
-from cqels_opt.compiler.registration import record_of
+from cqels_opt.compiler.registration import member_of, record_of
 from cqels_opt.errors import DataError, InputError, QueryError, RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.trace.page import trace_page
 from cqels_opt.trace.records import read_trace
 from cqels_opt.windows.instants import Policy
+from cqels_opt.windows.replay import DEFAULT_BATCH
 
 TRACE = Path(__file__).parents[1] / "trace" / "q2.jsonl"
 COMMANDS = ("run", "explain", "verify", "load", "store", "trace", "calibrate", "bench", "demo")
@@ -369,16 +370,21 @@ def test_without_java_there_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr(main_module, "find_java", none)
     calls = stand_in(monkeypatch, "cqels_opt.cli.commands", run=lambda _: SUMMARY)
     assert main(["run", "q.rq"]) == 2
-    assert (capsys.readouterr().err, calls) == ("Spark needs Java\n", [])
+    assert (capsys.readouterr().err, calls) == ("Spark needs Java; --engine local runs the query without Java\n", [])
 
 
 # ------------------------------------------------------------------ help
-@pytest.mark.parametrize("words", [[], ["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)])
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["--version"], *([command, "--help"] for command in COMMANDS)])
 def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     printed = capsys.readouterr()
     assert "cqels-opt" in printed.out
     assert printed.err == ""
+
+
+def test_the_help_has_the_default_size_of_a_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == 0
+    assert f"stream time (default: {DEFAULT_BATCH.count})" in " ".join(capsys.readouterr().out.split())
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -421,7 +427,7 @@ def test_several_queries_and_another_dialect(capsys: pytest.CaptureFixture[str],
     printed = capsys.readouterr().out
     assert printed.count("FROM NAMED <http://ex.org/S> [RANGE 5s] AS ?w") == 2 and "ASK" in printed
     assert main([*words, "rspql"]) == 2
-    assert "rspql cannot say this query: it has no words for the window w, a range without a step" in capsys.readouterr().err
+    assert "rspql cannot express this query: it has no clause for the window w, a range without a step" in capsys.readouterr().err
 
 
 QUERY = "PREFIX : <http://ex.org/>\nSELECT ?x ?z\nFROM NAMED :S [RANGE 5s] AS ?w\nWHERE { GRAPH ?w { ?x :a ?y } }"
@@ -433,15 +439,15 @@ def test_check_describes_a_query_and_warns(capsys: pytest.CaptureFixture[str], m
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [
         "stdin: cqels, SELECT ?x ?z",
-        "  window w over <http://ex.org/S>: FROM NAMED :S [RANGE 5s] AS ?w; reports p:5000 ms",
-        "  profile cqels: istream, duplicates bag",
+        "  window w over <http://ex.org/S>: FROM NAMED :S [RANGE 5s] AS ?w; reports every 5.0 s (p)",
+        "  profile cqels: emits the rows that are new (istream); a triple that repeats in a window counts each time (bag)",
     ]
     assert "?z is in SELECT, and nothing binds it" in printed.err
 
 
 def test_convert_points_at_what_the_dialect_cannot_say(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "-e", QUERY, "--to", "rspql"]) == 2
-    assert capsys.readouterr().err.splitlines()[0].startswith("query:3:1: rspql cannot say this query")
+    assert capsys.readouterr().err.splitlines()[0].startswith("query:3:1: rspql cannot express this query")
 
 
 @pytest.mark.parametrize(
@@ -469,3 +475,19 @@ def test_completion(capsys: pytest.CaptureFixture[str]) -> None:
 def test_wrong_types_of_a_report_are_sentences(report: Any) -> None:
     with pytest.raises(InputError, match="give policies"):
         record_of(QUERY, "q", report=report)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"duplicates": "x"}, "duplicates='x': choose from set, bag"),
+        ({"bounds": 1}, "bounds=1: choose from open-closed, closed-open"),
+        ({"output_operator": "x"}, "output_operator='x': choose from istream, dstream, rstream"),
+        ({"t0": 5}, "t0=5: give milliseconds by the name of a window"),
+        ({"t0": {"w": "5"}}, "t0={'w': '5'}: give milliseconds by the name of a window"),
+        ({"profile": "cqel"}, r"unknown profile 'cqel'; did you mean cqels\?; there are cqels, .*cqels-1\.x"),
+    ],
+)
+def test_wrong_values_of_options_are_sentences(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        member_of(record_of(QUERY, "q", **options))

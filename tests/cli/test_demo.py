@@ -6,6 +6,7 @@ import io
 import json
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,7 +82,7 @@ def test_the_demo_on_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pyt
 def step(static: tuple[int, float], adaptive: tuple[int, float], switched: bool = False) -> Step:
     """A batch of two plan modes, each with the rows of its join and its milliseconds."""
     reason = (
-        (Moved("selectivity(b0.filter0)", 0.004, 0.09), Moved("join_size(now, sky, ?airport)", None, 6.0)) if switched else ()
+        (Moved("selectivity((?miles < 1))", 0.004, 0.09), Moved("join_size(now, sky, ?airport)", None, 6.0)) if switched else ()
     )
     records = {}
     for mode, (rows, ms) in {"static": static, "adaptive": adaptive}.items():
@@ -110,7 +111,7 @@ def test_the_change_that_gained_most_is_explained() -> None:
     assert found == demo.Switch(1, 3, "now")
     assert found.gain(steps) == 90.0
     text = text_of_switch(steps)
-    assert "share of observations below one mile: 0.4 % -> 9 %" in text
+    assert "share of rows that pass (?miles < 1): 0.4 % -> 9 %" in text
     assert "rows of now joined with sky on ?airport: unknown -> 6" in text
     assert "In the 2 batches until the next change, the plan chosen first took 120 ms, the adaptive one 30 ms" in text
     assert [line.count("█") for line in text.splitlines() if "» sky" in line] == [demo.BAR, demo.BAR // 4]
@@ -133,6 +134,8 @@ def test_the_command_that_is_shown_can_be_typed(tmp_path: Path, monkeypatch: pyt
     assert typed.query.samefile(options.out / "fog.rq")
     assert dict(typed.streams) == files.streams
     assert typed.static == (files.static,)
+    assert typed.engine == "local"  # as the demo itself, which needs no Java
+    assert "--engine" not in demo.command(replace(options, engine="spark"), files)
     assert typed.batch is not None
     assert typed.batch.duration == demo.batch_of(1).duration
 

@@ -54,7 +54,7 @@ def test_the_profile() -> None:
     meant = query_semantics(parse(query_of("RANGE 4s")), PROFILE)
     assert (meant.report.default, meant.operator, meant.duplicates) == (Policy(arrival=True), "istream", "bag")
     assert policy_words(meant.report.default) == "ea"
-    with pytest.raises(QueryError, match="unknown dialect 'cqels-2'"):
+    with pytest.raises(QueryError, match="unknown profile 'cqels-2'"):
         find_profile("cqels-2")
 
 

@@ -48,7 +48,7 @@ def test_the_commands_of_the_readme(flights: Path) -> None:
     said = shell(commands, flights)
     answers = (flights / "answers.jsonl").read_text().splitlines()
     assert len(answers) > 10
-    assert (flights / "flights" / "same_model" / "answers.jsonl").read_text().splitlines() == answers
+    assert (flights / "flights" / "fog" / "trace.html").exists()
     assert re.search(rf"{len(answers)} answers at \d+ instants compared: all are the same", said)
     assert "delta now: " in said and "plan switch" in said
 

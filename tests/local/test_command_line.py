@@ -48,6 +48,7 @@ def test_verify_and_explain(files: Files, tmp_path: Path, capsys: pytest.Capture
     ("words", "message"),
     [
         (["--master", "local[1]"], "--master needs Spark; leave out --engine local, or --master"),
+        (["--conf", "spark.executor.memory=4g"], "--conf needs Spark; leave out --engine local, or --conf"),
         (["--plan", "spark"], "--plan spark needs Spark"),
         (["--joins", "sort-merge"], "--joins sort-merge needs Spark"),
         (["--out", "kafka://host:9092/topic"], "--out: a topic of Kafka needs Spark; leave out --engine local"),

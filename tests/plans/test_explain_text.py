@@ -23,7 +23,8 @@ def test_figures() -> None:
         ("cardinality(w)", "rows of w"),
         ("distinct(w, ?x)", "distinct values of ?x in w"),
         ("selectivity(f(?a, ?b) > 1)", "share of rows that pass f(?a, ?b) > 1"),
-        ("rows(w, near[?x] >= 3)", "rows(w, near[?x] >= 3)"),
+        ("rows(w, near[?x] >= 3)", "rows of w with near[?x] >= 3"),
+        ("rows(w, near, name)", "rows of w, near and name joined"),
     ],
 )
 def test_statistics_in_words(statistic: str, words: str) -> None:

@@ -76,7 +76,9 @@ def test_it_prints_back_and_into_other_dialects() -> None:
     assert parse(text, "latest").windows == query.windows
     assert to_text(parse(text), "latest") == text
     assert parse(to_text(query, "csparql"), "csparql").windows == query.windows
-    with pytest.raises(QueryError, match="latest cannot say this query: it has no words for the window S, the last n elements"):
+    with pytest.raises(
+        QueryError, match="latest cannot express this query: it has no clause for the window S, the last n elements"
+    ):
         to_text(parse("SELECT * FROM STREAM <http://ex.org/S> [RANGE TRIPLES 9] { ?x ?y ?z }", "csparql"), "latest")
 
 

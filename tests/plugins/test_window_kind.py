@@ -132,7 +132,7 @@ def test_the_query_is_printed_as_it_was_written() -> None:
     assert query.windows[0] == Window("w", S, "months", count=2)
     assert "FROM NAMED <http://ex.org/S> [months(2)] AS ?w" in to_text(query, "cqels")
     assert "[months(1)]" in to_text(parse(RSPQL), "rspql")
-    with pytest.raises(QueryError, match=r"it has no words for the window w, months\(1\)"):
+    with pytest.raises(QueryError, match=r"it has no clause for the window w, months\(1\)"):
         to_text(parse(RSPQL), "csparql")
 
 

@@ -181,7 +181,7 @@ def survives(text: str, dialect: str) -> str | None:
     try:
         printed = to_text(query, query.dialect)
     except QueryError as error:
-        assert "cannot say" in error.message
+        assert "cannot express" in error.message
     else:
         parse(printed, query.dialect)
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import random
 import re
 from collections import Counter
@@ -18,7 +19,7 @@ from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.dialects import names
 from cqels_opt.query.parser import parse
-from cqels_opt.query.printing import to_text
+from cqels_opt.query.printing import layout, to_text
 
 from .test_w3c import cases
 
@@ -165,7 +166,9 @@ def test_the_queries_of_the_w3c(cases: list[W3CTest]) -> None:
 def test_from_one_dialect_to_another() -> None:
     text = f"{P} SELECT ?x (COUNT(*) AS ?n) FROM STREAM :S [NOW - 5s SLIDE 2s] WHERE {{ ?x :at ?y }} GROUP BY ?x"
     query = parse(text, "sparqlstream")
-    with pytest.raises(QueryError, match="csparql cannot say this query: it has no words for the window S, a range with a step"):
+    with pytest.raises(
+        QueryError, match="csparql cannot express this query: it has no clause for the window S, a range with a step"
+    ):
         to_text(query, "csparql")
     past = parse(f"{P} SELECT ?x FROM NAMED WINDOW :w ON :S [RANGE 5s STEP 5s] WHERE {{ WINDOW :w {{ ?x :at ?y }} }}", "rspql")
     stream = to_text(past, "sparqlstream")
@@ -181,8 +184,8 @@ def test_from_one_dialect_to_another() -> None:
 @pytest.mark.parametrize(
     ("text", "dialect", "why"),
     [
-        ("SELECT ?x { STREAM :S [NOW] { ?x :a ?y } }", "rspql", "it has no words for the window S, [NOW]"),
-        ("SELECT ?x { STREAM :S [RANGE 5s] { ?x :a ?y } }", "rspql", "it has no words for the window S, a range without a step"),
+        ("SELECT ?x { STREAM :S [NOW] { ?x :a ?y } }", "rspql", "it has no clause for the window S, [NOW]"),
+        ("SELECT ?x { STREAM :S [RANGE 5s] { ?x :a ?y } }", "rspql", "it has no clause for the window S, a range without a step"),
         ("SELECT ?x { STREAM :S [TRIPLES 5] { ?x :a ?y } }", "csparql", "it has no name for the window S, in which a pattern is"),
         ("SELECT ?x { STREAM :S [TRIPLES 5] { ?x :a ?y } ?x :b ?z }", "streaming-sparql", ""),
         (
@@ -198,7 +201,7 @@ def test_from_one_dialect_to_another() -> None:
         (
             "REGISTER ISTREAM :o AS SELECT ?x { ?x :a ?y }",
             "cqels",
-            "it has no word for ISTREAM: its profile or output_operator=",
+            "it has no keyword for ISTREAM: its profile or output_operator=",
         ),
         (
             "REGISTER QUERY :o AS CONSTRUCT WHERE { ?x :a ?y }",
@@ -208,7 +211,7 @@ def test_from_one_dialect_to_another() -> None:
         (
             "SELECT ?x FROM STREAM :S [RANGE 5s STEP 2s] { ?x :a ?y }",
             "cqels",
-            "it has no words for the window S, a range with a step",
+            "it has no clause for the window S, a range with a step",
         ),
         ("SELECT ?x { ?x :a ?y }", "cqles", "unknown dialect 'cqles'; did you mean cqels?"),
     ],
@@ -303,7 +306,7 @@ def test_a_group_with_a_window_of_its_own(text: str) -> None:
     query = parse(f"{P} SELECT * {clauses} {{ {body} }}", "streaming-sparql")
     printed = round_trip(query, "streaming-sparql")
     assert printed.count("WINDOW") == text.count("WINDOW")
-    with pytest.raises(QueryError, match="cannot say this query"):
+    with pytest.raises(QueryError, match="cannot express this query"):
         to_text(query, "csparql")
 
 
@@ -323,7 +326,7 @@ def test_the_position_is_the_clause_that_a_dialect_cannot_say(
     dialect: str, other: str, lines: list[str], line: int, column: int
 ) -> None:
     query = parse("\n".join([P.strip(), "SELECT *", *lines]), dialect)
-    with pytest.raises(QueryError, match="cannot say this query") as raised:
+    with pytest.raises(QueryError, match="cannot express this query") as raised:
         to_text(query, other)
     assert (raised.value.line, raised.value.column) == (line, column)
 
@@ -370,3 +373,25 @@ def test_a_seeded_order_of_parts() -> None:
 
     for _ in range(300):
         round_trip(parse(f"{P} SELECT ?a ?b FROM NAMED :S [NOW] AS ?w {{ {group(3)} }}", "cqels"), "cqels")
+
+
+def test_the_text_has_a_line_for_each_element() -> None:
+    text = (
+        "PREFIX : <urn:> SELECT ?x (COUNT(*) AS ?n) FROM NAMED :s [NOW] AS ?w"
+        ' WHERE { GRAPH ?w { ?x :a ?y . ?y :b "{ 1 }. " } { ?x :c 1 } UNION { ?x :c 2 }'
+        " FILTER(?y > 1 && NOT EXISTS { ?x :d ?z . GRAPH :g { ?z :e ?x } }) } GROUP BY ?x"
+    )
+    assert to_text(parse(text), "cqels").splitlines() == [
+        "SELECT ?x (COUNT(*) AS ?n)",
+        "FROM NAMED <urn:s> [NOW] AS ?w",
+        "WHERE {",
+        '  GRAPH ?w { ?x <urn:a> ?y . ?y <urn:b> "{ 1 }. " . }',
+        "  { ?x <urn:c> 1 . } UNION { ?x <urn:c> 2 . }",
+        "  FILTER ((?y > 1) && NOT EXISTS { ?x <urn:d> ?z . GRAPH <urn:g> { ?z <urn:e> ?x . } })",
+        "}",
+        "GROUP BY ?x",
+    ]
+
+
+def test_the_examples_of_the_layout() -> None:
+    assert doctest.testmod(layout).failed == 0

@@ -6,11 +6,13 @@ import random
 from pathlib import Path
 
 import pytest
-from local_runs import Cut, force_plans, random_plan, register
+from local_runs import Cut, World, force_plans, random_plan, register
 from random_cases import SIX_RELATIONS, make, seeds_with_answers
 
 from cqels_opt.plans import check
 from cqels_opt.runtime.local_runner import LocalSink
+from cqels_opt.runtime.trace_builder import named_filters
+from cqels_opt.trace.records import Delta, Moved
 
 
 @pytest.mark.parametrize("seed", seeds_with_answers(8))
@@ -60,3 +62,14 @@ def test_fixed_plans_run_as_they_are_given(tmp_path: Path) -> None:
     outcome = query.run(Cut("3", "fixed:" + "; ".join(f"{s}: {p}" for s, p in plans.items())))
     assert {d.source: d.plan for r in outcome.records for d in r.deltas} == plans
     assert outcome.answers == query.run(Cut("100")).answers
+
+
+def test_the_reason_of_a_switch_has_the_conditions_of_filters(tmp_path: Path) -> None:
+    text = """PREFIX : <urn:> SELECT * FROM NAMED :s [NOW] AS ?now
+        WHERE { GRAPH ?now { ?a :at ?x . ?a :heat ?v } ?x :near ?y FILTER(?v > 60) FILTER(?x != ?y) }"""
+    driver = register(text, World({"urn:s": []}, [("<urn:x>", "<urn:near>", "<urn:y>")]), tmp_path).driver()
+    (block,) = driver.planners["q"].blocks.values()
+    moved = tuple(Moved(f"selectivity({f.name})", None, 0.5) for f in block.block.filters)
+    named = named_filters(Delta("now", "now", reason=moved), block)
+    assert [m.statistic for m in named.reason] == ["selectivity((?v > 60))", "selectivity((?x != ?y))"]
+    assert named_filters(Delta("now", "now"), block).reason == ()

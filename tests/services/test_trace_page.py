@@ -163,6 +163,23 @@ def test_no_join_of_a_tree_is_hidden(browser: Browser, written: Callable[[list[T
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
+@pytest.mark.parametrize("width", [360, 1400])
+def test_all_figures_of_a_tree_are_within_it(browser: Browser, q2: str, width: int) -> None:
+    """Also the rows of the last join, whose line is short, and above the first relation; the table below has its last column."""
+    with opened(browser, q2, viewport={"width": width, "height": 900}) as page:
+        page.locator(".mark").first.click()
+        expect(page.locator("#panel svg")).to_have_count(2)
+        beyond = """[...document.querySelectorAll("#panel svg")].flatMap(svg => [...svg.querySelectorAll("text")].filter(text => {
+            const box = text.getBBox(), view = svg.viewBox.baseVal;
+            return box.x < 0 || box.y < 0 || box.x + box.width > view.width || box.y + box.height > view.height;
+        }).map(text => text.textContent))"""
+        assert page.evaluate(beyond) == []
+        page.get_by_text("operators in the order they ran").first.click()
+        table = page.locator("#panel .scroll").first
+        if width > 1000:
+            assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
 def test_axes_of_three_days(browser: Browser, written: Callable[[list[TraceRecord]], str]) -> None:
     """The axis has dates; a chart in which all values are 0 is left out; two traces share a page."""
     records = [replace(one, time_range=(n * 3_600_000, n * 3_600_000), rejected=0) for n, one in enumerate(flapping(72))]

@@ -146,6 +146,15 @@ def test_the_newest_observations_weigh_most() -> None:
     assert view_of(statistics, "lsnow").selectivity("different") == pytest.approx(1 / 3)  # half of it against all of it
 
 
+@pytest.mark.parametrize(("rows", "share"), [(1, 0.5), (100, 0.005), (1_000_000, 5e-7)])
+def test_a_filter_that_kept_no_row_may_keep_the_next_one(rows: int, share: float) -> None:
+    statistics = block()
+    statistics.observe("different", rows, 0)
+    assert view_of(statistics, "lsnow").selectivity("different") == pytest.approx(share)
+    statistics.observe("different", 0.25, 0.25)
+    assert (view_of(statistics, "lsnow").selectivity("different") or 2.0) <= 1.0
+
+
 def test_wrong_names_are_errors() -> None:
     statistics = block()
     with pytest.raises(ValueError, match=r"contents are given for \['loc_name'\], but the occurrences are \['ls30', 'lsnow'\]"):

@@ -54,6 +54,8 @@ def test_a_plan() -> None:
         *found.texts
     }
     assert "-" in Texts(display.plans("q1", explained(observed=None))).texts
+    in_seconds = json.dumps({**json.loads(explained()), "constants": {"source": "measured"}})
+    assert ", cost 250 ms" in Texts(display.plans("q1", in_seconds)).texts
 
 
 def test_a_run() -> None:
@@ -70,7 +72,7 @@ def test_a_run() -> None:
         "3 Spark jobs",
         "answers are final up to 2013-12-14 05:46:40",
         "windows: now 900",
-        "now took another plan, as join_size(now, b, ?x) went from 10 to 25,000",
+        "now took another plan, as rows of now joined with b on ?x went from 10 to 25,000",
         "now » b[?x]",
     ):
         assert part in text

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from cqels_opt.errors import QueryError
+from cqels_opt.query.dialects import profile_names
 from cqels_opt.query.dialects.registry import find
+from cqels_opt.query.mistakes import nearest
 from cqels_opt.query.reading import Profile
 
 OF_ENGINES: Final[Mapping[str, Profile]] = {
@@ -19,5 +22,9 @@ OF_ENGINES: Final[Mapping[str, Profile]] = {
 
 
 def find_profile(name: str) -> Profile:
-    """The profile of an engine or of a dialect. QueryError lists the known dialects."""
-    return OF_ENGINES.get(name) or find(name).profile
+    """The profile of an engine or of a dialect. QueryError lists the known profiles."""
+    if (found := OF_ENGINES.get(name)) is not None:
+        return found
+    if name not in (known := profile_names()):
+        raise QueryError(f"unknown profile {name!r}{nearest(name, known)}; there are {', '.join(known)}")
+    return find(name).profile

@@ -1,4 +1,4 @@
-"""From the algebra back to text, in any dialect that can say it: reading the text again gives an equal algebra.
+"""From the algebra back to text, in any dialect that can express it: reading the text again gives an equal algebra.
 
 Names that the parser made (of group keys, of graphs, of blank nodes without a label) are others then. IRIs are written out.
 """

@@ -65,7 +65,7 @@ def _followed(writing: Writing, link: Link, at: Node, end: Node | None) -> tuple
         case Closure(start=start):
             text = _repeated(writing, link)
             return (text if start == at else f"^({text})"), to
-    writing.fail("a property path with a step that has no words")
+    writing.fail("a property path with a step that has no syntax")
 
 
 def _ends(link: Link) -> Sequence[Node]:

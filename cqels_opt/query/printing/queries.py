@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from cqels_opt.query.algebra import Ask, Construct, Dataset, DefaultGraph, Describe, GraphsMerged, Merged, Query, Source
 from cqels_opt.query.dialects.registry import find
+from cqels_opt.query.printing.layout import laid_out
 from cqels_opt.query.printing.patterns import inside, triples
 from cqels_opt.query.printing.selects import select
 from cqels_opt.query.printing.style import Style
@@ -31,7 +32,7 @@ def to_text(query: Query, dialect: str) -> str:
     clauses += "".join(f"\nFROM NAMED {name}" for name in dataset.named)
     clauses += "".join(f"\n{clause}" for window in query.windows if (clause := style.window(writing, window)))
     lines.append(select(writing, query.body, _head(writing, style), f"{clauses}\n" if clauses else "", style.operator(writing)))
-    return "\n".join(lines) + "\n"
+    return laid_out("\n".join(lines)) + "\n"
 
 
 def _default(writing: Writing, style: Style) -> Source:

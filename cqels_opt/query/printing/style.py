@@ -42,7 +42,7 @@ def cannot(writing: Writing, window: a.Window) -> NoReturn:
     """Raise: the dialect has no clause for this kind of window."""
     more = f" by {window.every}" if window.every else ""
     kind = _KINDS[window.kind] if window.kind in _KINDS else call_of(window)
-    writing.fail(f"it has no words for the window {window.name}, {kind}{more}", window.name)
+    writing.fail(f"it has no clause for the window {window.name}, {kind}{more}", window.name)
 
 
 def call_of(window: a.Window) -> str:
@@ -94,7 +94,8 @@ def no_operator(writing: Writing) -> str:
     if writing.query.operator is not None:
         decisive = option("output_operator=", "--output-operator")
         writing.fail(
-            f"it has no word for {writing.query.operator.upper()}: its profile or {decisive} decides", word=writing.query.operator
+            f"it has no keyword for {writing.query.operator.upper()}: its profile or {decisive} decides",
+            word=writing.query.operator,
         )
     return ""
 

@@ -127,7 +127,7 @@ class Writing:
             starts.append(found.start())
         before = text[: starts[0] if starts else 0]
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        raise QueryError(f"{self.dialect} cannot say this query: {message}", text, line, column, self.query.file)
+        raise QueryError(f"{self.dialect} cannot express this query: {message}", text, line, column, self.query.file)
 
     @property
     def graph(self) -> a.Variable | None:

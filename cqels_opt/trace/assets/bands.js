@@ -65,7 +65,10 @@ function since({ batches, outcome, share }) {
 /** Why a switch was made: a line a statistic that moved. */
 function reasons(query, one) {
   if (!one.reason.length) return [element("li", { class: "dim" }, "no statistic is named as the reason")];
-  return one.reason.map(([statistic, was, now]) => element("li", {}, `${query.statistics[statistic]}: ${known(was)} → ${known(now)}`));
+  return one.reason.map(([statistic, ...values]) => {
+    const name = query.statistics[statistic], [was, now] = values.map((value) => (name.startsWith("share of ") && value !== null ? `${figure(100 * value)} %` : known(value)));
+    return element("li", {}, `${name}: ${was} → ${now}`);
+  });
 }
 
 function drawMarks(query, source, view, pixels, picked, choose) {

@@ -18,10 +18,10 @@ const NUMBERS = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
-/** A number for people: whole with thousands, small to three digits; "–" where it is not known. */
+/** A number for people: whole with thousands, small to three digits without an exponent; "–" where it is not known. */
 function figure(number) {
   if (number === null || number === undefined) return "–";
-  if (number !== 0 && Math.abs(number) < 0.001) return number.toExponential(2);
+  if (number > 0 && number < 1e-6) return "<0.000001";
   return (Math.abs(number) >= 100 || Number.isInteger(number) ? WHOLE : NUMBERS).format(number);
 }
 

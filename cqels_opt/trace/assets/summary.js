@@ -45,7 +45,7 @@ function comparison(query) {
   const [a, b] = [total(query.ms), total(other.ms)];
   const words = query.batches !== other.batches ? `${data.title} has ${plural(query.batches, "batch")}, ${data.compare.title} ${WHOLE.format(other.batches)}: compare medians, not sums.`
     : a === b ? "Both took the same time." : `All batches took ${duration(Math.abs(a - b))} ${b < a ? "less" : "more"} in ${data.compare.title} than in ${data.title} (${relative(a, b)}).`;
-  return [head, element("p", {}, element("strong", {}, words), ` ${agreement(query, other)}`), table([["", "t"], [data.title, "n"], [data.compare.title, "n"], ["difference", "n"]], rows, "two traces")];
+  return [head, element("p", {}, element("strong", {}, words), ` ${agreement(query, other)}`), table([["", ""], [data.title, "n"], [data.compare.title, "n"], ["difference", "n"]], rows, "two traces")];
 }
 
 function shown(value, format) {

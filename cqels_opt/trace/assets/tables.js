@@ -153,23 +153,28 @@ function callTable(query) {
 
 // ------------------------------------------------------------------ trees of plans
 function operatorTable(plan, rows) {
-  const timed = rows.some((given) => given.length > 2);
+  const timed = rows.some((given) => given.length > 2), skewed = rows.some((given) => given[3] !== undefined && given[3] !== null);
   const lines = plan.operators.map((operator, at) => {
     const given = rows[at] ?? [null, null];
-    const line = [operator.by ?? operator.op, operator.relation, operator.on.map((v) => `?${v}`).join(" "), figure(given[0]), figure(given[1]), figure(qError(given))];
-    return timed ? [...line, duration(given[2]), figure(given[3])] : line;
+    const line = [operator.by ?? operator.op, operator.relation, variables(operator.on), figure(given[0]), figure(given[1]), figure(qError(given))];
+    return [...line, ...(timed ? [duration(given[2])] : []), ...(skewed ? [figure(given[3])] : [])];
   });
-  const columns = [["operator", "t"], ["relation", ""], ["on", ""], ["estimated", "n"], ["observed", "n"], ["q-error", "n"], ...(timed ? [["time", "n"], ["skew", "n"]] : [])];
+  const columns = [["operator", "t"], ["relation", ""], ["on", "names"], ["estimated", "n"], ["observed", "n"], ["q-error", "n"], ...(timed ? [["time", "n"]] : []), ...(skewed ? [["skew", "n"]] : [])];
   return table(columns, lines, `operators of plan ${plan.letter}`);
+}
+
+/** Variables, each on one line. */
+function variables(names) {
+  return element("span", {}, names.flatMap((name, at) => [at ? " " : null, element("span", {}, `?${name}`)]));
 }
 
 /** The operators above the joins in the last batch. */
 function aboveTable(query) {
   if (!query.above.length) return [];
-  const rows = query.above.map((o) => [o.op, o.relation, o.on.map((v) => `?${v}`).join(" "), figure(o.observed), duration(o.ms), figure(o.bytes), figure(o.skew)]);
+  const rows = query.above.map((o) => [o.op, o.relation, variables(o.on), figure(o.observed), duration(o.ms), figure(o.bytes), figure(o.skew)]);
   const spent = query.above.reduce((sum, o) => sum + (o.ms ?? 0), 0);
   return [folded("above", `Operators above the joins, last batch: ${duration(spent)}`,
-    () => [table([["operator", "t"], ["of", ""], ["on", ""], ["rows", "n"], ["time", "n"], ["bytes", "n"], ["skew", "n"]], rows, "operators above the joins")])];
+    () => [table([["operator", "t"], ["of", ""], ["on", "names"], ["rows", "n"], ["time", "n"], ["bytes", "n"], ["skew", "n"]], rows, "operators above the joins")])];
 }
 
 /** A plan with its letter, its tree and the rows that its operators gave. */

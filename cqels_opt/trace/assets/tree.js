@@ -1,6 +1,6 @@
 // A plan as a tree: relations on the left in the order in which they are joined, joins to the right of what they join.
 
-const ROW = 24, TOP = 12, LETTER = 7.3, SMALL = 420; // pixels; a narrower room has shorter names
+const ROW = 24, TOP = 16, LETTER = 7.3, SMALL = 420; // pixels; a narrower room has shorter names
 const STEP = 34, END = 58; // pixels between joins at least, and to the right of the last one
 const LEAST_SCALE = 0.72; // a tree that is wider than its room is drawn smaller, and scrolls beyond this
 
@@ -61,7 +61,7 @@ function drawTree(tree, rows, place, room, other = null) {
   for (const node of [...joins, ...leaves.filter((leaf) => leaf.operator !== null)]) {
     const given = rows[node.operator];
     if (!given) continue;
-    const at = node.level ? { x: x(node) + step - 5, y: node.y - 4 } : { x: start + step - 6, y: node.y - 4 };
+    const at = node.level ? { x: Math.min(x(node) + step - 5, width - 4), y: node.y - 4 } : { x: start + step - 6, y: node.y - 4 };
     parts.push(element("text", { ...at, class: `rows${wrong(given) ? " off" : ""}` }, short(given), title(told(given))));
   }
   if (root.level) parts.unshift(element("path", { d: `M${x(root)} ${root.y} h54`, "stroke-width": thickness(rows[root.operator]) }));
