@@ -48,8 +48,6 @@ def run(query: Prepared, state: Path, plan: str | Sequence[str] = "adaptive", tr
     sink, driver, before = LocalSink(), None, None
     for number, (rows, chosen) in enumerate(zip(chunks, plans, strict=True)):
         if driver is None or chosen != before:
-            if driver is not None:
-                driver.write_record()  # the next driver resumes from it
             driver = query.driver(state, sink, mode=_mode(chosen))
         records += driver.batch(number, rows)
         before = chosen
