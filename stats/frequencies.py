@@ -37,7 +37,7 @@ def tally(values: Ints, n: Ints | None = None) -> FrequencyTable:
     values = np.asarray(values, np.int64)
     if n is None:
         return FrequencyTable(*np.unique(values, return_counts=True))
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values)
     values, n = values[order], np.asarray(n, np.int64)[order]
     first = np.flatnonzero(np.diff(values, prepend=values[:1] - 1)) if len(values) else EMPTY
     return FrequencyTable(values[first], np.add.reduceat(n, first) if len(first) else EMPTY)

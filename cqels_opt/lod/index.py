@@ -8,7 +8,7 @@ mix of all of them, verified as well. All of it are plain arrays that can be mem
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -25,6 +25,13 @@ SORTED_PROBES: Final = 1000
 
 #: With this many sorted probes a key, the keys are searched in the probes instead.
 FEW_KEYS: Final = 8
+
+#: The parts of a directory of keys per key (or up to twice as many), and the most keys that have a directory.
+PARTS_PER_KEY: Final = 4
+MOST_KEYS: Final = 1 << 21
+
+#: A directory is not used if some part has more keys.
+LONGEST: Final = 16
 
 #: Runs that are counted at a time.
 _PIECE: Final = 1 << 20
@@ -110,6 +117,53 @@ class Runs:
         return self.probes[run], rows
 
 
+class KeyDirectory:
+    """Finds keys without a binary search: the place of the first key of each of many equal parts of the range of keys.
+
+    Ids and mixed keys are hashes, so nearly all parts have one key or none.
+    """
+
+    def __init__(self, keys: Ids) -> None:
+        values, span = keys.view(np.uint64), int(keys[-1]) - int(keys[0])
+        self._keys, self._least = keys, values[0]
+        self._shift = np.uint64(max(0, span.bit_length() - (len(keys) * PARTS_PER_KEY).bit_length()))
+        self._parts = (span >> int(self._shift)) + 1
+        counts = np.bincount(((values - self._least) >> self._shift).view(np.int64), minlength=self._parts)
+        self._begins = np.zeros(self._parts + 2, np.int32)  # what is beyond the range has a part without keys
+        np.cumsum(counts, out=self._begins[1:-1])
+        self._begins[-1] = self._begins[-2]
+        self.longest = int(counts.max())
+
+    def find(self, probe: Ids) -> tuple[Ids, Ids]:
+        """The probes that are keys, by their places, and the place of the key of each."""
+        part = np.minimum((probe.view(np.uint64) - self._least) >> self._shift, np.uint64(self._parts)).view(np.int64)
+        place = self._begins[part]
+        some = np.flatnonzero(self._begins[part + 1] > place)
+        place, wanted = place[some], probe[some]
+        key = self._keys[place]
+        for _ in range(1, self.longest):
+            behind = np.flatnonzero(key < wanted)
+            place[behind] = np.minimum(place[behind] + 1, len(self._keys) - 1)
+            key[behind] = self._keys[place[behind]]
+        found = np.flatnonzero(key == wanted)
+        return some[found], place[found]
+
+
+class _Directory:
+    """The directory of an index, made when there have been enough probes for it to pay."""
+
+    def __init__(self) -> None:
+        self._made: KeyDirectory | None = None
+        self._probes = 0
+
+    def of(self, keys: Ids, probes: int) -> KeyDirectory | None:
+        """The directory for some more probes; None if a binary search costs less."""
+        self._probes += probes
+        if self._made is None and probes >= SORTED_PROBES and len(keys) <= min(MOST_KEYS, self._probes):
+            self._made = KeyDirectory(np.asarray(keys))
+        return self._made if self._made is not None and self._made.longest <= LONGEST else None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Index:
     """Rows of a relation by the values of the variables ``on``.
@@ -124,6 +178,7 @@ class Index:
     keys: Ids
     starts: Ids
     rows: NDArray[np.integer] | None
+    directory: _Directory = field(default_factory=_Directory)
 
     @classmethod
     def build(cls, on: tuple[str, ...], columns: Sequence[Ids]) -> Index:
@@ -144,7 +199,7 @@ class Index:
 
     def rename(self, on: tuple[str, ...]) -> Index:
         """The same index with other names for its variables."""
-        return Index(on, self.columns, self.by, self.keys, self.starts, self.rows)
+        return Index(on, self.columns, self.by, self.keys, self.starts, self.rows, self.directory)
 
     @property
     def fan_out(self) -> FanOut:
@@ -194,8 +249,15 @@ class Index:
             return nothing, nothing, nothing
         if len(probe) < SORTED_PROBES or is_sorted(probe):
             hits, at = self._found(probe)
-            begins = self.starts[at]
-            return hits, begins, self.starts[at + 1] - begins
+        elif (directory := self.directory.of(self.keys, len(probe))) is not None:
+            hits, at = directory.find(probe)
+        else:
+            return self._found_in_order(probe)
+        begins = self.starts[at]
+        return hits, begins, self.starts[at + 1] - begins
+
+    def _found_in_order(self, probe: Ids) -> tuple[Ids, Ids, Ids]:
+        """:meth:`_runs` of many probes, which are sorted first."""
         order = np.argsort(probe)
         hits, at = self._found(probe[order])
         rows = order[hits]

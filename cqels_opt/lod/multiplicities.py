@@ -24,10 +24,16 @@ _LOW: Final = (1 << 32) - 1
 
 def product(n: Ints, times: Ints) -> Ints:
     """Multiplicities, each ``times`` as often. RunError if one reaches the limit."""
-    near = np.flatnonzero(np.abs(n.astype(np.float64) * times) >= _SURE)
-    if len(near) and max(abs(a * b) for a, b in zip(n[near].tolist(), times[near].tolist())) >= LIMIT:
-        raise _too_many()
+    if _greatest(n) * _greatest(times) >= LIMIT:
+        near = np.flatnonzero(np.abs(n.astype(np.float64) * times) >= _SURE)
+        if len(near) and max(abs(a * b) for a, b in zip(n[near].tolist(), times[near].tolist())) >= LIMIT:
+            raise _too_many()
     return n * times
+
+
+def _greatest(n: Ints) -> int:
+    """The greatest amount, whatever its sign."""
+    return max(int(n.max()), -int(n.min())) if len(n) else 0
 
 
 def total(n: NDArray[Any]) -> int:

@@ -34,15 +34,21 @@ def is_sorted(column: Ids) -> bool:
 
 def sorted_order(columns: Sequence[Ids]) -> Ids:
     """The order of rows by their columns, the first column first; equal rows are in any order."""
-    if len(columns) == 1:
-        return np.argsort(columns[0])
+    return np.argsort(columns[0] if len(columns) == 1 else packed(columns)[0])
+
+
+def packed(columns: Sequence[Ids], times: int = 1) -> tuple[Ids, int]:
+    """A number for each row, in the order of rows by their columns, and a number that is greater than all of them.
+
+    Equal rows have equal numbers. ``times`` the greater number fits into 63 bits as well.
+    """
     ranks, count = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
-        if count * max(1, len(column)) >= _PACKED:
-            ranks, count = _ranks(ranks)
         codes, distinct = _ranks(column)
+        if count * distinct >= _PACKED:
+            ranks, count = _ranks(ranks)
         ranks, count = ranks * distinct + codes, count * distinct
-    return np.argsort(ranks)
+    return (ranks, count) if count * times < _PACKED else _ranks(ranks)
 
 
 def stable_order(column: Ids) -> Ids:

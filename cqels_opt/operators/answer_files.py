@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,10 @@ from cqels_opt.operators.term_table import TermTable
 from cqels_opt.operators.typed_columns import ColumnTypes, arrow_type, typed_columns
 from cqels_opt.storage import checksum, disk, sealed_files
 from cqels_opt.storage.columns import read_table, write_table
+
+ROW_GROUP = 1 << 19
+"""The rows of a row group of an answer folder."""
+_TEXTS: Final = pa.dictionary(pa.int32(), pa.string())
 
 
 def write_arrow(
@@ -37,7 +41,7 @@ def write_arrow(
     with sealed_files.sealing(path) as sink, pa.ipc.new_file(sink, schema) as writer:
         for (time, terms_of), which in zip(columns_of(found, terms), pieces(found, PIECE)):
             queried = [] if queries is None else [queries.take(pa.array(which))]
-            cells = typed_columns(terms_of, types, lost)
+            cells = typed_columns({v: column.dictionary_decode() for v, column in terms_of.items()}, types, lost)
             arrays: list[Any] = [time, [found.op] * len(time), *queried, *cells.values()]
             writer.write_batch(pa.record_batch(arrays, schema=schema))
 
@@ -52,22 +56,26 @@ def write_parquet(
     overwritten in place.
     """
     names = column_names([*found.columns], ("instance",) if queries is not None else ())
-    instant: pa.DataType = pa.timestamp("ms", "UTC")
-    terms_as: dict[str, pa.DataType] = dict.fromkeys(
-        ("op", *(["instance"] if queries is not None else []), *names.values()), pa.string()
-    )
-    terms_as |= {names[name]: arrow_type(type_of) for name, type_of in types}
+    columns: dict[str, pa.DataType] = {"time": pa.timestamp("ms", "UTC")}
+    columns |= dict.fromkeys(("op", *(["instance"] if queries is not None else []), *names.values()), _TEXTS)
+    columns |= {names[name]: arrow_type(type_of) for name, type_of in types}
     if TRUTH in names:
-        terms_as[names[TRUTH]] = pa.bool_()
-    schema = pa.schema({"time": instant, **terms_as})
-    with disk.create(path) as opened, pa_parquet.ParquetWriter(opened, schema) as file:
-        for (time, terms_of), which in zip(columns_of(found, terms), pieces(found, PIECE)):
-            queried = [] if queries is None else [queries.take(pa.array(which))]
-            columns = typed_columns(terms_of, types, lost)
-            cells = [pc.starts_with(columns[v], '"true"') if v == TRUTH else columns[v] for v in names]
-            arrays: list[Any] = [pa.array(time, instant), [found.op] * len(time), *queried, *cells]
-            file.write_batch(pa.record_batch(arrays, schema=schema))
-    return checksum.name_after_content(path)
+        columns[names[TRUTH]] = pa.bool_()
+    schema = pa.schema(columns)
+
+    def write(to: Any) -> None:
+        # the dictionaries are those of the file; without its own schema in the file Arrow reads texts
+        with pa_parquet.ParquetWriter(to, schema, store_schema=False) as file:
+            for (time, terms_of), which in zip(columns_of(found, terms, ROW_GROUP), pieces(found, ROW_GROUP)):
+                op = pa.DictionaryArray.from_arrays(np.zeros(len(time), np.int32), pa.array([found.op]))
+                queried = [] if queries is None else [queries.take(pa.array(which)).dictionary_encode()]
+                cells = typed_columns(terms_of, types, lost)
+                if TRUTH in names:
+                    cells[TRUTH] = pc.starts_with(terms_of[TRUTH].dictionary_decode(), '"true"')
+                arrays: list[Any] = [pa.array(time, columns["time"]), op, *queried, *(cells[name] for name in names)]
+                file.write_batch(pa.record_batch(arrays, schema=schema))
+
+    return checksum.write_named(path, write)
 
 
 # ------------------------------------------------------------------ of several queries with one program
@@ -89,20 +97,17 @@ def without_queries(path: Path, format: str, queries: Collection[str]) -> tuple[
     times: Ints = np.empty((0, 2), np.int64)
     if format == "jsonl":
         left = [line for line, kept in zip(disk.read(path).splitlines(keepends=True), keep) if kept]
-        with disk.create(made) as file:
-            file.write(b"".join(left))
+        named = checksum.write_named(made, lambda file: file.write(b"".join(left)))
         by_time: Counter[int] = Counter()
         for line in left:
             by_time[json.loads(line)["time"]] += len(line)
         times = np.array(list(by_time.items()), np.int64).reshape(-1, 2)
     elif format == "parquet":
         table = pa_parquet.ParquetFile(pa.BufferReader(disk.read(path))).read()
-        with disk.create(made) as file:
-            pa_parquet.write_table(table.filter(pa.array(keep)), file)
+        named = checksum.write_named(made, lambda file: pa_parquet.write_table(table.filter(pa.array(keep)), file))
     else:
         write_table(path, read_table(path).filter(pa.array(keep)))
         return path, int(keep.sum()), times
-    named = checksum.name_after_content(made)
     if named != path:
         disk.delete(path)
     return named, int(keep.sum()), times

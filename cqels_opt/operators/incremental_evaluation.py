@@ -5,38 +5,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
-
-import numpy as np
 
 from cqels_opt.operators import rows as rows_module
 from cqels_opt.operators.accumulators import Accumulated, folded, members
 from cqels_opt.operators.algebra.group import GroupNode
 from cqels_opt.operators.algebra.operator import Operator, changing, evaluate
 from cqels_opt.operators.algebra.scope import Scope
-from cqels_opt.operators.rows import Rows, gathered
+from cqels_opt.operators.instant_ranges import InstantRange
+from cqels_opt.operators.rows import Rows, chunks, gathered
 from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 from cqels_opt.state.result_store import ResultSegment
 
 Run: TypeAlias = Callable[[Operator, Scope, KeyFilter], Rows]
 
 
-def in_chunks(tree: Operator, scope: Scope, share: KeyFilter = EVERY, run: Run = changing) -> Iterator[Rows]:
-    """The changing rows of a tree, or all rows with ``run=evaluate``; of a row-wise tree, a bounded number of rows at a time."""
+def in_chunks(
+    tree: Operator, scope: Scope, share: KeyFilter = EVERY, run: Run = changing, places: InstantRange | None = None
+) -> Iterator[Rows]:
+    """The changing rows of a tree, or all rows with ``run=evaluate``; of a row-wise tree, a bounded number of rows at a time.
+
+    With ``places`` a row-wise tree gives those that concern a range of the instants.
+    """
     blocks = {name: scope.blocks[name] for name in tree.blocks} if tree.row_wise else {}
     parts = {name: block.parts(whole=run is evaluate or scope.low > 0) for name, block in blocks.items()}
-    if sum(len(part) for found in parts.values() for part in found) <= rows_module.CHUNK:
+    if places is None and sum(len(part) for found in parts.values() for part in found) <= rows_module.CHUNK:
         yield run(tree, scope, share)
         return
     nothing = {name: block.alone(()) for name, block in blocks.items()}
     for name, found in parts.items():
-        for part in found:
-            for at in range(0, len(part), rows_module.CHUNK):
-                piece = blocks[name].alone([part.take(np.arange(at, min(at + rows_module.CHUNK, len(part))))])
-                yield run(tree, replace(scope, blocks={**nothing, name: piece}), share)
-                blocks[name].read += piece.read
+        some = (
+            _pieces(found) if places is None else (places.rows(rows, scope.instants, run is evaluate) for rows in _pieces(found))
+        )
+        for rows in chunks(some):
+            piece = blocks[name].alone([rows])
+            yield run(tree, replace(scope, blocks={**nothing, name: piece}), share)
+            blocks[name].read += piece.read
+
+
+def _pieces(parts: Iterable[Rows]) -> Iterator[Rows]:
+    for part in parts:
+        for at in range(0, len(part), rows_module.CHUNK):
+            yield part.between(at, at + rows_module.CHUNK)
 
 
 def accumulate(

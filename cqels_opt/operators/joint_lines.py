@@ -1,4 +1,4 @@
-"""The answers of many queries in one batch as lines of JSON: each term is looked up once, and a line is joined once.
+"""The answers of many queries in one batch as lines of JSON: each term is looked up once, and all lines are put together at once.
 
 The lines are those of :func:`cqels_opt.operators.stream_output.json_lines`, in order of time, then of queries. Work per query would be
 mostly calls of Arrow with few rows. Here all answers are rows of one table: each row has the number of a text for the head of its line,
@@ -15,16 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from cqels_opt.operators.algebra.triple import TRIPLE
 from cqels_opt.operators.query_forms import TRUTH
 from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.stream_output import PIECE, Answers, content_of, joined, json_of, pieces
+from cqels_opt.operators.stream_output import PIECE, Answers, Codes, TextPool, heads, joined, json_of, numbered, pieces
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.stats.frequencies import distinct_values
-
-Codes = NDArray[np.int32]
 
 MOST = 4 * PIECE
 """Answers that are held for one file, so that memory stays bounded. Further queries have files of their own."""
@@ -51,53 +48,22 @@ def joint_lines(answers: Sequence[QueryAnswers]) -> tuple[pa.Buffer, Ints, Ints]
     number = np.repeat(np.arange(len(answers), dtype=np.int32), [len(rows) for rows in which])
     time = np.concatenate([one.found.time[rows] for one, rows in zip(answers, which)])
     order = np.lexsort((number, time))  # stable: the answers of a query stay in their order
-    texts, time = _Texts(), time[order]
+    texts, time = TextPool(), time[order]
     columns = [_queries(answers, which, texts), *_bindings(answers, which, texts)]
-    data, length = content_of(joined(_heads(time), *(texts.take(codes[order]) for codes in columns), "}}\n"))
+    tail = np.full(len(time), texts.add(pa.array(["}}\n"], _TEXT)), np.int32)
+    data, length = texts.lines([heads(time, ', "op": ', texts), *(codes[order] for codes in columns), tail])
     return data, time, length
 
 
-class _Texts:
-    """Texts by number; number 0 is the empty text."""
-
-    def __init__(self) -> None:
-        self._arrays: list[Any] = [pa.array([""], _TEXT)]
-        self._size = 1
-
-    def add(self, texts: Any) -> int:
-        """Adds texts; returns the number of the first."""
-        self._arrays.append(texts)
-        self._size += len(texts)
-        return self._size - len(texts)
-
-    def take(self, codes: Codes) -> Any:
-        """The text of each number."""
-        self._arrays = [pa.concat_arrays(self._arrays)]
-        return self._arrays[0].take(pa.array(codes))
-
-
-def _numbered(values: Any) -> tuple[Any, Codes]:
-    """The distinct values, and for each value its place among them."""
-    encoded: Any = pa.array(values).dictionary_encode()
-    return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)
-
-
-def _heads(time: Ints) -> Any:
-    """The beginning of each line, up to its operator; times are in order."""
-    begins = np.append(len(time) > 0, time[1:] != time[:-1])[: len(time)]
-    heads: Any = pa.array([f'{{"time": {at}, "op": ' for at in time[begins].tolist()], _TEXT)
-    return heads.take(pa.array(np.cumsum(begins) - 1))
-
-
-def _queries(answers: Sequence[QueryAnswers], which: Sequence[Ints], texts: _Texts) -> Codes:
+def _queries(answers: Sequence[QueryAnswers], which: Sequence[Ints], texts: TextPool) -> Codes:
     """For each line the text between its time and its bindings."""
     found = []
     for one, rows in zip(answers, which):
         if isinstance(one.query, str):
             names, codes = [one.query], np.zeros(len(rows), np.int32)
         else:
-            distinct, codes = _numbered(one.query)
-            names, codes = distinct.to_pylist(), codes[rows]
+            distinct: Any = one.query.dictionary_encode()
+            names, codes = distinct.dictionary.to_pylist(), distinct.indices.to_numpy(zero_copy_only=False)[rows]
         shown = [f'"{one.found.op}", "query": {json.dumps(name, ensure_ascii=False)}, "bindings": {{' for name in names]
         found.append(codes + np.int32(texts.add(pa.array(shown, _TEXT))))
     return np.concatenate(found)
@@ -116,7 +82,7 @@ class _Shown:
     unbound: int | None
 
 
-def _bindings(answers: Sequence[QueryAnswers], which: Sequence[Ints], texts: _Texts) -> list[Codes]:
+def _bindings(answers: Sequence[QueryAnswers], which: Sequence[Ints], texts: TextPool) -> list[Codes]:
     """For each line the texts of its bindings, in order; empty ones behind the last binding of its query, and for unbound variables."""
     shown = _shown(answers, texts)
     width = max(len(one.found.columns) for one in answers)
@@ -138,7 +104,7 @@ def _kept_by(terms: TermTable) -> int:
     return id(terms) if terms.made else 0
 
 
-def _shown(answers: Sequence[QueryAnswers], texts: _Texts) -> dict[tuple[int, str], _Shown]:
+def _shown(answers: Sequence[QueryAnswers], texts: TextPool) -> dict[tuple[int, str], _Shown]:
     """The texts of all bindings. The terms of all variables are looked up together."""
     users: dict[int, dict[str, list[int]]] = {}
     for i, one in enumerate(answers):
@@ -146,12 +112,12 @@ def _shown(answers: Sequence[QueryAnswers], texts: _Texts) -> dict[tuple[int, st
             users.setdefault(_kept_by(one.terms), {}).setdefault(variable, []).append(i)
     found: dict[tuple[int, str], _Shown] = {}
     for kept_by, by_variable in users.items():
-        numbered = {v: _numbered(np.concatenate([answers[i].found.columns[v] for i in some])) for v, some in by_variable.items()}
-        ids = distinct_values(np.concatenate([distinct.to_numpy() for distinct, _ in numbered.values()]))
+        coded = {v: numbered(np.concatenate([answers[i].found.columns[v] for i in some])) for v, some in by_variable.items()}
+        ids = distinct_values(np.concatenate([distinct for distinct, _ in coded.values()]))
         terms = answers[next(iter(by_variable.values()))[0]].terms
         written = json_of(ids, terms)
-        for variable, (distinct, codes) in numbered.items():
-            here = written.take(pa.array(np.searchsorted(ids, distinct.to_numpy())))
+        for variable, (distinct, codes) in coded.items():
+            here = written.take(pa.array(np.searchsorted(ids, distinct)))
             name = json.dumps(variable, ensure_ascii=False)
             first, other = (texts.add(pc.fill_null(joined(f"{comma}{name}: ", here), "")) for comma in ("", ", "))
             cuts = np.cumsum([len(answers[i].found) for i in by_variable[variable]])[:-1]

@@ -14,9 +14,11 @@ import numpy as np
 
 from cqels_opt import plugins
 from cqels_opt.lod.multiplicities import summed
+from cqels_opt.lod.order import packed, sorted_order
 from cqels_opt.operators.algebra.expression_rows import at_each_instant
 from cqels_opt.operators.algebra.order import ORDER
-from cqels_opt.operators.rows import Ints, Rows, group_ids
+from cqels_opt.operators.instant_ranges import InstantRange
+from cqels_opt.operators.rows import Ints, Rows
 from cqels_opt.operators.stream_output import Answers
 
 
@@ -49,17 +51,16 @@ class ChangeOperator(StreamOperator):
         at = np.concatenate([rows.start, rows.end])
         shown = np.flatnonzero((at >= low) & (at < high))
         of = np.where(shown < len(rows), shown, shown - len(rows))
-        group, first = group_ids([c[of] for c in columns], len(of))
-        change = np.where(shown < len(rows), 1, -1) * rows.n[of]
-        event = at[shown] * max(1, len(first)) + group
+        values, count = packed(columns[::-1], high) if columns else (np.zeros(len(rows), np.int64), 1)
+        event = at[shown] * count + values[of]
         order = np.argsort(event)
         event = event[order]
         edges = np.flatnonzero(np.append(len(event) > 0, event[1:] != event[:-1]))
+        change = np.where(shown < len(rows), 1, -1) * rows.n[of]
         change = summed(change[order], lambda some: np.add.reduceat(some, edges)) if len(edges) else change
         n = summed(self.emitted(change), lambda some: some)  # refuses what is too many rows
         kept = (change != 0) & (n > 0)
-        key = event[edges][kept]
-        return key // max(1, len(first)), n[kept], of[first[key % max(1, len(first))]]
+        return event[edges][kept] // count, n[kept], of[order[edges][kept]]
 
 
 class IStream(ChangeOperator):
@@ -94,7 +95,7 @@ class RStream(StreamOperator):
         each = at_each_instant(numbered.with_interval(np.maximum(rows.start, low), np.minimum(rows.end, high)))
         order = each.columns.get(ORDER, np.zeros(len(each), np.int64))
         row = each.columns["#row"]
-        by_place = np.lexsort((*(column[row] for column in columns), order, each.start))
+        by_place = sorted_order([each.start, order, *(column[row] for column in columns[::-1])])
         return each.start[by_place], each.n[by_place], row[by_place]
 
 
@@ -110,21 +111,8 @@ def stream_operator(name: str) -> StreamOperator:
     return added()
 
 
-def answers(rows: Rows, variables: Sequence[str], operator: str, instants: Ints, part: int = 0, parts: int = 1) -> Answers:
-    """What is emitted at the instants after the first, of the share of these instants that this part has."""
+def answers(rows: Rows, variables: Sequence[str], operator: str, instants: Ints, places: InstantRange | None = None) -> Answers:
+    """What is emitted at the instants of a range; without one, at all instants after the first."""
     chosen, columns = stream_operator(operator), rows.values(variables)
-    place, n, row = chosen.emit(rows, columns, *_share(rows, chosen, len(instants), part, parts))
+    place, n, row = chosen.emit(rows, columns, *(places or (1, len(instants))))
     return Answers(instants[place], n, {v: column[row] for v, column in zip(variables, columns)}, chosen.sign)
-
-
-def _share(rows: Rows, operator: StreamOperator, places: int, part: int, parts: int) -> tuple[int, int]:
-    """The places of a part, of those from 1 on: neighbours, with about as many rows as those of any other part.
-
-    So the answers of the parts follow each other in time, and their lines need not be merged.
-    """
-    if parts == 1:
-        return 1, places
-    begun, ended = (np.bincount(np.clip(at, 0, places), minlength=places + 1)[:places] for at in (rows.start, rows.end))
-    work = np.cumsum(np.cumsum(begun - ended) if operator.whole else begun + ended)
-    edges = [1 + int(np.searchsorted(work[1:], work[-1] * k / parts)) for k in range(1, parts)]
-    return [1, *edges][part], [*edges, places][part]

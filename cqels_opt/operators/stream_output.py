@@ -6,23 +6,27 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from cqels_opt.lod.multiplicities import summed, total
-from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.rows import UNBOUND, Ints
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.rdf import terms as rdf_terms
 
 PIECE = 1 << 17  # answers written at a time
-MOST_KNOWN = 1 << 16
+MOST_KNOWN = 1 << 18
 """The maximum number of terms of the store whose JSON is kept."""
 ONE_BY_ONE = 48
 """Up to this number, terms are written as JSON one by one, which then takes less time than whole columns."""
 _LINE = pa.large_string()
+
+Codes: TypeAlias = NDArray[np.int32]
+"""Numbers of texts."""
 
 
 @dataclass(slots=True)
@@ -117,6 +121,43 @@ def _tagged(texts: Any, pattern: str, tag: str) -> Any:
     return pc.replace_substring_regex(texts, pattern, rf'{{"type": "literal", "value": \1, "{tag}": "\2"}}')
 
 
+class TextPool:
+    """Distinct texts by number, of which the lines of answers consist; number 0 is the empty text."""
+
+    def __init__(self) -> None:
+        self._arrays: list[Any] = [pa.array([""], _LINE)]
+        self._size = 1
+
+    def add(self, texts: Any) -> int:
+        """Adds texts; returns the number of the first."""
+        self._arrays.append(texts)
+        self._size += len(texts)
+        return self._size - len(texts)
+
+    def lines(self, columns: Sequence[Codes]) -> tuple[pa.Buffer, Ints]:
+        """Lines that have a text of each column: their bytes, and the length of each.
+
+        The texts of all lines are taken at once, so the bytes are copied once: Arrow puts one text behind the other.
+        """
+        self._arrays = [pa.concat_arrays(self._arrays)]
+        taken = self._arrays[0].take(pa.array(np.stack(columns, axis=1).ravel()))
+        _, offsets, data = taken.buffers()
+        return data, np.diff(np.frombuffer(offsets, np.int64)[: len(taken) + 1 : len(columns)])
+
+
+def numbered(ids: Ints) -> tuple[Ints, Codes]:
+    """The distinct ids, and for each id its place among them."""
+    encoded: Any = pa.array(ids).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy(zero_copy_only=False)
+
+
+def heads(time: Ints, said: str, texts: TextPool) -> Codes:
+    """The beginning of each line, up to what is ``said`` behind its time. Times are in order."""
+    begins = np.append(len(time) > 0, time[1:] != time[:-1])[: len(time)]
+    first = texts.add(joined('{"time": ', pa.array(time[begins]).cast(_LINE), said))
+    return (np.cumsum(begins) + (first - 1)).astype(np.int32)
+
+
 def json_lines(
     found: Answers, terms: TermTable, size: int = PIECE, said: str | None = None, queries: Any = None
 ) -> Iterator[tuple[pa.Buffer, Ints, Ints]]:
@@ -125,34 +166,30 @@ def json_lines(
     ``said`` is the JSON between the time and the bindings, by default the operator. ``queries`` names the query of each answer, where
     several queries share the program.
     """
-    said = f'"{found.op}"' if said is None else said
-    columns: list[tuple[Any, Ints]] = []
+    texts, rest = TextPool(), ', "bindings": {'
+    said = f', "op": {said or json.dumps(found.op)}'
+    columns = [heads(found.time, said if queries is not None else said + rest, texts)]
     if queries is not None:
         each: Any = queries.dictionary_encode()
-        quoted: Any = pa.array([json.dumps(name, ensure_ascii=False) for name in each.dictionary.to_pylist()], _LINE)
-        quoted_queries: Any = quoted.take(each.indices)
-    for variable, ids in found.columns.items():
-        distinct, inverse = np.unique(ids, return_inverse=True)
-        name = json.dumps(variable, ensure_ascii=False)
-        columns.append((joined(f"{name}: ", json_of(distinct, terms)), inverse))
+        names = [f', "query": {json.dumps(name, ensure_ascii=False)}{rest}' for name in each.dictionary.to_pylist()]
+        columns.append(each.indices.to_numpy(zero_copy_only=False) + np.int32(texts.add(pa.array(names, _LINE))))
+    columns += _bindings(found, terms, texts)
+    columns.append(np.full(len(found), texts.add(pa.array(["}}\n"], _LINE)), np.int32))
     for which in pieces(found, size):
-        time = found.time[which]
-        pairs = [shown.take(pa.array(inverse[which])) for shown, inverse in columns]
-        if any(pair.null_count for pair in pairs):
-            bindings = pc.utf8_slice_codeunits(joined(*(pc.fill_null(joined(", ", pair), "") for pair in pairs)), 2)
-        else:
-            bindings = joined(*pairs, between=", ") if pairs else ""
-        query: tuple[Any, ...] = () if queries is None else (', "query": ', quoted_queries.take(pa.array(which)))
-        lines = joined('{"time": ', pa.array(time).cast(_LINE), f', "op": {said}', *query, ', "bindings": {', bindings, "}}\n")
-        data, length = content_of(lines)
-        yield data, time, length
+        data, length = texts.lines([column[which] for column in columns])
+        yield data, found.time[which], length
 
 
-def content_of(lines: Any) -> tuple[pa.Buffer, Ints]:
-    """The bytes of an array of large strings, and the length of each."""
-    _, offsets, data = lines.buffers()
-    edges = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
-    return data.slice(int(edges[0]), int(edges[-1] - edges[0])), np.diff(edges)
+def _bindings(found: Answers, terms: TermTable, texts: TextPool) -> Iterator[Codes]:
+    """For each answer the number of the text of each variable, with a comma if another one is bound before it; 0 if it is unbound."""
+    begun: Any = False  # whether an earlier variable is bound; for each answer where they differ
+    for variable, ids in found.columns.items():
+        distinct, codes = numbered(ids)
+        shown, name = json_of(distinct, terms), json.dumps(variable, ensure_ascii=False)
+        first = 0 if begun is True else texts.add(pc.fill_null(joined(f"{name}: ", shown), ""))
+        other = 0 if begun is False else texts.add(pc.fill_null(joined(f", {name}: ", shown), ""))
+        yield codes + np.where(begun, other, first).astype(np.int32)
+        begun = begun | (True if not shown.null_count else ids != UNBOUND)
 
 
 def by_instant(time: Ints, length: Ints) -> Ints:
@@ -165,6 +202,8 @@ def json_of(ids: Ints, terms: TermTable) -> Any:
     """Distinct terms as JSON texts; null where unbound. Those of the store are written once per process, as long as they are few."""
     numbers, known = ids.tolist(), terms.json
     found = [*map(known.get, numbers)]
+    if None not in found:
+        return pa.array(found, _LINE)
     missing = np.array([number for number, text in zip(numbers, found) if text is None], np.int64)
     if len(missing) == len(ids):
         made = json_terms(terms.texts(ids))
@@ -180,14 +219,22 @@ def json_of(ids: Ints, terms: TermTable) -> Any:
     return made
 
 
-def columns_of(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[tuple[Ints, dict[str, pa.StringArray]]]:
-    """The times of the answers and, for each variable, a column of terms (null: unbound), with multiplicity; some at a time."""
-    columns: dict[str, tuple[Any, Ints]] = {}
+def columns_of(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[tuple[Ints, dict[str, Any]]]:
+    """The times of the answers and, for each variable, a column of terms (null: unbound), with multiplicity; some at a time.
+
+    The columns have dictionaries.
+    """
+    columns: dict[str, tuple[Any, Codes, Any]] = {}
     for variable, ids in found.columns.items():
-        distinct, inverse = np.unique(ids, return_inverse=True)
-        columns[variable] = pa.array(terms.texts(distinct), pa.string()), inverse
+        distinct, codes = numbered(ids)
+        texts: Any = pa.array(terms.texts(distinct), pa.string())
+        columns[variable] = pc.fill_null(texts, ""), codes, ids == UNBOUND  # Parquet takes no null in a dictionary
     for which in pieces(found, size):
-        yield found.time[which], {v: texts.take(pa.array(inverse[which])) for v, (texts, inverse) in columns.items()}
+        cells = {}
+        for variable, (texts, codes, unbound) in columns.items():
+            places: Any = pa.array(codes[which], mask=unbound[which])
+            cells[variable] = pa.DictionaryArray.from_arrays(places, texts)
+        yield found.time[which], cells
 
 
 def pieces(found: Answers, size: int) -> Iterator[Ints]:

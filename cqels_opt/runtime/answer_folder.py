@@ -84,8 +84,11 @@ class FolderSink:
 
     def _digest_of(self, folder: Path) -> int:
         """Of the files of a batch, with their names."""
-        files = [f"{part.name} {checksum.file_digest(part)}" for part in sorted(folder.glob("*.parquet"))]
-        return int(checksum.digest(f"{folder.relative_to(self.path)} {files}".encode()), 16)
+        return self._digest_of_parts(folder, {part.name: checksum.file_digest(part) for part in folder.glob("*.parquet")})
+
+    def _digest_of_parts(self, folder: Path, digests: Mapping[str, str]) -> int:
+        parts = [f"{name} {digest}" for name, digest in sorted(digests.items())]
+        return int(checksum.digest(f"{folder.relative_to(self.path)} {parts}".encode()), 16)
 
     def _batches(self) -> list[Path]:
         """The folders of batches, in order of their names."""
@@ -100,12 +103,22 @@ class FolderSink:
             files = [folder / report.path for program, report in chunks if not query or program.id == query]
             target = place / batch_folder(batch)
             if files:
-                self._place(self._made(files), target)
-                self._digest ^= self._digest_of(target)
+                self._digest ^= self._place(files, target)
             elif target.exists():
                 self._away(target)
             disk.sync(place)
         return {"batches": batch + 1}
+
+    def _place(self, files: Sequence[Path], target: Path) -> int:
+        """Puts the files of a batch in place; returns their digest. The tasks have hashed them: this process does not read them."""
+        made = self._made(files)
+        if target.exists():
+            if same_rows(made, target):  # the batch ran before: readers are not disturbed
+                disk.delete_folder(made)
+                return self._digest_of(target)
+            self._away(target)
+        disk.rename(made, target)
+        return self._digest_of_parts(target, {_part(number): checksum.digest_in_name(file) for number, file in enumerate(files)})
 
     def _made(self, files: Sequence[Path]) -> Path:
         """A folder with these files under the names that they are to have."""
@@ -113,19 +126,10 @@ class FolderSink:
         disk.delete_folder(made)
         disk.make_folder(made)
         for number, file in enumerate(files):
-            part = made / f"part-{number:05d}.parquet"
-            disk.link(checksum.verify_name(file), part)
-            disk.sync(part)
+            disk.link(file, made / _part(number))
+            disk.sync(made / _part(number))
         disk.sync(made)
         return made
-
-    def _place(self, made: Path, target: Path) -> None:
-        if target.exists():
-            if same_rows(made, target):  # the batch ran before: readers are not disturbed
-                disk.delete_folder(made)
-                return
-            self._away(target)
-        disk.rename(made, target)
 
     def _away(self, folder: Path) -> None:
         """A folder disappears at once, and then its files go."""
@@ -134,6 +138,10 @@ class FolderSink:
         disk.make_folder(gone.parent)
         disk.rename(folder, gone)
         disk.delete_folder(gone)
+
+
+def _part(number: int) -> str:
+    return f"part-{number:05d}.parquet"
 
 
 def _next(lengths: Mapping[str, int]) -> int:

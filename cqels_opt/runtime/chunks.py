@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.storage import checksum, disk
 
 SHARE = 50_000  # minimum rows per task, while there are enough tasks
+FEW_TERMS = ["p", "o"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,9 @@ def shares(chunk: Path, most: int) -> list[Piece]:
 
 
 def read(piece: Piece) -> Iterator[pa.RecordBatch]:
-    """The rows of a piece."""
-    with disk.opened(checksum.verify_name(Path(piece.path))) as opened, parquet.ParquetFile(opened) as file:
-        for batch in file.iter_batches(row_groups=list(piece.groups)):
-            yield batch.cast(ROW_SCHEMA)
+    """The rows of a piece. Columns with few distinct terms keep the dictionaries of the file."""
+    with (
+        disk.opened(checksum.verify_name(Path(piece.path))) as opened,
+        parquet.ParquetFile(opened, read_dictionary=FEW_TERMS) as file,
+    ):
+        yield from file.iter_batches(row_groups=list(piece.groups))

@@ -28,6 +28,7 @@ from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
 from cqels_opt.operators.graph_output import lines
 from cqels_opt.operators.incremental_evaluation import accumulate, in_chunks
 from cqels_opt.operators.instances import names_of
+from cqels_opt.operators.instant_ranges import instant_ranges
 from cqels_opt.operators.joint_lines import QueryAnswers
 from cqels_opt.operators.key_pushdown import Pushdown
 from cqels_opt.operators.observed import Observed
@@ -52,7 +53,7 @@ from cqels_opt.state.ranked_rows import ended
 from cqels_opt.state.result_store import BlockRows, ResultFiles, ResultSegment
 from cqels_opt.state.spilled_results import apart
 from cqels_opt.stats.frequencies import distinct_values
-from cqels_opt.storage import checksum, disk
+from cqels_opt.storage import checksum
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.kinds import kind_of
 
@@ -306,10 +307,15 @@ def _answers(
     before = answers_before(program)
     report.replaced += before.paths(step)
     if program.row_wise:
-        run = evaluate_tree if stream_operator(program.operator).whole else changing
-        found = chain(in_chunks(program.tree, scope, run=run), [at_first(before.held(step, EVERY))])
-        for rows in apart(found, program.columns, step.path / f"results/{step.batch:08d}-{program.id}-{name}"):
-            yield answers(rows, program.columns, program.operator, instants, part, parts)
+        whole = stream_operator(program.operator).whole
+        earlier, run = at_first(before.held(step, EVERY)), evaluate_tree if whole else changing
+        blocks = [rows for block in rows_of.values() for rows in block.parts(whole or low > 0)]
+        ranges = instant_ranges(blocks, instants, whole, part, parts)
+        for places in ranges:
+            some = in_chunks(program.tree, scope, run=run, places=places if len(ranges) > 1 or parts > 1 else None)
+            found = chain(some, [earlier] if places.low == 1 else [])
+            for rows in apart(found, program.columns, step.path / f"results/{step.batch:08d}-{program.id}-{name}"):
+                yield answers(rows, program.columns, program.operator, instants, places)
         return
     mine = share(task.pushdown.spread, part, parts)
     sums = task.sums()
@@ -373,11 +379,13 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
         made = write_parquet(folder / f"{path}.parquet", found, terms, queries, program.types, report.untyped)
         report.path = str(made.relative_to(folder))
         return
-    made = folder / f"{path}.jsonl"
     stretches = [report.times]
-    with disk.create(made) as file:
+
+    def write(file: Any) -> None:
         for data, time, length in lines(found, terms, named):
             file.write(data)
             stretches.append(by_instant(time, length))
+
+    made = checksum.write_named(folder / f"{path}.jsonl", write)
     report.times = np.concatenate(stretches)
-    report.path = str(checksum.name_after_content(made).relative_to(folder))
+    report.path = str(made.relative_to(folder))

@@ -9,7 +9,7 @@ from typing import Protocol
 from cqels_opt.operators.joint_lines import MOST, QueryAnswers, fits, joint_lines
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.stream_output import Answers, by_instant
-from cqels_opt.storage import checksum, disk
+from cqels_opt.storage import checksum
 
 
 class AnswerReport(Protocol):
@@ -44,7 +44,6 @@ class JointAnswers:
             return
         made = folder / path
         data, time, length = joint_lines(self._held)
-        with disk.create(made) as file:
-            file.write(data)
+        named = checksum.write_named(made, lambda file: file.write(data))
         self._reports[0].times = by_instant(time, length)
-        self._reports[0].path = str(checksum.name_after_content(made).relative_to(folder))
+        self._reports[0].path = str(named.relative_to(folder))

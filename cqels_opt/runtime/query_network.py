@@ -21,7 +21,7 @@ from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.stream_output import Answers
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.runtime.term_encoding import FED, ROW_SCHEMA
-from cqels_opt.storage import checksum, disk
+from cqels_opt.storage import checksum
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,4 @@ def write_elements(path: Path, found: Answers, terms: TermTable, stream: int) ->
         "line": np.arange(size),
     }
     table = pa.table([columns[name] for name in ROW_SCHEMA.names], ROW_SCHEMA.names).cast(ROW_SCHEMA)
-    with disk.create(path) as file:
-        pa_parquet.write_table(table, file, row_group_size=max(1, size))
-    return checksum.name_after_content(path)
+    return checksum.write_named(path, lambda file: pa_parquet.write_table(table, file, row_group_size=max(1, size)))

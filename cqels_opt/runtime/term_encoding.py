@@ -25,8 +25,8 @@ from cqels_opt.rdf.times import mask_of
 from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
 from cqels_opt.state import worker_cache
 
-BLOCK = 1 << 18  # rows that are encoded at a time
-MOST_KNOWN = 1 << 16  # IRIs of the store whose ids a worker keeps; columns with more distinct terms do without
+BLOCK = 1 << 19  # rows that are encoded at a time
+MOST_KNOWN = 1 << 18  # IRIs of the store whose ids a worker keeps; columns with more distinct terms do without
 
 _FIELDS: dict[str, pa.DataType] = {
     "stream": pa.int32(),
@@ -224,7 +224,7 @@ def _of_size(blocks: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[pa.Table]:
 
 def _whole(rows: pa.Table, streams: Sequence[str], rejected: RejectSpool) -> pa.Table:
     """The rows that have a time and a place; the others are rejected (users' DataFrames may have nulls)."""
-    rows = rows.cast(ROW_SCHEMA)
+    rows = rows.cast(pa.schema([_kept_type(field, rows.schema.field(field.name)) for field in ROW_SCHEMA]))
     for column, what in (("t", "the time is missing"), ("offset", "its place in the order is missing")):
         if rows.column(column).null_count:
             absent: Any = pc.is_null(rows.column(column))
@@ -232,6 +232,11 @@ def _whole(rows: pa.Table, streams: Sequence[str], rejected: RejectSpool) -> pa.
                 rejected.append(Rejected(streams[row["stream"]], row["partition"], row["line"] or 0, what))
             rows = rows.filter(pc.invert(absent))
     return rows
+
+
+def _kept_type(field: pa.Field[Any], given: pa.Field[Any]) -> pa.Field[Any]:
+    """The field of the rows; texts keep their dictionary."""
+    return given if pa.types.is_dictionary(given.type) and given.type.value_type == field.type else field
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,14 +329,17 @@ def _remember(texts: pa.StringArray, ids: Ints, in_store: NDArray[np.bool_], kno
 
 def _dictionary(column: Any) -> tuple[Any, Ints]:
     """The distinct terms of a column (a missing one is the empty text), and which of them each row has."""
-    found: Any = pc.dictionary_encode(column.fill_null(""))
+    if pa.types.is_dictionary(column.type) and not column.null_count:
+        found: Any = column.unify_dictionaries()
+    else:
+        found = pc.dictionary_encode(column.cast(pa.string()).fill_null(""))
     found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
     return found.dictionary, np.asarray(found.indices.to_numpy(zero_copy_only=False))
 
 
 def _scoped(rows: pa.Table, name: str) -> Any:
     """Scopes blank nodes to their stream: its number becomes a prefix of their labels. Those emitted by queries have it already."""
-    column: Any = rows.column(name).combine_chunks()
+    column: Any = rows.column(name).cast(pa.string()).combine_chunks()
     blank: Any = pc.fill_null(pc.starts_with(column, "_:"), False)
     outside: Any = pc.less(rows.column("partition").combine_chunks(), pa.scalar(FED))
     blank = pc.and_(blank, outside)

@@ -17,6 +17,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from cqels_opt.lod.index import Index
+from cqels_opt.lod.order import is_sorted, stable_order
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.rows import Ints, Rows, concat, empty
 from cqels_opt.operators.semijoin_filter import KeyFilter
@@ -58,15 +59,15 @@ class ResultSegment:
 
     def after(self, previous: int) -> Rows:
         """The rows that end after an instant."""
-        return _slice(self.rows, int(np.searchsorted(self.rows.end, previous, "right")), len(self.rows))
+        return self.rows.between(int(np.searchsorted(self.rows.end, previous, "right")), len(self.rows))
 
     def changing(self, previous: int, last: int, waiting: bool) -> Rows:
         """The rows that end in ``(previous, last]``; if some are ``waiting``, also those that start after ``previous``."""
         first, stop = np.searchsorted(self.rows.end, [previous, last], "right").tolist()
-        ending = _slice(self.rows, first, stop)
+        ending = self.rows.between(first, stop)
         if not waiting:
             return ending
-        later = _slice(self.rows, stop, len(self.rows))
+        later = self.rows.between(stop, len(self.rows))
         return concat([ending, later.take(np.flatnonzero(later.start > previous))])
 
     def of(self, keys: KeyFilter, previous: int) -> Rows:
@@ -79,14 +80,9 @@ class ResultSegment:
         return self.rows.take(found[self.rows.end[found] > previous])
 
 
-def _slice(rows: Rows, first: int, stop: int) -> Rows:
-    part = slice(first, stop)
-    return Rows({v: c[part] for v, c in rows.columns.items()}, rows.start[part], rows.end[part], rows.n[part])
-
-
 def write_result_segment(path: Path, rows: Rows, indexed: Iterable[On]) -> ResultSegment:
     """Writes rows as a segment, in order of their ends."""
-    rows = rows.take(np.argsort(rows.end, kind="stable"))
+    rows = rows if is_sorted(rows.end) else rows.take(stable_order(rows.end))
     arrays: dict[str, np.ndarray] = {f"v{i}": column for i, column in enumerate(rows.columns.values())}
     arrays |= {START: rows.start, END: rows.end, N: rows.n}
     described, indexes = [], {}

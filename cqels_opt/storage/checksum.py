@@ -15,8 +15,9 @@ Files hold their digest in one of three places:
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import xxhash
@@ -79,6 +80,41 @@ class Hasher:
     def text(self) -> str:
         """The digest in hexadecimal digits."""
         return self.digest.hex()
+
+
+class HashedFile:
+    """A file that is written from its beginning to its end, and hashed meanwhile: its content is not read again."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.hasher = file, Hasher()
+
+    def write(self, content: Any) -> int:
+        """Writes and hashes."""
+        before = self.hasher.size
+        self._file.write(content)
+        self.hasher.update(content)
+        return self.hasher.size - before
+
+    def tell(self) -> int:
+        """The position in the content."""
+        return self.hasher.size
+
+    def flush(self) -> None:
+        """The file is flushed when it is closed."""
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def readable(self) -> bool:
+        """Never."""
+        return False
+
+    def seekable(self) -> bool:
+        """Never."""
+        return False
 
 
 def hash_of(content: Any) -> bytes:
@@ -222,9 +258,21 @@ def damaged(path: Path, reason: str = "its content does not have its checksum") 
 
 
 # ------------------------------------------------------------------ files whose name holds their digest
+def write_named(path: Path, write: Callable[[Any], object]) -> Path:
+    """Writes a file with a function of a file object, then puts the digest into its name, before the suffix; returns the new name."""
+    with disk.create(path) as opened:
+        file = HashedFile(opened)
+        write(file)
+    return _named(path, file.hasher.text)
+
+
 def name_after_content(path: Path) -> Path:
-    """Puts the digest of a file into its name, before the suffix; returns the new name."""
-    named = path.with_name(f"{path.stem}.{file_digest(path)}{path.suffix}")
+    """Puts the digest of a file that exists into its name; returns the new name."""
+    return _named(path, file_digest(path))
+
+
+def _named(path: Path, digest: str) -> Path:
+    named = path.with_name(f"{path.stem}.{digest}{path.suffix}")
     disk.rename(path, named)
     return named
 

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from cqels_opt.storage import checksum, disk
-from cqels_opt.storage.checksum import VERIFIED, Blocks, Hasher, damaged, hash_of, hashes_of
+from cqels_opt.storage.checksum import VERIFIED, Blocks, HashedFile, Hasher, damaged, hash_of, hashes_of
 
 HEADER: Final = 64
 _MAGIC: Final = b"cqelsopt"
@@ -92,47 +92,12 @@ def stamp(path: Path | str) -> tuple[int, int]:
     return about.st_ino, about.st_mtime_ns
 
 
-class _Sealing:
-    """A file whose content is hashed while it is written."""
-
-    closed = False
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self.hasher = file, Hasher()
-
-    def write(self, content: Any) -> int:
-        """Writes and hashes."""
-        before = self.hasher.size
-        self._file.write(content)
-        self.hasher.update(content)
-        return self.hasher.size - before
-
-    def tell(self) -> int:
-        """The position in the content."""
-        return self.hasher.size
-
-    def flush(self) -> None:
-        """The file is flushed when it is closed."""
-
-    def writable(self) -> bool:
-        """Always."""
-        return True
-
-    def readable(self) -> bool:
-        """Never."""
-        return False
-
-    def seekable(self) -> bool:
-        """Never."""
-        return False
-
-
 @contextmanager
 def sealing(path: Path) -> Iterator[Any]:
     """A file object whose content becomes a sealed file, whole or not at all, when the block ends."""
     with _renamed_into(path) as file:
         file.write(bytes(HEADER))
-        content = _Sealing(file)
+        content = HashedFile(file)
         yield content
         if content.hasher.size > checksum.WHOLE:
             file.write(content.hasher.blocks)

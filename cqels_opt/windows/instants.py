@@ -127,7 +127,7 @@ def instants(
             own.append(closing)
         if policy.period:
             own.append(periodic(t0, policy.period, max(after + 1, t0), upto))
-        mine = np.unique(np.concatenate(own)) if own else np.empty(0, np.int64)
+        mine = distinct_values(np.concatenate(own)) if own else np.empty(0, np.int64)
         if policy.non_empty:
             if window.name in report.by_window:
                 seen = _content(kind_of(window), stream, t0, mine)
@@ -137,7 +137,7 @@ def instants(
                     seen |= _content(kind_of(other), seen_by[other.name], report.origin(other.name), mine)
             mine = mine[seen]
         found.append(mine)
-    return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+    return distinct_values(np.concatenate(found)) if found else np.empty(0, np.int64)
 
 
 def emptied(windows: Sequence[Window], report: Report, times: Mapping[str, Times]) -> int:

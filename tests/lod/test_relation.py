@@ -54,6 +54,26 @@ def test_a_probe_finds_the_rows_of_each_key() -> None:
     assert relation.index(("person",)) is index
 
 
+ids = st.one_of(
+    small, st.integers(-(2**63), 2**63 - 1), st.integers(1 << 60, (1 << 60) + 50), st.integers(3 << 60, (4 << 60) - 1)
+)
+
+
+@given(st.lists(ids, min_size=1, max_size=60), st.lists(ids, max_size=30), st.integers(1, 200))
+def test_a_directory_of_keys_is_brute_force(keys: list[int], others: list[int], longest: int) -> None:
+    """Hashes, small and near numbers, and all of these together, which makes parts with many keys."""
+    column, probe = array(*keys), array(*keys[::2], *others)
+    index = Index.build(("x",), [column])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_room, "SORTED_PROBES", 1)
+        patch.setattr(index_room, "LONGEST", longest)
+        index.directory.of(index.keys, len(keys))  # probes before: the directory pays
+        positions, rows = index.lookup(probe)
+    assert index.directory.of(index.keys, 0) is not None or longest < 60
+    found = sorted(zip(positions.tolist(), rows.tolist()))
+    assert found == [(i, j) for i, value in enumerate(probe.tolist()) for j, key in enumerate(keys) if key == value]
+
+
 @given(relations("xyz"), st.data())
 def test_lookup_is_brute_force(relation: Relation, data: st.DataObject) -> None:
     if not relation.variables:

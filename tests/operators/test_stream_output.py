@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from operators.interval_rows import HORIZON, Plain, plain_rows, rows_of, snapshots
 
-from cqels_opt.operators import stream_output
+from cqels_opt.operators import rows, stream_output
 from cqels_opt.operators.algebra.order import ORDER
+from cqels_opt.operators.answer_files import write_parquet
+from cqels_opt.operators.instant_ranges import instant_ranges
 from cqels_opt.operators.stream_operators import answers, stream_operator
 from cqels_opt.operators.stream_output import Answers, columns_of, json_lines, json_of, json_term, json_terms
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.rdf.terms import XSD_INTEGER, XSD_STRING, literal
+from cqels_opt.storage import checksum
 
-INSTANTS = np.array([10, 20, 30, 40, 50, 60], np.int64)
+TIMES = np.array([10, 20, 30, 40, 50, 60, 70], np.int64)
+INSTANTS = TIMES[:-1]
 OPERATORS = ("istream", "dstream", "rstream")
 
 
@@ -31,9 +38,9 @@ def bag(found: Answers, variables: str) -> Counter[tuple[int, tuple[int, ...]]]:
     return rows
 
 
-@given(plain_rows(2), st.sampled_from(OPERATORS), st.integers(1, 3))
-def test_each_operator_by_definition(plain: list[Plain], operator: str, parts: int) -> None:
-    """The instants after the first; the parts of the answers together are all of them."""
+@given(plain_rows(2), st.sampled_from(OPERATORS), st.integers(1, 3), st.sampled_from((1, 3, rows.CHUNK)))
+def test_each_operator_by_definition(plain: list[Plain], operator: str, parts: int, chunk: int) -> None:
+    """The instants after the first; the ranges of all parts together give all answers, each from its own rows."""
     shown = snapshots(rows_of("xy", plain), "xy")
     content = [Counter({row: n for (at, row), n in shown.items() if at == place}) for place in range(HORIZON)]
     expected: Counter[tuple[int, tuple[int, ...]]] = Counter()
@@ -41,10 +48,20 @@ def test_each_operator_by_definition(plain: list[Plain], operator: str, parts: i
         now, before = content[place], content[place - 1]
         put = {"istream": now - before, "dstream": before - now, "rstream": now}[operator]
         expected.update({(int(INSTANTS[place]), row): n for row, n in put.items()})
-    found = [answers(rows_of("xy", plain), "xy", operator, INSTANTS, part, parts) for part in range(parts)]
+    some, whole = rows_of("xy", plain), stream_operator(operator).whole
+    timed = some.with_interval(TIMES[some.start], TIMES[some.end])
+    found = []
+    for part in range(parts):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rows, "CHUNK", chunk)
+            ranges = instant_ranges([timed], INSTANTS, whole, part, parts)
+        for places in ranges:
+            own = places.rows(timed, INSTANTS, whole)
+            own = own.with_interval(np.searchsorted(INSTANTS, own.start), np.searchsorted(INSTANTS, own.end))
+            found.append(answers(own, "xy", operator, INSTANTS, places))
     assert sum((bag(f, "xy") for f in found), Counter()) == expected
     assert all(f.op == stream_operator(operator).sign for f in found)
-    assert (np.diff(np.concatenate([f.time for f in found])) >= 0).all()  # also from part to part
+    assert (np.diff(np.concatenate([f.time for f in found])) >= 0).all()  # also from range to range
 
 
 def test_a_row_that_ends_and_an_equal_one_that_begins_cancel_out() -> None:
@@ -121,6 +138,20 @@ def test_columns_of_terms() -> None:
     ((times, table),) = columns_of(found, terms)
     assert times.tolist() == [10, 10, 20]
     assert table["y"].to_pylist() == [None, None, "<http://ex.org/a>"]
+
+
+def test_a_file_of_an_answer_folder_has_texts(tmp_path: Path) -> None:
+    """Whatever dictionaries it is written from: readers see texts, nulls and times."""
+    found, terms = some_answers()
+    path = write_parquet(tmp_path / "part.parquet", found, terms, types=(("x", "string"),))
+    table = parquet.read_table(path)
+    assert table.schema.types == [pa.timestamp("ms", "UTC"), pa.string(), pa.string(), pa.string()]
+    assert table.drop(["time"]).to_pydict() == {
+        "op": ["+", "+", "+"],
+        "x": ["http://ex.org/a", "http://ex.org/a", 'Zoë \\ "x"'],
+        "y": [None, None, "<http://ex.org/a>"],
+    }
+    assert checksum.file_digest(path) == checksum.digest_in_name(path)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
