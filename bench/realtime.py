@@ -36,7 +36,7 @@ from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.runtime.registered_query import population_of
 from cqels_opt.runtime.run_factory import external_streams, make_driver
-from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.runtime.run_state import COMMIT_EVERY, DriverOptions
 from cqels_opt.windows.frontier import Frontier
 
 AUTHORS, COAUTHOR_PAIRS, ELEMENTS = 2_000, 20_000, 2_000
@@ -125,7 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m cqels_opt.bench.realtime", description=__doc__)
     parser.add_argument("--rate", type=float, default=1_000, help="elements per second")
     parser.add_argument("--seconds", type=float, default=20, help="seconds that are counted")
-    parser.add_argument("--commit-every", default="5s", help="time between two commit records")
+    parser.add_argument("--commit-every", default=f"{COMMIT_EVERY:g}s", help="time between two commit records")
     parser.add_argument("--append", nargs=4, metavar=("SOURCE", "TARGET", "RATE", "SECONDS"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.append:
