@@ -15,10 +15,11 @@ DEMO    ?=
 TESTS   ?= tests bench/micro
 SERVICES ?= tests/services
 RIVALS  ?= $(or $(CQELS_OPT_RIVALS),.rivals)
-RIVAL   ?= flink esper pathway
+RIVAL   ?= flink esper pathway differential
 FLINK   := 2.3.0
 ESPER   := 8.9.0
 PATHWAY := 0.33.0
+DIFFERENTIAL := bench/arena/engines/differential
 IN_WHEEL := tests/plans/test_plan.py tests/stats/test_frequencies.py tests/relational tests/trace tests/rdf tests/windows tests/plugins tests/query/test_dialects.py \
   tests/runtime/test_driver.py tests/bench/test_generators.py tests/test_documentation.py tests/planner/test_explain.py tests/spark/test_standard_output.py
 EXAMPLES := tests/installed/test_examples.py
@@ -41,8 +42,8 @@ help:
 	@echo "make lint     ruff, mypy --strict and codespell"
 	@echo "make docs     the documentation as a site that needs no network, in site/"
 	@echo "make bench    the report's evaluation, small, as evaluation.html      (BENCH='--list': all scenarios; BENCH=evaluation: at full size)"
-	@echo "make arena    the engine next to rivals on public workloads, eight minutes   (ARENA=--full: all of it)"
-	@echo "make arena-rivals    installs Flink, Esper and Pathway for the arena   (RIVAL=esper: that one; RIVALS=/folder: not into .rivals)"
+	@echo "make arena    the engine next to rivals on public workloads, five minutes   (ARENA=--full: all of it)"
+	@echo "make arena-rivals    installs Flink, Esper, Pathway and Differential Dataflow for the arena   (RIVAL=esper: that one; RIVALS=/folder: not into .rivals)"
 	@echo "make test-rivals  installs them, and compares their answers with the engine's   (560 MB of downloads)"
 	@echo "make micro    how long planning and statistics take, with pytest-benchmark  (alone on the machine)"
 	@echo "make clean    removes .venv and caches"
@@ -192,6 +193,14 @@ $(RIVALS)/pathway/version: Makefile | $(STAMP)
 	@$(PY) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check pathway==$(PATHWAY)
 	@echo "Pathway $(PATHWAY)" >$@
+
+# The queries are compiled in.
+$(RIVALS)/differential/version: $(DIFFERENTIAL)/main.rs $(DIFFERENTIAL)/Cargo.lock $(wildcard bench/arena/workloads/*/differential/*.rs) Makefile
+	@command -v cargo >/dev/null || { \
+	  echo "the rival differential is built with Rust, which is missing: install it (https://rustup.rs)" >&2; exit 2; }
+	@echo "building the rival differential into $(@D)"
+	@cargo build --quiet --release --locked --manifest-path $(DIFFERENTIAL)/Cargo.toml --target-dir $(@D)
+	@sed -n 's/^differential-dataflow = "=\(.*\)"/Differential Dataflow \1/p' $(DIFFERENTIAL)/Cargo.toml >$@
 
 micro: $(STAMP)
 	@$(PY) -m pytest bench/micro --benchmark-only --benchmark-columns=min,median,rounds --benchmark-sort=name

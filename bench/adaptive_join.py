@@ -15,7 +15,7 @@ from rich.console import Console
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import CpuSeconds
-from cqels_opt.bench.dataframe_jobs import drift, flights, memory, self_join, star, two_streams
+from cqels_opt.bench.dataframe_jobs import drift, flights, memory, nexmark, self_join, star, two_streams
 from cqels_opt.bench.dataframe_jobs.drift import PHASES, QUICK, Size, make, phase
 from cqels_opt.bench.dataframe_jobs.job import Job, files_of, uncounted
 from cqels_opt.bench.dataframe_jobs.turns import Measured, measure
@@ -25,7 +25,9 @@ from cqels_opt.query.mistakes import nearest
 
 __all__ = ["JOBS", "PHASES", "QUICK", "Size", "check_jobs", "make", "phase", "show", "study"]
 
-JOBS: Mapping[str, Job] = {module.JOB.name: module.JOB for module in (star, flights, self_join, two_streams, drift, memory)}
+JOBS: Mapping[str, Job] = {
+    job.name: job for job in (*(one.JOB for one in (star, flights, self_join, two_streams, drift, memory)), *nexmark.JOBS)
+}
 RATIOS = ("first", "median", "total", "cpu")
 
 

@@ -9,7 +9,7 @@ number of seconds, because their clocks did not start with the stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -39,6 +39,7 @@ Language = Literal["rspql", "csparql", "cqels"]
 LANGUAGES: tuple[Language, ...] = ("rspql", "csparql", "cqels")
 POLICIES = {"rspql": "wc", "csparql": "wc,nc", "cqels": "cc", "cqels-1.x": "ea"}
 """The report policies of the profiles, in the notation of the independent evaluation."""
+HEADS = ("query", "engine", "answers", "rows", "as ours", "moved", "as ours", "correct", "why")
 ENGINES = "What the real engines answered: parts of their answers that are ours, at their instants and with all instants moved"
 
 
@@ -164,10 +165,15 @@ def show(found: dict[str, Any]) -> None:
         shown.add_row(*(str(row[name]) for name in ("query", "language", "t0", "instants", "rows")))
     console().print(shown)
     if found["engines"]:
-        engines = table("query", "engine", "answers", "rows", "as ours", "moved", "as ours", "correct", "why", title=ENGINES)
+        engines = table(*HEADS, title=ENGINES)
         for row in found["engines"]:
-            moved = "" if row["moved"] is None else f"{row['moved']:+d} s"
-            at_best = "" if row["moved"] is None else f"{row['equal_moved']}/{row['answers']}"
-            cells = row["query"], row["engine"], row["answers"], row["rows"], f"{row['equal']}/{row['answers']}"
-            engines.add_row(*map(str, cells), moved, at_best, "yes" if row["correct"] else "no", row["why"])
+            engines.add_row(*cells(row))
         console().print(engines)
+
+
+def cells(row: Mapping[str, Any]) -> list[str]:
+    """The recorded answers of an engine to a query, as a row of a table with the heads :data:`HEADS`."""
+    moved = "" if row["moved"] is None else f"{row['moved']:+d} s"
+    at_best = "" if row["moved"] is None else f"{row['equal_moved']}/{row['answers']}"
+    first = row["query"], row["engine"], row["answers"], row["rows"], f"{row['equal']}/{row['answers']}"
+    return [*map(str, first), moved, at_best, "yes" if row["correct"] else "no", row["why"]]

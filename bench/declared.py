@@ -16,7 +16,7 @@ from cqels_opt.query.mistakes import nearest
 from cqels_opt.windows.replay import BatchSize
 
 TABLES = {
-    "": ("title", "about", "seed", "contenders", "repetitions", "limit"),
+    "": ("title", "about", "seed", "contenders", "only", "repetitions", "limit"),
     "stream": ("rates", "seconds", "window", "batch", "warm_up"),
 }
 """The keys of a scenario and of its table ``stream``; the keys of other tables are free."""
@@ -182,7 +182,11 @@ class _Reader:
         for name, path in found.items():
             if not path.is_file():
                 raise self.fail(f"queries.{name}", f"there is no file {path}")
-        return found
+        only = self.strings("only")
+        for name in only:
+            if name not in found:
+                raise self.fail("only", f"there is no query {name!r}{nearest(name, found)}; there are {', '.join(found)}")
+        return {name: path for name, path in found.items() if not only or name in only}
 
     def place(self, key: str) -> Path:
         """A path relative to the scenario's file; ``report:q1.rq`` is in bench/report_queries, ``shipped:x`` in the package."""

@@ -2,8 +2,8 @@
 
 An observation has a kind, a station (its procedure) and a result with a value and a unit. A storm moves over the stations: within it,
 winds are strong, snow falls and the view is short. Static data say which places of which states the stations are near, which kinds of
-observations are of precipitation, and which speeds belong to a force of wind. SRBench's data are linked to GeoNames; here the places
-are generated.
+observations are of precipitation, and which speeds belong to a force of wind; places have inhabitants, and some are shores or have an
+airport or a heritage site. SRBench's data are linked to GeoNames and DBpedia; here places and hurricanes are generated.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.bench.generated import Data, Request
-from cqels_opt.bench.graph_streams import Ints, Terms, integers, numbered, write_graphs
+from cqels_opt.bench.graph_streams import INTEGER, Ints, Terms, integers, numbered, write_graphs
 from cqels_opt.bench.social import START
 from cqels_opt.errors import InputError
 
 OWL, WEATHER = "http://knoesis.wright.edu/ssw/ont/sensor-observation.owl#", "http://knoesis.wright.edu/ssw/ont/weather.owl#"
 GEO, DATA = "http://www.geonames.org/ontology#", "http://knoesis.wright.edu/ssw/"
+DBO, DBP = "http://dbpedia.org/ontology/", "http://dbpedia.org/property/"
 TYPE, SUBCLASS = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type", "http://www.w3.org/2000/01/rdf-schema#subClassOf"
 OBSERVATIONS = DATA + "observations"
 KINDS = {
@@ -33,6 +34,8 @@ KINDS = {
 """The kinds of observations, and their units."""
 BEAUFORT = (0, 1, 4, 8, 13, 19, 25, 32, 39, 47, 55, 64, 73)
 """The least speed of each force of wind (miles per hour)."""
+SHORES, AIRPORTS, SITES, HURRICANES = 3, 4, 2, 10
+"""One place in SHORES is a shore, one in AIRPORTS has an airport, one in SITES a heritage site; and the number of known hurricanes."""
 STORM, TRAVEL = 0.1, 0.3
 """The share of the stations that are in the storm, and the share that it passes during the stream."""
 
@@ -88,6 +91,12 @@ def _static(folder: Path, random: np.random.Generator, stations: int, states: in
         file.writelines(f'<{DATA}state/{i}> <{GEO}name> "State {i}" .\n' for i in range(states))
         for i, of in enumerate(state.tolist()):
             file.write(f'<{DATA}place/{i}> <{GEO}name> "Place {i}" .\n<{DATA}place/{i}> <{GEO}parentADM1> <{DATA}state/{of}> .\n')
+            file.write(f'<{DATA}place/{i}> <{GEO}population> "{77_777 * (i + 1) % 200_000}"^^<{INTEGER}> .\n')
+            file.write(f"<{DATA}place/{i}> <{GEO}featureCode> <{GEO}{'H.BCH' if i % SHORES == 0 else 'P.PPL'}> .\n")
+            if i % AIRPORTS == 0:
+                file.write(f"<{DATA}airport/{i}> <{DBO}city> <{DATA}place/{i}> .\n")
+            if i % SITES == 0:
+                file.write(f"<{DATA}site/{i}> <{DBO}location> <{DATA}place/{i}> .\n")
         for i, first in enumerate(where.tolist()):
             for number in range(near):
                 relation = f"<{DATA}near/{i}-{number}>"
@@ -95,8 +104,9 @@ def _static(folder: Path, random: np.random.Generator, stations: int, states: in
                 file.write(f"{relation} <{OWL}hasLocation> <{DATA}place/{(first + number) % places}> .\n")
         for name in ("Rainfall", "Snowfall"):
             file.write(f"<{WEATHER}{name}Observation> <{SUBCLASS}> <{WEATHER}PrecipitationObservation> .\n")
-        integer = "http://www.w3.org/2001/XMLSchema#integer"
         for force, (low, high) in enumerate(zip(BEAUFORT, (*BEAUFORT[1:], 1000))):
-            file.write(f'<{DATA}force/{force}> <{WEATHER}from> "{low}"^^<{integer}> .\n')
-            file.write(f'<{DATA}force/{force}> <{WEATHER}below> "{high}"^^<{integer}> .\n')
+            file.write(f'<{DATA}force/{force}> <{WEATHER}from> "{low}"^^<{INTEGER}> .\n')
+            file.write(f'<{DATA}force/{force}> <{WEATHER}below> "{high}"^^<{INTEGER}> .\n')
+        for number in range(HURRICANES):
+            file.write(f'<{DATA}hurricane/{number}> <{DBP}winds> "{74 + 4 * number}"^^<{INTEGER}> .\n')
     return path

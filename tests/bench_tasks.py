@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,9 @@ TINY: dict[str, dict[str, Any]] = {
     "nexmark": {"stream": {"rates": [40], "seconds": 13}, "data": {"active": 5, "categories": 11, "channels": 40}},
     "lsbench": {"stream": {"rates": [8], "seconds": 64}, "data": {"users": 20, "friends": 3, "channels": 4, "tags": 5}},
     "srbench": {"stream": {"rates": [30], "seconds": 14}, "data": {"stations": 20, "states": 3, "near": 2}},
+    "lsqb": {"stream": {"rates": [30], "seconds": 13}, "data": {"users": 14, "friends": 3, "channels": 3, "tags": 4}},
     "watdiv": {
-        "stream": {"rates": [30], "seconds": 14},
+        "stream": {"rates": [20], "seconds": 13},
         "data": {"users": 12, "products": 10, "friends": 5, "genres": 4, "retailers": 3, "cities": 2},
     },
     "report": {
@@ -57,7 +59,8 @@ def tiny(name: str, folder: Path) -> Worlds:
     file = WORKLOADS[name]
     text = file.read_text(encoding="utf-8")
     head, _, _ = text.partition("[quick]")
-    lines = [head.replace('folder = "', f'folder = "{file.parent}/').replace(f' = "{name}/', f' = "{file.parent}/{name}/')]
+    head = head.replace('folder = "', f'folder = "{file.parent}/')
+    lines = [re.sub(r'= "(\w+/[\w-]+\.rq)"', rf'= "{file.parent}/\1"', head)]
     for table, values in TINY[name].items():
         lines.append(f"[quick.{table}]")
         lines += [f"{key} = {value}" for key, value in values.items()]

@@ -6,6 +6,7 @@ A workload is a scenario (:mod:`cqels_opt.bench.declared`) of the folder ``workl
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.status import Status
 
+from cqels_opt.bench import csrbench
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.arena.runs import measured, rivals
 from cqels_opt.bench.arena.verdicts import ORDER, OURS, REFERENCE, in_order, rows
@@ -27,6 +29,8 @@ from cqels_opt.query.mistakes import nearest
 
 WORKLOADS = {file.stem: file for file in sorted((Path(__file__).parent / "workloads").glob("*.toml"))}
 """The files of the workloads, by name."""
+CSRBENCH = "csrbench"
+"""A workload without times: the answers that real engines gave to CSRBench, compared with ours (:mod:`cqels_opt.bench.csrbench`)."""
 
 
 def study(
@@ -38,12 +42,23 @@ def study(
     is a rival that is not installed.
     """
     for name in workloads:
-        if name not in WORKLOADS:
-            raise InputError(f"--workload: there is no {name!r}{nearest(name, WORKLOADS)}; there are {', '.join(WORKLOADS)}")
+        if name not in (known := (*WORKLOADS, CSRBENCH)):
+            raise InputError(f"--workload: there is no {name!r}{nearest(name, known)}; there are {', '.join(known)}")
     progress = Console(stderr=True)
     found, about, missing = list[Mapping[str, Any]](), dict[str, str](), dict[str, str]()
     described, left_out = list[dict[str, Any]](), dict[str, str]()
-    for name in workloads or WORKLOADS:
+    correctness: Mapping[str, Any] = {}
+    for name in workloads or (*WORKLOADS, CSRBENCH):
+        if name == CSRBENCH:
+            with progress.status(f"{name}: recorded answers"):
+                try:
+                    correctness = csrbench.study(quick=False)
+                except InputError as error:
+                    if workloads:
+                        raise
+                    left_out[name] = str(error)
+            continue
+        began = time.perf_counter()
         scenario = read(WORKLOADS[name], quick)
         names = (OURS, REFERENCE, *chosen) if chosen else scenario.contenders
         contenders = [one for one in find(names, more) if spark or not one.spark]
@@ -66,7 +81,8 @@ def study(
                     for task in tasks.values():
                         runs = measured(task, among, scenario.limit, partial(_update, status, name))
                         found += [{**row, **case.parameters} for row in rows(name, task, runs, scenario.stream.warm_up)]
-                described.append(_described(name, scenario, data.description, case_text(case)))
+                seconds = time.perf_counter() - began
+                described.append(_described(name, scenario, data.description, case_text(case), seconds))
     counts = Counter(row["verdict"] for row in found)
     return {
         "taken": datetime.now(UTC).isoformat(timespec="minutes"),
@@ -76,6 +92,7 @@ def study(
         "not_installed": missing,
         "verdicts": {verdict: counts[verdict] for verdict in ORDER},
         "results": in_order(found),
+        "correctness": correctness,
     }
 
 
@@ -93,7 +110,7 @@ def _update(status: Status, workload: str, text: str) -> None:
     status.update(f"{workload} {text}")
 
 
-def _described(name: str, scenario: Scenario, data: str, case: str) -> dict[str, Any]:
+def _described(name: str, scenario: Scenario, data: str, case: str, seconds: float) -> dict[str, Any]:
     return {
         "name": name,
         "title": scenario.title,
@@ -103,6 +120,7 @@ def _described(name: str, scenario: Scenario, data: str, case: str) -> dict[str,
         "seed": scenario.seed,
         "limit_cpu_seconds": scenario.limit,
         "warm_up": scenario.stream.warm_up,
+        "seconds": seconds,
     }
 
 
@@ -117,5 +135,7 @@ def show(found: Mapping[str, Any]) -> None:
         lines.add_row(*cells(row))
     screen.print(lines)
     screen.print(summary(found), highlight=False)
+    if found["correctness"]:
+        csrbench.show(found["correctness"])
     for name, command in found["not_installed"].items():
         screen.print(f"{name} is not installed: {command}", highlight=False)

@@ -134,8 +134,9 @@ def _cpu_below() -> float:
 
 
 def _reset_peak() -> None:
-    """Peak memory counts from here (Linux, proc(5): 5 resets the peak resident set)."""
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    """Peak memory counts from here, also that of the processes below (Linux, proc(5): 5 resets the peak resident set)."""
+    for process in (os.getpid(), *descendants(os.getpid())):
+        Path(f"/proc/{process}/clear_refs").write_text("5", encoding="ascii")
 
 
 def _peak_mb() -> float:

@@ -1,32 +1,38 @@
-"""Engines in processes of their own that read typed rows: Apache Flink, Esper and Pathway. Each is installed separately.
+"""Engines in processes of their own that read typed rows: Apache Flink, Esper, Pathway and Differential Dataflow.
 
-The rows are those of the relational stores (:mod:`cqels_opt.bench.contenders.relational`): ``schema.sql`` and ``ingest.sql`` of the task
-make them before the clock starts, so that such an engine never parses RDF. The query is ``<engine>/<query>.<suffix>`` in the same
-folder, in the engine's own language.
+Each is installed separately. The rows are those of the relational stores (:mod:`cqels_opt.bench.contenders.relational`):
+``schema.sql`` and ``ingest.sql`` of the task make them before the clock starts, so that such an engine never parses RDF. The query is
+``<engine>/<query>.<suffix>`` in the same folder, in the engine's own language; ``<query>.txt`` instead says why it has none. A process
+starts with the first query over the same static data, and runs the next ones as well.
 
 Messages are lines of values that are separated by tabs; the first value of a row is its table, a null is ``\\N``::
 
     -> #table  channel  static  id text  company text       (or stream; the types are text, integer and double)
     -> channel  <http://…>  <http://…>                      (the rows of all static tables)
-    -> #start
-    <- #ready  time  bid  price                             (the columns of the answers)
+    -> #start  /…/q13.sql                                   (a query)
+    <- #ready  time  bid  price                             (the columns of its answers)
     -> bid  <http://…>  100  1198800000000                  (the rows of a micro-batch in the order of their times)
     -> #end  0  1198800000999                               (no later row has a time up to this)
     <- 1198800000000  <http://…>  100
     <- #done  0
+    -> #stop                                                (after the last micro-batch, or instead of the next one)
+    <- #stopped
 
 The clock runs from the first row of a micro-batch to its ``#done``. Answers are parsed after it has stopped.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow.compute as pc
 import pyarrow.parquet as parquet
@@ -45,14 +51,14 @@ _TYPES = {"VARCHAR": "text", "INTEGER": "integer", "BIGINT": "integer", "DOUBLE"
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine: its name, the suffix of its queries, and the command for its folder, a folder for compiled programs and a query.
+    """An engine: its name, the suffix of its queries, and the command for its folder and a folder for compiled programs.
 
     ``make arena-rivals RIVAL=<name>`` installs it into its folder, and writes the file ``version`` there at the end.
     """
 
     name: str
     suffix: str
-    command: Callable[[Path, Path, Path], Sequence[str]]
+    command: Callable[[Path, Path], Sequence[str]]
 
     @property
     def folder(self) -> Path:
@@ -79,47 +85,99 @@ class Table:
         return "\t".join(("#table", self.name, "static" if self.static else "stream", *map(" ".join, self.columns))) + "\n"
 
 
+class Session:
+    """A process of an engine with the static rows of a task, and the tables that make the rows of streams."""
+
+    def __init__(self, engine: Engine, task: Task) -> None:
+        self.engine, self.static = engine, (task.store, task.sql)
+        self._resources = ExitStack()
+        folder = Path(self._resources.enter_context(TemporaryDirectory(prefix="cqels-opt-engine-")))
+        self._store = DuckDB()
+        self._resources.callback(self._store.close)
+        load_tables(self._store, task)
+        self.tables = described(self._store)
+        command = engine.command(engine.folder, task.shared)
+        self.talk = self._resources.enter_context(engine_process(engine.name, command, engine.folder, folder))
+        self.talk.say(self.opening())
+
+    def opening(self) -> str:
+        """The messages before the first query: the tables, and the static rows."""
+        static = (f"{table.name}\t{line}\n" for table in self.tables if table.static for line in _lines(self._store, table.name))
+        return "".join([*(table.line for table in self.tables), *static])
+
+    def batches(self, task: Task) -> list[str]:
+        """The messages of each micro-batch."""
+        streams = [table for table in self.tables if not table.static]
+        self._store.script("; ".join(f"DELETE FROM {table.name}" for table in streams))  # of the query before
+        ingest, found, times = sql_of(task, INGEST), list[str](), [_span(chunk) for chunk in task.chunks]
+        for number, chunk in enumerate(task.chunks):
+            take_batch(self._store, chunk, ingest)
+            rows = list[tuple[int, str]]()
+            for table in streams:
+                place = [name for name, _ in table.columns].index("t")
+                lines = _lines(self._store, f"now_{table.name}")
+                rows += ((int(line.split("\t")[place]), f"{table.name}\t{line}\n") for line in lines)
+            rows.sort(key=lambda row: row[0])
+            final = times[number + 1][0] - 1 if number + 1 < len(times) else times[number][1]
+            found.append("".join(line for _, line in rows) + f"#end\t{number}\t{final}\n")
+        return found
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._resources.close()
+
+
+_SESSIONS: dict[str, Session] = {}
+"""The session of each engine in this process."""
+
+
+@atexit.register
+def close_sessions() -> None:
+    """Ends the processes of all engines."""
+    while _SESSIONS:
+        _SESSIONS.popitem()[1].close()
+
+
 def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
-    """Start the engine with the static rows; each micro-batch is then an exchange of messages."""
+    """Start the query in the engine's process; each micro-batch is then an exchange of messages."""
     if engine.version() is None:
         raise InputError(f"{engine.name} is not installed: make arena-rivals RIVAL={engine.name}")
+    query = _query(task, engine)
+    session = _SESSIONS.pop(engine.name, None)  # back in place once the query has stopped
+    if session is not None and session.static != (task.store, task.sql):
+        session.close()
+        session = None
+    session = session or Session(engine, task)
+    try:
+        batches, talk = session.batches(task), session.talk
+        talk.say(f"#start\t{query}\n")
+        names = _until(talk, "#ready")[1].split("\t")
+        try:
+            for text in batches:
+                yield None
+                talk.say(text)
+                lines, _ = _until(talk, "#done")
+                yield Done(_answers(names, lines))
+        except GeneratorExit:
+            pass  # stopped between two micro-batches
+        talk.say("#stop\n")
+        _until(talk, "#stopped")
+    except BaseException:
+        session.close()
+        raise
+    _SESSIONS[engine.name] = session
+
+
+def _query(task: Task, engine: Engine) -> Path:
+    """The file of the query; UnsupportedError where the engine has none."""
     if task.sql is None:
         raise UnsupportedError(f"the scenario has no folder of SQL, which makes the rows of {engine.name}")
     query = task.sql / engine.name / f"{task.query.lower()}.{engine.suffix}"
+    if (reason := query.with_suffix(".txt")).is_file():
+        raise UnsupportedError(reason.read_text(encoding="utf-8").strip())
     if not query.is_file():
         raise UnsupportedError(f"there is no {query.name} for {engine.name}")
-    opening, batches = typed_messages(task)
-    with engine_process(engine.name, engine.command(engine.folder, task.shared, query), engine.folder, folder) as talk:
-        talk.say(opening)
-        names = _until(talk, "#ready")[1].split("\t")
-        for text in batches:
-            yield None
-            talk.say(text)
-            lines, _ = _until(talk, "#done")
-            yield Done(_answers(names, lines))
-
-
-def typed_messages(task: Task) -> tuple[str, list[str]]:
-    """What an engine is sent: the tables with the static rows, and each micro-batch."""
-    store, ingest = DuckDB(), sql_of(task, INGEST)
-    load_tables(store, task)
-    tables = described(store)
-    opening = "".join(table.line for table in tables)
-    opening += "".join(f"{table.name}\t{line}\n" for table in tables if table.static for line in _lines(store, table.name))
-    batches, times = list[str](), [_span(chunk) for chunk in task.chunks]
-    for number, chunk in enumerate(task.chunks):
-        take_batch(store, chunk, ingest)
-        rows = list[tuple[int, str]]()
-        for table in tables:
-            if not table.static:
-                place = [name for name, _ in table.columns].index("t")
-                lines = _lines(store, f"now_{table.name}")
-                rows += ((int(line.split("\t")[place]), f"{table.name}\t{line}\n") for line in lines)
-        rows.sort(key=lambda row: row[0])
-        final = times[number + 1][0] - 1 if number + 1 < len(times) else times[number][1]
-        batches.append("".join(line for _, line in rows) + f"#end\t{number}\t{final}\n")
-    store.close()
-    return f"{opening}#start\n", batches
+    return query
 
 
 def described(store: DuckDB) -> list[Table]:
@@ -165,7 +223,7 @@ def _answers(names: Sequence[str], lines: Sequence[str]) -> Iterator[Answer]:
         yield time, {name: value_of(value) for name, value in values.items() if value != NULL}
 
 
-def java(main: str, jars: str, options: Sequence[str], installed: Path, shared: Path, query: Path) -> Sequence[str]:
+def java(main: str, jars: str, options: Sequence[str], installed: Path, shared: Path) -> Sequence[str]:
     """Compiles the program of an engine with its jars, once per folder ``shared``; returns the command that starts it."""
     path, classes = f"{installed / jars}/*", shared / f"classes-{main}"
     if not classes.exists():
@@ -178,11 +236,15 @@ def java(main: str, jars: str, options: Sequence[str], installed: Path, shared: 
         )
         if done.returncode:
             raise InputError(f"{main}.java cannot be compiled: {done.stderr.strip()}")
-    return ["java", *options, "-cp", f"{classes}{os.pathsep}{path}", main, str(query)]
+    return ["java", *options, "-cp", f"{classes}{os.pathsep}{path}", main]
 
 
-def _python(installed: Path, shared: Path, query: Path) -> Sequence[str]:
-    return [str(installed / "bin" / "python"), str(SOURCES / "pathway_engine.py"), str(query)]
+def _python(installed: Path, shared: Path) -> Sequence[str]:
+    return [str(installed / "bin" / "python"), str(SOURCES / "pathway_engine.py")]
+
+
+def _binary(installed: Path, shared: Path) -> Sequence[str]:
+    return [str(installed / "release" / "differential")]
 
 
 _JVM = ("-XX:+UseParallelGC",)
@@ -193,6 +255,7 @@ _OPENED = tuple(
 FLINK = Engine("flink", "sql", partial(java, "Flink", "pyflink/lib", (*_JVM, *_OPENED)))
 ESPER = Engine("esper", "epl", partial(java, "Esper", "jars", _JVM))
 PATHWAY = Engine("pathway", "py", _python)
+DIFFERENTIAL = Engine("differential", "rs", _binary)
 
 CONTENDERS = tuple(
     Contender(engine.name, about, partial(run, engine=engine), installed=engine.version)
@@ -200,5 +263,6 @@ CONTENDERS = tuple(
         (FLINK, "Apache Flink's SQL over typed rows, with event time: one streaming job in a JVM of its own"),
         (ESPER, "Esper's EPL over typed rows, with external time, in a JVM of its own"),
         (PATHWAY, "Pathway over typed rows: incremental dataflow in a Python process of its own"),
+        (DIFFERENTIAL, "Differential Dataflow over typed rows: a program in Rust with one worker"),
     )
 )

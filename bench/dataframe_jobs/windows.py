@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two relations over the stream: its rows by a condition, and the seconds for which they are kept (0: not)."""
+    """One of the relations over the stream: its rows by a condition, and the seconds for which they are kept (0: not)."""
 
     where: str
     seconds: int
@@ -30,10 +30,14 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class WindowJoin:
-    """A query over two relations over one stream, and static tables; ``t`` is the time of a row."""
+    """A query over relations over one stream, and static tables; ``t`` is the time of a row.
+
+    ``finish`` computes the answers from the rows of the query in a micro-batch.
+    """
 
     sides: Mapping[str, Side]
     query: str
+    finish: Callable[[DataFrame], DataFrame] = lambda rows: rows
 
     def stream_stream(self, case: Case) -> Batch:
         """A streaming query over the same files, which gets each file in its turn.
@@ -45,7 +49,7 @@ class WindowJoin:
         frame = case.spark.readStream.schema(case.spark.read.parquet(str(files[0])).schema).parquet(str(source))
         for name, side in self.sides.items():
             frame.where(side.where).withWatermark("t", WATERMARK).createOrReplaceTempView(name)
-        writer = case.spark.sql(self.query).writeStream.foreachBatch(case.sink)
+        writer = case.spark.sql(self.query).writeStream.foreachBatch(lambda rows, number: case.sink(self.finish(rows), number))
         query = writer.option("checkpointLocation", str(case.state / "checkpoint")).start()
         done = 0
 
@@ -60,7 +64,7 @@ class WindowJoin:
         return batch
 
     def by_hand(self, case: Case) -> Batch:
-        """Keeps the rows of the longest window as Parquet, and joins new rows with all rows, and kept rows with new ones."""
+        """For two relations: keeps the rows of the longest window as Parquet; joins new rows with all, and kept rows with new ones."""
         kept: Path | None = None
         longest = max(side.seconds for side in self.sides.values())
         held = " OR ".join(f"({side.where})" for side in self.sides.values() if side.seconds)

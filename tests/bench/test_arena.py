@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pyarrow.parquet as parquet
@@ -22,6 +22,7 @@ from cqels_opt.bench.arena.worker import Measured
 from cqels_opt.bench.circumstances import cpu_seconds
 from cqels_opt.bench.comparing import Worlds
 from cqels_opt.bench.contenders import Contender, Task, built_in, find
+from cqels_opt.bench.csrbench_answers import Compared
 from cqels_opt.bench.declared import read
 from cqels_opt.bench.generated import Request
 from cqels_opt.bench.generators import generate
@@ -66,7 +67,7 @@ def test_a_workload_without_data_is_left_out_unless_it_is_named(monkeypatch: pyt
     monkeypatch.setenv("CQELS_OPT_DATA", str(tmp_path))
     monkeypatch.setattr(arena, "WORKLOADS", {"citybench": arena.WORKLOADS["citybench"]})
     found = arena.study(True)
-    assert list(found["left_out"]) == ["citybench"]
+    assert list(found["left_out"]) == ["citybench", "csrbench"]
     assert found["results"] == []
     with pytest.raises(InputError, match="the data set citybench is not there"):
         arena.study(True, ("citybench",))
@@ -331,12 +332,18 @@ def test_the_page_has_the_losses_first(task: Task) -> None:
     report = {
         "taken": "2026-01-01T00:00+00:00",
         "parameters": {"quick": True},
-        "workloads": [arena._described("nexmark", read(arena.WORKLOADS["nexmark"]), "data", "at 100/s")],
+        "workloads": [arena._described("nexmark", read(arena.WORKLOADS["nexmark"]), "data", "at 100/s", 12.3)],
         "left_out": {"citybench": "the data set citybench is not there"},
         "rivals": dict.fromkeys(found, "about"),
         "not_installed": {"flink": "make arena-rivals RIVAL=flink"},
         "verdicts": counts,
         "results": results,
+        "correctness": {
+            "results": [{"query": 1, "language": "cqels", "t0": 0, "instants": 4, "rows": 12}],
+            "engines": [
+                asdict(Compared(1, "cqels", 9, 15, 9, None, 0, 0, 0, True, "the same")),
+            ],
+        },
         "machine": dict.fromkeys(("cores", "processor", "system", "python", "java"), "x") | {"memory_gb": 1, "load": 0.5},
         "versions": {"commit": "abc"},
     }
@@ -348,6 +355,7 @@ def test_the_page_has_the_losses_first(task: Task) -> None:
     assert "cqels-opt bench arena --page" in page
     assert "- `flink`: not installed. `make arena-rivals RIVAL=flink` installs it." in page
     assert "| workload | query | ingest | execute |\n| --- | --- | ---: | ---: |\n| nexmark | q13 | 5.0 | 10.0 |" in page
+    assert "| 1 | cqels | 9 | 15 | 9/9 |  |  | yes | the same |" in page
     assert "- `citybench` was left out: the data set citybench is not there" in page
 
 

@@ -13,7 +13,15 @@ from cqels_opt.bench.measure import check, in_turns
 
 @pytest.mark.parametrize(
     ("rival", "workload"),
-    [("flink", "nexmark"), ("pathway", "nexmark"), ("esper", "nexmark"), ("esper", "lsbench"), ("esper", "srbench")],
+    [
+        ("flink", "nexmark"),
+        ("pathway", "nexmark"),
+        ("differential", "nexmark"),
+        ("esper", "nexmark"),
+        ("esper", "lsbench"),
+        ("esper", "lsqb"),
+        ("esper", "srbench"),
+    ],
 )
 def test_installed_rivals_give_the_answers_of_the_engine(rival: str, workload: str, tmp_path: Path) -> None:
     worlds = tiny(workload, tmp_path)

@@ -17,6 +17,9 @@ import java.util.Map;
  * <p>The file of the query is a module of EPL whose statement {@code answers} gives the answers.
  */
 final class Esper implements Rows.Engine {
+  private static int queries;
+
+  private EPRuntime runtime;
   private EPEventService events;
   private long now = Long.MIN_VALUE;
 
@@ -26,7 +29,7 @@ final class Esper implements Rows.Engine {
     configuration.getRuntime().getThreading().setInternalTimerEnabled(false);
     configuration.getRuntime().getThreading().setListenerDispatchPreserveOrder(false);
     configuration.getCompiler().getByteCode().setAllowSubscriber(false);
-    EPRuntime runtime = EPRuntimeProvider.getDefaultRuntime(configuration);
+    runtime = EPRuntimeProvider.getRuntime("query " + queries++, configuration);
     StringBuilder module = new StringBuilder();
     for (Rows.Table table : tables.values()) {
       module.append(schema(table));
@@ -89,8 +92,12 @@ final class Esper implements Rows.Engine {
   @Override
   public void end(long time) {}
 
-  /** The argument is the file of the query. */
+  @Override
+  public void stop() {
+    runtime.destroy();
+  }
+
   public static void main(String[] arguments) throws Exception {
-    Rows.serve(new Esper(), arguments);
+    Rows.serve(Esper::new);
   }
 }

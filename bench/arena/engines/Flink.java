@@ -7,6 +7,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.source.legacy.SourceFunction;
@@ -30,6 +31,8 @@ final class Flink implements Rows.Engine {
   private static final Map<String, LinkedBlockingQueue<Object>> INPUT = new ConcurrentHashMap<>();
   private static final LinkedBlockingQueue<Long> REACHED = new LinkedBlockingQueue<>();
   private static Rows.Answers found;
+
+  private JobClient job;
 
   private static final Object END = new Object();
 
@@ -70,7 +73,7 @@ final class Flink implements Rows.Engine {
         INPUT.get(table.name()).add(END);
       }
     }
-    environment.executeAsync("arena");
+    job = environment.executeAsync("arena");
     return result.getResolvedSchema().getColumnNames();
   }
 
@@ -99,6 +102,16 @@ final class Flink implements Rows.Engine {
       rows.setValue(new ArrayList<>());
     }
     while (REACHED.take() < time) {}
+  }
+
+  @Override
+  public void stop() throws Exception {
+    job.cancel().get();
+    while (!job.getJobStatus().get().isGloballyTerminalState()) {
+      Thread.sleep(10);
+    }
+    INPUT.clear();
+    REACHED.clear();
   }
 
   /** Rows and watermarks of a table, in order. */
@@ -155,8 +168,7 @@ final class Flink implements Rows.Engine {
     }
   }
 
-  /** The argument is the file of the query. */
   public static void main(String[] arguments) throws Exception {
-    Rows.serve(new Flink(), arguments);
+    Rows.serve(Flink::new);
   }
 }

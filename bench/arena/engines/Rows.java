@@ -12,9 +12,10 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 
 /**
- * The messages of cqels_opt/bench/contenders/typed_rows.py, for engines in Java: tables, static rows, then micro-batches of rows.
+ * The messages of cqels_opt/bench/contenders/typed_rows.py, for engines in Java: tables with static rows, then queries one after the other.
  *
  * <p>Standard output has messages only: what an engine prints goes to standard error.
  */
@@ -46,7 +47,7 @@ final class Rows {
     }
   }
 
-  /** What an engine does. */
+  /** What an engine does with one query. */
   interface Engine {
     /** Starts the query; returns the names of the columns of its answers. */
     List<String> start(Map<String, Table> tables, String query, Answers answers) throws Exception;
@@ -56,6 +57,9 @@ final class Rows {
 
     /** Returns when all answers to the rows so far are in {@code answers}; no later row has a time up to {@code time}. */
     void end(long time) throws Exception;
+
+    /** Ends the query: nothing works any more. */
+    void stop() throws Exception;
   }
 
   /** Writes answers. */
@@ -81,10 +85,10 @@ final class Rows {
     }
   }
 
-  /** Serves the harness until it closes the input. */
-  static void serve(Engine engine, String[] arguments) throws Exception {
+  /** Serves the harness until it closes the input, each query by a new engine. */
+  static void serve(Supplier<Engine> engines) throws Exception {
     System.setOut(System.err);
-    String query = Files.readString(Path.of(arguments[0]));
+    Engine engine = null;
     Answers answers = new Answers();
     Map<String, Table> tables = new LinkedHashMap<>();
     BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8), 1 << 16);
@@ -101,7 +105,14 @@ final class Rows {
           }
           tables.put(words[1], new Table(words[1], words[2].equals("static"), columns, types, new ArrayList<>()));
         }
-        case "#start" -> answers.message("#ready\t" + String.join("\t", engine.start(tables, query, answers)));
+        case "#start" -> {
+          engine = engines.get();
+          answers.message("#ready\t" + String.join("\t", engine.start(tables, Files.readString(Path.of(words[1])), answers)));
+        }
+        case "#stop" -> {
+          engine.stop();
+          answers.message("#stopped");
+        }
         case "#end" -> {
           engine.end(Long.parseLong(words[2]));
           answers.message("#done\t" + words[1]);

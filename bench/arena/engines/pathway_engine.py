@@ -1,6 +1,6 @@
 """Runs Pathway in an environment of its own, by the messages of cqels_opt/bench/contenders/typed_rows.py.
 
-All streams are one connector, so that a micro-batch is one commit. The file of the query has a function ``answers(pathway, tables)``.
+All streams are one connector, so that a micro-batch is one commit. The file of a query has a function ``answers(pathway, tables)``.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Input(pw.io.python.ConnectorSubject):  # type: ignore[misc]
             self.commit()
 
 
-def main(path: str) -> None:
+def main() -> None:
     """Reads messages until the input ends."""
     columns: dict[str, list[tuple[str, type]]] = {}
     static: dict[str, list[tuple[Any, ...]]] = {}
-    source, batch, done = Input(), list[dict[str, Any]](), queue.Queue[int]()
+    source, batch, done, running = Input(), list[dict[str, Any]](), queue.Queue[int](), Thread()
     for line in sys.stdin:
         name, *values = line.rstrip("\n").split("\t")
         if name == "#table":
@@ -49,7 +49,14 @@ def main(path: str) -> None:
             if values[1] == "static":
                 static[values[0]] = []
         elif name == "#start":
-            say("\t".join(("#ready", *start(path, columns, static, source, done))))
+            source, batch, done = Input(), [], queue.Queue()
+            names, running = start(values[0], columns, static, source, done)
+            say("\t".join(("#ready", *names)))
+        elif name == "#stop":
+            source.batches.put(None)
+            running.join()
+            pw.parse_graph.G.clear()
+            say("#stopped")
         elif name == "#end":
             batch.append({"table_": "#", "number_": int(values[0])})
             source.batches.put(batch)
@@ -62,7 +69,6 @@ def main(path: str) -> None:
         else:
             row = {f"{name}_{column}": kind(value) for (column, kind), value in zip(columns[name], values) if value != NULL}
             batch.append({"table_": name, **row})
-    source.batches.put(None)
 
 
 def say(message: str) -> None:
@@ -77,8 +83,8 @@ def start(
     static: dict[str, list[tuple[Any, ...]]],
     source: Input,
     done: queue.Queue[int],
-) -> list[str]:
-    """Builds the dataflow and runs it in a thread; returns the names of the columns of its answers.
+) -> tuple[list[str], Thread]:
+    """Builds the dataflow and runs it in a thread; returns the names of the columns of its answers, and the thread.
 
     The end of a micro-batch is one more row of the output: a time at which the output does not change is not reported as ended.
     """
@@ -117,11 +123,12 @@ def start(
             OUT.write("\t".join(str(row[name]) for name in names) + "\n")
 
     pw.io.subscribe(found.concat(ends), answer, on_time_end=lambda time: done.put(ended[0]))
-    Thread(target=pw.run, kwargs={"monitoring_level": pw.MonitoringLevel.NONE}, daemon=True).start()
-    return list(names)
+    running = Thread(target=pw.run, kwargs={"monitoring_level": pw.MonitoringLevel.NONE}, daemon=True)
+    running.start()
+    return list(names), running
 
 
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
     sys.stdout = sys.stderr
-    main(sys.argv[1])
+    main()

@@ -1,4 +1,4 @@
--- Elements become rows, one per subject; rows that no window can contain any more are deleted.
+-- Elements become rows, one per subject; rows that no window can contain any more are deleted, q4's at most a second after its end.
 DELETE FROM now_person;
 DELETE FROM now_auction;
 DELETE FROM now_bid;
@@ -32,8 +32,8 @@ WHERE p IN ('<http://example.org/nexmark#auction>', '<http://example.org/nexmark
             '<http://example.org/nexmark#channel>')
 GROUP BY s;
 DELETE FROM person WHERE t <= (SELECT min(t) FROM now_elements) - 10000;
-DELETE FROM auction WHERE t <= (SELECT min(t) FROM now_elements) - 10000;
-DELETE FROM bid WHERE t <= (SELECT min(t) FROM now_elements) - 10000;
+DELETE FROM auction WHERE t <= (SELECT min(t) FROM now_elements) - 11000;
+DELETE FROM bid WHERE t <= (SELECT min(t) FROM now_elements) - 11000;
 INSERT INTO person SELECT * FROM now_person;
 INSERT INTO auction SELECT * FROM now_auction;
 INSERT INTO bid SELECT * FROM now_bid
