@@ -83,6 +83,7 @@ def study(
                         found += [{**row, **case.parameters} for row in rows(name, task, runs, scenario.stream.warm_up)]
                 seconds = time.perf_counter() - began
                 described.append(_described(name, scenario, data.description, case_text(case), seconds))
+                progress.print(f"{name}: {len(tasks)} queries, {seconds:.0f} s", highlight=False)
     counts = Counter(row["verdict"] for row in found)
     return {
         "taken": datetime.now(UTC).isoformat(timespec="minutes"),

@@ -27,6 +27,7 @@ import atexit
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ from cqels_opt.bench.answers import value_of
 from cqels_opt.bench.contenders import Answer, Contender, Done, Task, UnsupportedError
 from cqels_opt.bench.contenders.process import Talk, engine_process
 from cqels_opt.bench.contenders.relational import INGEST, DuckDB, load_tables, sql_of, take_batch
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, RunError
 
 SOURCES = Path(__file__).resolve().parents[1] / "arena" / "engines"
 """The programs that run the engines."""
@@ -158,14 +159,19 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
                 talk.say(text)
                 lines, _ = _until(talk, "#done")
                 yield Done(_answers(names, lines))
-        except GeneratorExit:
-            pass  # stopped between two micro-batches
-        talk.say("#stop\n")
-        _until(talk, "#stopped")
+        except GeneratorExit:  # stopped between two micro-batches
+            if sys.is_finalizing():
+                raise
     except BaseException:
         session.close()
         raise
-    _SESSIONS[engine.name] = session
+    try:
+        talk.say("#stop\n")
+        _until(talk, "#stopped")
+    except RunError:  # after the last answer; the next query starts another process
+        session.close()
+    else:
+        _SESSIONS[engine.name] = session
 
 
 def _query(task: Task, engine: Engine) -> Path:

@@ -73,6 +73,21 @@ def test_a_workload_without_data_is_left_out_unless_it_is_named(monkeypatch: pyt
         arena.study(True, ("citybench",))
 
 
+def test_csrbench_compares_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = {"results": [], "engines": []}
+    monkeypatch.setattr(arena.csrbench, "study", lambda quick: recorded)
+    found = arena.study(True, ("csrbench",))
+    assert found["correctness"] is recorded
+    assert found["results"] == found["workloads"] == []
+
+
+def test_the_quick_form_has_some_queries_of_every_workload_and_every_rival() -> None:
+    for name, file in arena.WORKLOADS.items():
+        whole, quick = read(file), read(file, quick=True)
+        assert quick.queries and set(quick.queries) <= set(whole.queries), name
+        assert set(quick.contenders) == {one.name for one in find(whole.contenders) if not one.spark}, name
+
+
 def test_every_query_of_every_workload_has_sql() -> None:
     for name, file in arena.WORKLOADS.items():
         scenario = read(file)

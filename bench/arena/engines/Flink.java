@@ -2,7 +2,9 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
@@ -46,7 +48,8 @@ final class Flink implements Rows.Engine {
     configuration.setString("pipeline.auto-watermark-interval", "0");
     configuration.setString("execution.buffer-timeout.interval", "5ms");
     configuration.setString("parallelism.default", "1");
-    configuration.setString("table.optimizer.multi-join.enabled", "true");
+    boolean isWindowJoin = query.contains("window_start"); // which a MultiJoin does not keep
+    configuration.setString("table.optimizer.multi-join.enabled", String.valueOf(!isWindowJoin));
     configuration.setString("table.optimizer.delta-join.strategy", "AUTO");
     configuration.setString("table.optimizer.join-reorder-enabled", "true");
     StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
@@ -106,9 +109,12 @@ final class Flink implements Rows.Engine {
 
   @Override
   public void stop() throws Exception {
-    job.cancel().get();
-    while (!job.getJobStatus().get().isGloballyTerminalState()) {
-      Thread.sleep(10);
+    CompletableFuture<?> ended = job.getJobExecutionResult();
+    job.cancel();
+    try {
+      ended.get();
+    } catch (ExecutionException error) {
+      // canceled
     }
     INPUT.clear();
     REACHED.clear();

@@ -13,6 +13,7 @@ from threading import Thread
 from typing import Any
 
 import pathway as pw
+from pathway.internals.parse_graph import G
 
 NULL = "\\N"
 KEY = "key"
@@ -55,7 +56,7 @@ def main() -> None:
         elif name == "#stop":
             source.batches.put(None)
             running.join()
-            pw.parse_graph.G.clear()
+            G.clear()
             say("#stopped")
         elif name == "#end":
             batch.append({"table_": "#", "number_": int(values[0])})

@@ -24,6 +24,8 @@ mod q23;
 mod q3;
 #[path = "../../workloads/nexmark/differential/q8.rs"]
 mod q8;
+#[path = "../../workloads/nexmark/differential/q9.rs"]
+mod q9;
 
 /// The columns of a row in order; unused ones are 0.
 pub type Row = [i64; 6];
@@ -131,6 +133,7 @@ fn start(
     let query = match Path::new(path).file_stem().and_then(|name| name.to_str()) {
         Some("q3") => q3::answers,
         Some("q8") => q8::answers,
+        Some("q9") => q9::answers,
         Some("q13") => q13::answers,
         Some("q20") => q20::answers,
         Some("q23") => q23::answers,
