@@ -107,7 +107,7 @@ def rows(count: int) -> pd.DataFrame:
     bids = bids.assign(kind="bid", bid=bids.index)
     every = pd.concat([people, offers, bids], ignore_index=True).sort_values("t", kind="stable", ignore_index=True)
     numbers = ("person", "auction", "bid", "category", "seller", "bidder", "price", "channel")
-    return every.astype(dict.fromkeys(numbers, "Int64")).assign(t=pd.to_datetime(every["t"], unit="ms"))
+    return every.astype(dict.fromkeys(numbers, "Int64")).assign(t=pd.to_datetime(every["t"], unit="ms", utc=True))
 
 
 def make(folder: Path, quick: bool, given: Path | None) -> str:
