@@ -52,7 +52,7 @@ def study(
         if name == CSRBENCH:
             with progress.status(f"{name}: recorded answers"):
                 try:
-                    correctness = csrbench.study(quick=False)
+                    correctness = csrbench.study(quick)
                 except InputError as error:
                     if workloads:
                         raise
