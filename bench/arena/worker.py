@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -136,7 +137,8 @@ def _cpu_below() -> float:
 def _reset_peak() -> None:
     """Peak memory counts from here, also that of the processes below (Linux, proc(5): 5 resets the peak resident set)."""
     for process in (os.getpid(), *descendants(os.getpid())):
-        Path(f"/proc/{process}/clear_refs").write_text("5", encoding="ascii")
+        with suppress(OSError):  # it has ended in the meantime
+            Path(f"/proc/{process}/clear_refs").write_text("5", encoding="ascii")
 
 
 def _peak_mb() -> float:
