@@ -42,7 +42,7 @@ help:
 	@echo "make lint     ruff, mypy --strict and codespell"
 	@echo "make docs     the documentation as a site that needs no network, in site/"
 	@echo "make bench    the report's evaluation, small, as evaluation.html      (BENCH='--list': all scenarios; BENCH=evaluation: at full size)"
-	@echo "make arena    the engine next to rivals on public workloads, five minutes   (ARENA=--full: all of it)"
+	@echo "make arena    the engine next to rivals on public workloads, about five minutes   (ARENA=--full: all of it)"
 	@echo "make arena-rivals    installs Flink, Esper, Pathway and Differential Dataflow for the arena   (RIVAL=esper: that one; RIVALS=/folder: not into .rivals)"
 	@echo "make test-rivals  installs them, and compares their answers with the engine's   (560 MB of downloads)"
 	@echo "make micro    how long planning and statistics take, with pytest-benchmark  (alone on the machine)"
