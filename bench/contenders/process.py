@@ -165,8 +165,10 @@ class Talk:
 
     def end(self) -> None:
         """Close its input and wait; kill it if it does not end."""
-        if self.process.poll() is None and self._writing is not None and self._writing.is_alive():
-            self.process.kill()  # it does not read its input
+        if self.process.poll() is None and self._writing is not None:
+            self._writing.join(1)  # the answer may come before the thread ends
+            if self._writing.is_alive():
+                self.process.kill()  # it does not read its input
         self._wait()
         with suppress(BrokenPipeError):
             self.stdin.close()

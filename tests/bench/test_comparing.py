@@ -265,7 +265,7 @@ def test_mistakes_of_the_command(options: BenchOptions, message: str) -> None:
         (("rates = [10]", "rate = 10"), "stream.rate: there are rates"),
         (("rates = [10]", 'batch = "1 sec or so"'), "stream.batch"),
         (('"report:q2.rq"', '"q2.rq"'), "queries.Q2: there is no file"),
-        (("seed = 3", 'seed = 3\nonly = ["Q9"]'), "only: there is no query 'Q9'; there are Q2"),
+        (("seed = 3", 'seed = 3\nonly = ["Q9"]'), "only: there is no query 'Q9'; there are Q1, Q2"),
         (("seed = 3", "seed = = 3"), r"all.toml: .*line 4"),
         (("authors = 60", "writers = 60"), "the generator social: got an unexpected keyword argument 'writers'"),
         (('generator = "social"', 'generator = "sozial"'), "there is no generator 'sozial'; did you mean social"),
