@@ -15,7 +15,7 @@ import pandas as pd
 
 from cqels_opt.adaptive_join import AdaptiveJoin
 from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Contender, Job, names_of, write_stream
-from cqels_opt.bench.dataframe_jobs.windows import SETTINGS, Side, WindowJoin
+from cqels_opt.bench.dataframe_jobs.windows import SETTINGS, Side, WindowJoin, unchanged
 from cqels_opt.bench.nexmark import STATES, events
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.spark.stream import DataFrame
@@ -36,7 +36,7 @@ class Query:
     joins: tuple[str, ...]
     where: tuple[str, ...]
     columns: tuple[str, ...]
-    finish: Callable[[DataFrame], DataFrame] = lambda rows: rows
+    finish: Callable[[DataFrame], DataFrame] = unchanged
 
     @property
     def answers(self) -> tuple[str, ...]:

@@ -83,6 +83,11 @@ def test_the_same_data_every_time(name: str, tmp_path: Path) -> None:
     assert [path.stat().st_mtime for path in files] == [*range(len(files))]  # Spark reads them in the order of their times
 
 
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_goes_to_a_process_of_its_own(name: str) -> None:
+    assert pickle.loads(pickle.dumps(JOBS[name])).name == name
+
+
 def test_generated_flights_have_the_shape_of_the_real_ones() -> None:
     rows, airports = flights.generated(50_000)
     assert {*rows} == {"date", "delay", "distance", "origin", "destination"}
