@@ -146,7 +146,7 @@ class StateTable:
         """
         alone, correction, filtered = self.uncorrected(chosen), self._correction[chosen], self._filtered[chosen]
         rows = corrected(alone, correction)
-        before = np.flatnonzero((filtered != chosen) & (correction > 1.0))
+        before = np.flatnonzero((filtered != chosen) & ((correction > 1.0) | (correction < 0.0)))
         if len(before):
             kept = corrected(self.uncorrected(filtered[before]), correction[before])
             rows[before] = np.maximum(alone[before], kept)

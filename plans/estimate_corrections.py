@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cqels_opt.plans.feedback import Feedback, corrected, correction_of
+from cqels_opt.plans.feedback import LEAST, Feedback, corrected, correction_of
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.plans.sampling import Corrections, SampledCardinality
@@ -62,7 +62,7 @@ class EstimateCorrections:
     def sampled_rows(self, source: str) -> dict[RelationSet, float]:
         """The rows of the sets that were sampled, or counted, of a source's delta."""
         sampled = self._sampled[source]
-        return {s: self._memo.uncorrected_rows(source, s) * sampled.known[s] for s in sampled.counted}
+        return {s: max(self._memo.uncorrected_rows(source, s), LEAST) * sampled.known[s] for s in sampled.counted}
 
     # ------------------------------------------------------------------ feedback
     def observe(self, source: str, rows: Iterable[tuple[RelationSet, float]], refuted: Collection[RelationSet] = ()) -> None:

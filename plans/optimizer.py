@@ -422,9 +422,8 @@ class Optimizer:
         search = GreedySearch(estimator)
         for number, (source, own) in enumerate(self._plans.items()):
             own.stays = own.current
-            if (
-                own.current is not None and cost_of(own.memo, source, own.current) is None
-            ):  # after a restart the memo has no joins
+            # after a restart the memo has no joins
+            if own.current is not None and cost_of(own.memo, source, own.current) is None:
                 own.memo = self._greedy_memo(estimator, source, ())
             if own.kept is not None:
                 continue

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-EXECUTION_PER_PLANNING = 20.0
-"""Plans must cost this multiple of a re-optimization before the next one: it may take a twentieth of the time."""
+EXECUTION_PER_PLANNING = 50.0
+"""Plans must cost this multiple of a re-optimization before the next one: it may take a fiftieth of the time."""
 
 SURPRISE = 2.0
 """Rows that differ from the estimate by more than this factor trigger a re-optimization at once."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 HALF_LIFE = 8.0
 """The number of further observations after which one has half its weight."""
 NO_ROW = 0.5
-"""What no row out counts as: half a row, as in the rule of Krichevsky and Trofimov (1981)."""
+"""What no row out counts as: half a row."""
 
 
 @dataclass(slots=True)

@@ -126,6 +126,7 @@ class Cut:
     parts: int | None = None
     seed: int = 0
     tiers: CompactionPolicy = MANY_MERGES
+    commit_every: float = 0.0
 
     @property
     def size(self) -> BatchSize:
@@ -212,6 +213,7 @@ class Registered:
                 tiers=how.tiers,
                 continue_changed=changed,
                 waiting=waiting,
+                commit_every=how.commit_every,
             ),
             identity,
             [SlotFile("terms", str(pages), greatest=int(FOREVER))] if pages.exists() else [],

@@ -32,7 +32,7 @@ from cqels_opt.cli.warnings_console import Notices, warn
 from cqels_opt.errors import InputError
 from cqels_opt.local.engine import Engine
 from cqels_opt.local.inputs import live_input
-from cqels_opt.local.jobs import chunks_of, local_driver
+from cqels_opt.local.jobs import chunks_of, interval, local_driver
 from cqels_opt.local.run import LocalRun
 from cqels_opt.runtime.driver import check_ended
 from cqels_opt.runtime.file_streams import finite_frontier, numbered_folders
@@ -43,7 +43,6 @@ from cqels_opt.runtime.live_files import MOST_BYTES
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.registered_query import population_of
 from cqels_opt.runtime.run_factory import external_streams
-from cqels_opt.runtime.run_state import COMMIT_EVERY
 from cqels_opt.trace.progress import Watcher, batches_progress, watching
 from cqels_opt.windows.frontier import Frontier
 
@@ -109,8 +108,9 @@ def _replay(
 ) -> tuple[LocalRun, bool, int]:
     plan = replay(options, streams, external_streams(catalog), folder)
     frontier = finite_frontier(plan, options.lateness, options.eager)
-    driver_options = replace(replay_options(options, catalog, folder, plan, mode(options)), commit_every=COMMIT_EVERY)
-    driver = local_driver(catalog, folder, options.processes, sink_of(options, catalog), frontier, options.trace, driver_options)
+    sink, driver_options = sink_of(options, catalog), replay_options(options, catalog, folder, plan, mode(options))
+    driver_options = replace(driver_options, commit_every=interval(sink, live=False, growing=False))
+    driver = local_driver(catalog, folder, options.processes, sink, frontier, options.trace, driver_options)
     with batches_progress(len(plan.chunks), driver.state.batch + 1, progress_hidden(options)) as advance:
         handle = LocalRun(
             driver, chunks_of(driver, plan), watching(advance, watch, partial(inspect, driver) if inspect else None)
@@ -133,7 +133,7 @@ def _follow(
     places, sink = numbered_folders(streams, needed), sink_of(options, catalog)
     frontier = Frontier(needed, options.lateness, options.eager, max_ahead=options.max_ahead)
     make = partial(local_driver, catalog, folder, options.processes, sink, frontier, options.trace)
-    commit_every, most = COMMIT_EVERY if are_growing(places) else 0.0, options.batch_bytes or MOST_BYTES
+    commit_every, most = interval(sink, live=True, growing=are_growing(places)), options.batch_bytes or MOST_BYTES
     driver_options = replace(live_options(options, catalog, folder, None, mode(options)), commit_every=commit_every)
     driver, source = live_input(places, make, folder, driver_options, options.time_predicate, most=most)
     handle = LocalRun(driver, source, watching(watch, Notices()))

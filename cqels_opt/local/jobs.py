@@ -65,8 +65,8 @@ class LocalOptions(TypedDict, total=False):
     follow: bool
     """The streams are files of lines that grow, or folders: new lines are read within milliseconds (docs/local-engine.md)."""
     commit_every: int | str | None
-    """The time between two commit records; a killed run repeats the batches since the last one. By default 10 s, and 0 for folders: a
-    record per batch."""
+    """The time between two commit records; a run that fails or is killed repeats the batches since the last one. By default 10 s for files
+    that grow and for replays into a file of lines; otherwise 0, a record per batch."""
     to_the_end: bool
     """Of live streams: the run ends after the current input; otherwise it follows them."""
     continue_changed: bool
@@ -87,6 +87,12 @@ def sink_of(sink: TableFunction | PathLike, programs: Callable[[], Sequence[Comp
     if path.suffix.lower() in LINES and not path.is_dir():
         return FileSink(path)
     return FolderSink(path, programs if with_query else None)
+
+
+def interval(sink: Sink, live: bool, growing: bool) -> float:
+    """Seconds between two commit records: those of :data:`COMMIT_EVERY` for files that grow, and for replays into a file, which is cut
+    back when batches run again; 0, a record per batch, for other replays and for folders."""
+    return COMMIT_EVERY if growing or (not live and isinstance(sink, FileSink)) else 0.0
 
 
 def start(
@@ -129,7 +135,7 @@ def start(
         _check_kind(live, {"batch": batch, "drain": drain})
     else:
         _check_kind(live, {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "to_the_end": to_the_end})
-    interval = COMMIT_EVERY if growing or not live else 0.0
+    to = sink_of(sink, catalog.programs, with_query=coming is not None)
     options = DriverOptions(
         drain=drain,
         skip_bad=on_error == "skip" or (live and on_error is None),
@@ -139,9 +145,8 @@ def start(
         limits=limits,
         rejects=rejects_of(trace, folder),
         named=coming is not None,
-        commit_every=interval if commit_every is None else duration_of(commit_every, "commit_every") / 1000,
+        commit_every=interval(to, live, growing) if commit_every is None else duration_of(commit_every, "commit_every") / 1000,
     )
-    to = sink_of(sink, catalog.programs, with_query=coming is not None)
     joining, reporter = None if coming is None else partial(coming, to), BatchReporter(listener)
     if live:
         folders = numbered_folders(used, needed)

@@ -64,7 +64,7 @@ def _queries(answers: Sequence[QueryAnswers], which: Sequence[Ints], texts: Text
         else:
             distinct: Any = one.query.dictionary_encode()
             names, codes = distinct.dictionary.to_pylist(), distinct.indices.to_numpy(zero_copy_only=False)[rows]
-        shown = [f'"{one.found.op}", "query": {json.dumps(name, ensure_ascii=False)}, "bindings": {{' for name in names]
+        shown = [f'{json.dumps(one.found.op)}, "query": {json.dumps(name, ensure_ascii=False)}, "bindings": {{' for name in names]
         found.append(codes + np.int32(texts.add(pa.array(shown, _TEXT))))
     return np.concatenate(found)
 

@@ -314,7 +314,7 @@ def _answers(
         for places in ranges:
             some = in_chunks(program.tree, scope, run=run, places=places if len(ranges) > 1 or parts > 1 else None)
             found = chain(some, [earlier] if places.low == 1 else [])
-            for rows in apart(found, program.columns, step.path / f"results/{step.batch:08d}-{program.id}-{name}"):
+            for rows in apart(found, program.columns, step.path / f"answers/{step.batch:08d}-{program.id}-{name}"):
                 yield answers(rows, program.columns, program.operator, instants, places)
         return
     mine = share(task.pushdown.spread, part, parts)

@@ -73,7 +73,7 @@ class DriverOptions:
 
 DEFAULTS = DriverOptions()
 COMMIT_EVERY = 10.0
-"""Seconds between two commit records of the local engine, except over folders: the batches of a folder depend on when files arrive."""
+"""Seconds between two commit records of the local engine, where a batch that runs again does no harm (``local/jobs.py``)."""
 
 
 class RunState(ABC):

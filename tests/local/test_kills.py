@@ -37,6 +37,8 @@ def test_killed_and_started_again(seed: int, tmp_path: Path, monkeypatch: pytest
         for number in range(4):
             write_rows(folder / f"{number}.ndjson", written[15 * number : 15 * number + 15])
     stream, options = (tmp_path / "live", {"to_the_end": True}) if live else (files.stream, {"batch": 9})
+    if seed % 8 == 0:
+        options["commit_every"] = 0  # a record per batch: kills between two of them
     if seed % 4 == 2:  # a file that grows, whose commit records are written with the first and the last batch
         monkeypatch.setattr(growing_files, "MOST_BYTES", 1_000)
         options = {"follow": True, "to_the_end": True, "commit_every": "1h"}

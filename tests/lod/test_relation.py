@@ -69,7 +69,7 @@ def test_a_directory_of_keys_is_brute_force(keys: list[int], others: list[int], 
         patch.setattr(index_room, "LONGEST", longest)
         index.directory.of(index.keys, len(keys))  # probes before: the directory pays
         positions, rows = index.lookup(probe)
-    assert index.directory.of(index.keys, 0) is not None or longest < 60
+        assert index.directory.of(index.keys, 0) is not None or longest < 60
     found = sorted(zip(positions.tolist(), rows.tolist()))
     assert found == [(i, j) for i, value in enumerate(probe.tolist()) for j, key in enumerate(keys) if key == value]
 

@@ -50,7 +50,8 @@ def test_the_same_answers_in_chunks_of_two_rows(seed: int, tmp_path: Path, monke
     """Random queries: filters, units, OPTIONAL, UNION, groups, all operators; with rows that become one, and in several tasks."""
     case = make(seed)
     query = register(case.query(), case.world, tmp_path, case.settings)
-    how = Cut("7" if seed % 2 else "100", split=1 + seed % 3 // 2, parts=None if seed % 3 < 2 else 3)
+    parts = None if seed % 3 < 2 else 3
+    how = Cut("7" if seed % 2 else "100", split=1 + seed % 3 // 2, parts=parts, commit_every=60.0 * (seed % 4 > 1))
     whole = query.run(how).answers
     monkeypatch.setattr(CHUNK, 2)
     monkeypatch.setattr(accumulators, "FEW", 0)

@@ -1,11 +1,11 @@
-"""Thinking longer about a plan takes a twentieth of what plans cost."""
+"""Re-optimization takes a fiftieth of what plans cost."""
 
 import pytest
 
 from cqels_opt.plans.reoptimization_budget import EXECUTION_PER_PLANNING, ReoptimizationBudget
 
 
-@pytest.mark.parametrize(("cost", "every"), [(100.0, 1), (20.0, 1), (10.0, 2), (2.5, 8)])
+@pytest.mark.parametrize(("cost", "every"), [(100.0, 1), (50.0, 1), (25.0, 2), (6.25, 8)])
 def test_it_is_due_as_often_as_plans_cost_enough(cost: float, every: int) -> None:
     pace = ReoptimizationBudget()
     assert pace.due("s", cost, 1.0)

@@ -104,7 +104,7 @@ def test_a_plan_that_was_walked_is_walked_again_when_plans_have_cost_enough_or_r
     def walked(observed: float = 1.0) -> bool:
         """Whether a batch was walked whose operators give so many times the rows that were expected."""
         world = World({"s": 100, "as": 1000})
-        choice = optimizer.choose({"s": STATISTICS}, sampler=world, sampling_seconds=cost / 5)["s"]
+        choice = optimizer.choose({"s": STATISTICS}, sampler=world, sampling_seconds=cost / 12.5)["s"]
         optimizer.observe("s", [observed * rows for rows in choice.estimated])
         return bool(world.walked)
 
