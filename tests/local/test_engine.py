@@ -17,6 +17,7 @@ from spark.small_world import CROWDS, MAP, MET, STREAM, Files, rows, write_rows,
 
 import cqels_opt as cq
 from cqels_opt.query.parser import parse
+from cqels_opt.state.commit_log import Commit, CommitLog
 from cqels_opt.trace.records import TraceRecord, read_trace
 from cqels_opt.verify import Options, evaluate, read_answers
 
@@ -69,19 +70,36 @@ def test_a_folder_of_parquet_files(files: Files, tmp_path: Path) -> None:
 
 
 def test_it_resumes(files: Files, tmp_path: Path) -> None:
-    """A sink that fails ends the run; the next start repeats the batch under its id."""
+    """A sink that fails ends the run; the next start repeats the batch under its id, and none before it."""
     got: list[int] = []
 
     def fails(table: pa.Table, batch: int) -> None:
-        if batch == 1 and 1 not in got:
-            got.append(batch)
-            raise ValueError("the sink is full")
         got.append(batch)
+        if got == [0, 1, 2, 3]:
+            raise ValueError("the sink is full")
 
     with pytest.raises(ValueError, match="the sink is full"):
-        engine(files).register(MET).start({STREAM: files.stream}, fails, tmp_path / "c", batch=20).await_termination()
-    engine(files).register(MET).start({STREAM: files.stream}, fails, tmp_path / "c", batch=20).await_termination()
-    assert got == [0, 1, 1, 2]
+        engine(files).register(MET).start({STREAM: files.stream}, fails, tmp_path / "c", batch=10).await_termination()
+    engine(files).register(MET).start({STREAM: files.stream}, fails, tmp_path / "c", batch=10).await_termination()
+    assert got == [0, 1, 2, 3, 3, 4, 5]
+
+
+@pytest.mark.parametrize("sink", ["out.jsonl", "out", "function"])
+def test_only_a_replay_into_a_file_of_lines_has_batches_without_a_commit_record(
+    sink: str, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder would lose batches that readers have seen until they run again, and a function would get them twice."""
+    written: list[int] = []
+    write = CommitLog.write
+
+    def noted(log: CommitLog, state: Commit) -> None:
+        written.append(state.batch)
+        write(log, state)
+
+    monkeypatch.setattr(CommitLog, "write", noted)
+    to = (lambda table, batch: None) if sink == "function" else tmp_path / sink
+    engine(files).register(MET).start({STREAM: files.stream}, to, tmp_path / "c", batch=10).await_termination()
+    assert written == ([0, 5] if sink == "out.jsonl" else [0, 1, 2, 3, 4, 5])
 
 
 def test_live_folders_and_queries_that_come_and_go(files: Files, tmp_path: Path) -> None:
