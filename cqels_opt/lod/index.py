@@ -154,14 +154,17 @@ class _Directory:
 
     def __init__(self) -> None:
         self._made: KeyDirectory | None = None
-        self._probes = 0
+        self._probes, self._uneven = 0, False
 
     def of(self, keys: Ids, probes: int) -> KeyDirectory | None:
         """The directory for some more probes; None if a binary search costs less."""
         self._probes += probes
-        if self._made is None and probes >= SORTED_PROBES and len(keys) <= min(MOST_KEYS, self._probes):
-            self._made = KeyDirectory(np.asarray(keys))
-        return self._made if self._made is not None and self._made.longest <= LONGEST else None
+        pays = probes >= SORTED_PROBES and len(keys) <= min(MOST_KEYS, self._probes)
+        if self._made is None and pays and not self._uneven:
+            made = KeyDirectory(np.asarray(keys))
+            self._uneven = made.longest > LONGEST
+            self._made = None if self._uneven else made
+        return self._made
 
 
 @dataclass(frozen=True, slots=True, eq=False)
