@@ -62,7 +62,9 @@ class DeltaJoin(BlockRelations):
                 for many, few_or_many in enumerate((plan.few, plan.many))
             ]
         else:
-            limits = self.step.limits.get(self.block.name, {}).get(source, ())
+            # a stop evaluates the deltas before this one again, so no operator stops for fewer rows than these gave
+            given = float(sum(map(sum, self.observed.operators.values())))
+            limits = tuple(max(most, given) for most in self.step.limits.get(self.block.name, {}).get(source, ()))
             terms = [_Term(self, source, plan, merges_equal=self.merges_equal, limits=limits)]
         try:
             for term in terms:

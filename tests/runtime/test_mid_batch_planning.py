@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,21 @@ def test_the_delta_is_joined_in_another_order(fan_out: Registered, monkeypatch: 
     assert not any(again for again, _ in others), "what was seen is remembered"
     assert plans[False][0][1].startswith("w » near")
     assert rows[True] * 5 < rows[False]
+
+
+def test_no_delta_stops_for_fewer_rows_than_those_before_it_gave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop evaluates these again. The last delta may give one row by its first probe, and gives one for each element."""
+    text = f"PREFIX : <{EX}> SELECT * FROM NAMED :S [RANGE 10 s] AS ?a FROM NAMED :S [NOW] AS ?b WHERE "
+    text += "{ GRAPH ?a { ?x :at ?p } GRAPH ?b { ?y :at ?p } ?p :in ?town }"
+    town = [(f"<{EX}p{i}>", f"<{EX}in>", f"<{EX}t{i % 2}>") for i in range(4)]
+    at = [Element(100 * i, ((f"<{EX}x{i}>", f"<{EX}at>", f"<{EX}p{i % 4}>"),)) for i in range(120)]
+    query = register(text, World({f"{EX}S": [at]}, town), tmp_path)
+    monkeypatch.setattr(BlockPlanner, "row_limits", lambda planner: {planner.rule.order[-1]: (inf, 1.0, inf)})
+    outcome = query.run(Cut("30"))
+    assert query.judged(outcome.answers).equal
+    scan, probe, *_ = (operator.observed for operator in outcome.records[-1].deltas[-1].operators)
+    assert scan == probe == 31
+    assert not any(delta.stopped for record in outcome.records for delta in record.deltas)
 
 
 def test_a_batch_of_several_tasks_has_no_limits(fan_out: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
