@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
@@ -38,7 +39,7 @@ from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
-from cqels_opt.state.commit_log import ANONYMOUS, Identity
+from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.trace.records import OperatorRecord, TraceRecord
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, drop_late, judge, read_answers
@@ -134,6 +135,19 @@ class Cut:
         if self.batch.endswith("ms"):
             return BatchSize(duration=int(self.batch.removesuffix("ms")))
         return BatchSize(count=int(self.batch))
+
+
+def commit_records(patch: pytest.MonkeyPatch) -> list[int]:
+    """The batches whose commit records are written from now on, in this order."""
+    written: list[int] = []
+    write = CommitLog.write
+
+    def noted(log: CommitLog, state: Commit) -> None:
+        written.append(state.batch)
+        write(log, state)
+
+    patch.setattr(CommitLog, "write", noted)
+    return written
 
 
 @dataclass

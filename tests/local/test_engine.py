@@ -13,11 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+from local_runs import commit_records
 from spark.small_world import CROWDS, MAP, MET, STREAM, Files, rows, write_rows, write_world
 
 import cqels_opt as cq
 from cqels_opt.query.parser import parse
-from cqels_opt.state.commit_log import Commit, CommitLog
 from cqels_opt.trace.records import TraceRecord, read_trace
 from cqels_opt.verify import Options, evaluate, read_answers
 
@@ -89,14 +89,7 @@ def test_only_a_replay_into_a_file_of_lines_has_batches_without_a_commit_record(
     sink: str, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder would lose batches that readers have seen until they run again, and a function would get them twice."""
-    written: list[int] = []
-    write = CommitLog.write
-
-    def noted(log: CommitLog, state: Commit) -> None:
-        written.append(state.batch)
-        write(log, state)
-
-    monkeypatch.setattr(CommitLog, "write", noted)
+    written = commit_records(monkeypatch)
     to = (lambda table, batch: None) if sink == "function" else tmp_path / sink
     engine(files).register(MET).start({STREAM: files.stream}, to, tmp_path / "c", batch=10).await_termination()
     assert written == ([0, 5] if sink == "out.jsonl" else [0, 1, 2, 3, 4, 5])

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from local_runs import commit_records
 from spark.small_world import MAP, MET, STREAM, rows, write_rows, write_world
 
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError
 from cqels_opt.runtime import driver as driver_room
 from cqels_opt.runtime import growing_files
-from cqels_opt.state.commit_log import COMMITS, Commit, CommitLog
+from cqels_opt.state.commit_log import COMMITS
 from cqels_opt.storage import disk, documents, sealed_files
 
 
@@ -82,20 +83,14 @@ def test_batches_between_two_records_write_only_what_the_next_record_names(
 
 
 def test_a_record_is_written_earlier_if_much_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files, written = write_world(tmp_path / "world", 60), list[int]()
+    files, written = write_world(tmp_path / "world", 60), commit_records(monkeypatch)
     query = cq.local.Engine(static=files.static, graphs={MAP: files.places}).register(MET)
-    write = CommitLog.write
-
-    def noted(log: CommitLog, state: Commit) -> None:
-        written.append(state.batch)
-        write(log, state)
-
-    monkeypatch.setattr(CommitLog, "write", noted)
     numbers = {}
     for most in (1, 1 << 30):
         monkeypatch.setattr(driver_room, "MOST_KEPT", most)
         query.start({STREAM: files.stream}, tmp_path / f"{most}.jsonl", tmp_path / f"state{most}", batch=5).await_termination()
-        numbers[most], written = written, []
+        numbers[most] = [*written]
+        written.clear()
     batches = max(numbers[1]) + 1
     assert (numbers[1], numbers[1 << 30]) == ([*range(batches)], [0, batches - 1]) and batches > 5
     assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / f"{1 << 30}.jsonl").read_bytes()
