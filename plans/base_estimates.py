@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.plans.outer_join_estimates import UnitRatios
 from cqels_opt.plans.query_graph import FilterNode, QueryGraph
+from cqels_opt.plans.reoptimization_budget import is_surprising
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 
 Floats: TypeAlias = "NDArray[np.float64]"
@@ -147,15 +148,21 @@ class BaseEstimates:
         return [self.edge_factor(edge) for edge in edges]
 
     # ------------------------------------------------------------------ reading
-    def read(self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None) -> NDArray[np.bool_]:
+    def read(
+        self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None, sources: Collection[str] | None = None
+    ) -> NDArray[np.bool_]:
         """Reads the statistics (only the ``changed`` ones if given) and returns which factors have changed, in the shape of ``factors``.
 
-        A join size may be named in either order; names that no estimate reads are ignored.
+        A join size may be named in either order; names that no estimate reads are ignored. If ``sources`` are given, only the cardinalities
+        are read for the others, and the selectivities of their joins stay.
         """
         raw = self.raw.copy()
         columns = None if changed is None else sorted({self._column_of[key] for key in changed if key in self._column_of})
         for row, source in zip(raw, self.sources):
             known = statistics[source]
+            if sources is not None and source not in sources:
+                self._follow_rows(row, known)
+                continue
             if columns is None:
                 row[:] = self._read_all(known)
             else:
@@ -171,6 +178,25 @@ class BaseEstimates:
         self.factors = self._derive()
         different: NDArray[np.bool_] = self.factors != before
         return different
+
+    def has_rows(self, source: str) -> bool:
+        """Whether the delta of a source had rows when its statistics were read."""
+        return bool(self.raw[self.sources.index(source), self.graph.index[source]] > 0)
+
+    def rows_moved(self, source: str, known: Statistics) -> bool:
+        """Whether a relation has so many more or fewer rows than before that the selectivities of a source may have changed."""
+        before = self.raw[self.sources.index(source), self._raw_columns.cardinality]
+        now = (_number(known.cardinality(*key.names)) for key in self._cardinality)
+        return any(new != old and (old == 0 or is_surprising(old, new)) for old, new in zip(before.tolist(), now) if new == new)
+
+    def _follow_rows(self, row: Floats, known: Statistics) -> None:
+        """Sets the rows of relations, and the sizes of their joins in proportion."""
+        before = row[self._raw_columns.cardinality].copy()
+        now = np.array([_number(known.cardinality(*key.names)) for key in self._cardinality])
+        ratio = np.ones(len(now))
+        np.divide(now, before, out=ratio, where=(before > 0) & ~np.isnan(now))
+        row[self._raw_columns.cardinality] = now
+        row[self._raw_columns.join_size] *= ratio[self._left] * ratio[self._right]
 
     def _read_all(self, known: Statistics) -> list[float]:
         cardinality = [_number(known.cardinality(*key.names)) for key in self._cardinality]

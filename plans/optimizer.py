@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
 from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates
-from cqels_opt.plans.bounded_choice import LIMITED_FROM, least_risky, limit_estimates
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import Constants, CostModel
 from cqels_opt.plans.cost_models import model_named
@@ -26,20 +25,20 @@ from cqels_opt.plans.estimate_corrections import EstimateCorrections, Learnt
 from cqels_opt.plans.greedy import GreedySearch
 from cqels_opt.plans.hindsight import Hindsight, Stopped, hindsight
 from cqels_opt.plans.memo import Memo
-from cqels_opt.plans.plan import Plan, PlanError
-from cqels_opt.plans.plan_changes import Reason, corrected, reasons
+from cqels_opt.plans.plan import Plan
 from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.plan_pricing import PricedPlan, cost_of
+from cqels_opt.plans.plan_selection import PlanSelection
 from cqels_opt.plans.plan_text import parse_plan
-from cqels_opt.plans.predicate_placement import Placing, filter_order, operators_among
+from cqels_opt.plans.predicate_placement import Placing, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget, is_surprising
+from cqels_opt.plans.reoptimization_budget import ReadingBudget, ReoptimizationBudget, is_surprising
 from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Sampler
 from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.source_plans import SourcePlans, State
 from cqels_opt.plans.statistics import Key, Statistics
-from cqels_opt.plans.switching_rule import NEAR_TIE, SwitchingRule
+from cqels_opt.plans.switching_rule import NEAR_TIE
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
 
 MODES = ("adaptive", "static", "first", "worst", "heuristic")
@@ -77,12 +76,11 @@ class Optimizer:
         budget = pair_budget // max(1, len(sources))
         graph, pairs = operators_among(graph, self.model, mode, placing, budget)
         self.graph = graph
-        self._weights = graph.weights
         self.mode = mode if isinstance(mode, str) else "fixed"
         self._feedback = feedback
-        self._bounds: Mapping[str, SizeBounds] = {}  # of the last batch
+        self._read: set[str] = set()  # the sources whose statistics were read for the last batch
         self._pace = ReoptimizationBudget()
-        self._switching = SwitchingRule()
+        self._reading = ReadingBudget()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
         self.fallback = pairs is None
         self.priced = 0  # joins, by greedy searches
@@ -96,6 +94,7 @@ class Optimizer:
             memos = dict.fromkeys(self.sources, memo)
             self._corrections = EstimateCorrections(memo, self.sources, feedback)
         self._plans = {source: SourcePlans(memos[source], kept.get(source)) for source in self.sources}
+        self._selection = PlanSelection(graph, self.mode, self.leaves, self._plans, self.fallback)
 
     @property
     def memo(self) -> Memo:
@@ -113,9 +112,10 @@ class Optimizer:
         changed: Collection[Key] | None = None,
         sampler: Sampler | None = None,
         sampling_seconds: float = 0.0,
-        bounds: Mapping[str, SizeBounds] | None = None,
+        bounds: Callable[[str], SizeBounds | None] | None = None,
+        reading_seconds: float = 0.0,
     ) -> dict[str, PlanChoice]:
-        """The plan of every delta source under the given statistics of each. ``bounds`` are upper bounds of the rows of its joins.
+        """The plan of every delta source under the given statistics of each. ``bounds`` gives upper bounds of the rows of its joins.
 
         ``changed`` may name the only statistics that can have moved since the last call; otherwise all are read. Only
         alternatives that depend on a changed statistic are priced again. ``sampler`` runs the cheapest plan on a sample of the delta;
@@ -123,17 +123,22 @@ class Optimizer:
         its result has been sampled
         (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``sampling_seconds`` is the cost of sampling a plan, in the cost
         model's unit: plans are sampled again once they have cost a multiple of it (:class:`ReoptimizationBudget`), or after surprising
-        row counts. A greedy search takes about as long as sampling a plan, and runs as often.
+        row counts. A greedy search takes about as long as sampling a plan, and runs as often. ``reading_seconds`` is what reading the
+        statistics of an edge takes. With feedback the statistics and bounds of a source are read again once its plans have cost a multiple
+        of that, after surprising row counts, and when a relation has twice or half the rows; until then only rows of relations are read.
         """
         if not self.sources:
             return {}
-        self._bounds = bounds or {}
+        read = {
+            source for source in self.sources if changed is not None or self._to_read(source, statistics[source], reading_seconds)
+        }
+        self._selection.bounds = {source: bounds(source) for source in self.sources if source in read} if bounds else {}
         for own in self._plans.values():
             if own.priced is not None:  # from the bounds of the last batch, which a restart does not know
                 own.priced.limit(None)
             own.begin()
         chosen = any(own.current is not None for own in self._plans.values())
-        moved = self.leaves.read(statistics, changed if chosen else None)
+        moved = self.leaves.read(statistics, changed if chosen else None, read)
         if self._corrections is None:
             self._plan_greedily(moved, sampling_seconds)
         else:
@@ -143,42 +148,58 @@ class Optimizer:
                 self._sample_plans(self._corrections, sampler, sampling_seconds)
         choices: dict[str, PlanChoice] = {}
         for number, (source, own) in enumerate(self._plans.items()):
-            choice = choices[source] = own.choice = self._choice(source, sampler is not None)
-            if choice.switched or own.seen is None or self._has_rows(source):
+            choice = choices[source] = own.choice = self._selection.choice(source, sampler is not None)
+            if choice.switched or own.seen is None or self.leaves.has_rows(source):
                 own.seen = self.leaves.raw[number]
+            self._reading.spend(source, choice.cost, source in read)
+            if choice.switched or not self.leaves.has_rows(source):
+                self._reading.read_next(source)
+        self._read = read
         return choices
 
-    def replan(self, source: str, plan: Plan, rows: Sequence[float | None], sampler: Sampler | None) -> PlanChoice:
+    def _to_read(self, source: str, known: Statistics, seconds: float) -> bool:
+        """Whether the statistics of a source are read for this batch."""
+        if not seconds or not self._feedback or self.fallback or self._plans[source].current is None:
+            return True
+        return self._reading.due(source, seconds * len(self.graph.edges)) or self.leaves.rows_moved(source, known)
+
+    def replan(
+        self, source: str, plan: Plan, rows: Sequence[float | None], sampler: Sampler | None, statistics: Mapping[str, Statistics]
+    ) -> PlanChoice:
         """The plan for a delta that was stopped: the cheapest one under what its operators gave before (None: not known).
 
-        ``plan`` is the stopped one. Its estimates were false, so plans are sampled whatever the budget is. The choice replaces the last
-        one: it is compared with the plan of the batch before, and what was seen and sampled is part of the next :meth:`observe`. Not
-        with greedy search, which corrects no estimates.
+        ``plan`` is the stopped one. Its estimates were false, so plans are sampled whatever the budget is, and the ``statistics`` of the
+        source are read unless they have been for this batch. The choice replaces the last one: it is compared with the plan of the batch
+        before, and what was seen and sampled is part of the next :meth:`observe`. Not with greedy search, which corrects no estimates.
         """
         assert self._corrections is not None
         own = self._plans[source]
         covered = [self.graph.set_of(step.covers) for step in planning.operators(plan, self.graph)]
         seen = {relations: n for relations, n in zip(covered, rows, strict=True) if n is not None}
         own.stopped |= seen
+        if source not in self._read:
+            self._read.add(source)
+            self.memo.refresh(self.leaves.read(statistics, None, {source}))
+            own.seen = self.leaves.raw[self.sources.index(source)]
         self._corrections.correct_delta(source, seen.items())
         self.memo.refresh(np.zeros_like(self.leaves.factors, bool))
         if sampler is not None:
-            self._sample_until_cheapest(self._corrections, sampler, [source], self._cheapest)
+            self._sample_until_cheapest(self._corrections, sampler, [source], self._selection.cheapest)
             own.stopped |= self._corrections.sampled_rows(source)
         own.take_back()
-        own.choice = self._choice(source, sampled=True, plan=self._cheapest(source))
+        own.choice = self._selection.choice(source, sampled=True, plan=self._selection.cheapest(source))
         return own.choice
 
     @property
     def filter_order(self) -> tuple[str, ...]:
         """All filters in the order in which those at one place are evaluated."""
-        return filter_order(self.leaves, self._weights)
+        return self._selection.filter_order
 
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Sets measured weights of some filters. Their declared weights have decided which filters are operators; that stays."""
-        self._weights = {name: weights.get(name, known) for name, known in self._weights.items()}
+        self._selection.weights = {name: weights.get(name, known) for name, known in self._selection.weights.items()}
         for memo in {id(own.memo): own.memo for own in self._plans.values()}.values():
-            memo.weigh(self._weights)
+            memo.weigh(self._selection.weights)
 
     def alternatives(self, source: str, k: int = 10) -> list[Ranked]:
         """The ``k`` cheapest retained plans of a delta source under the last statistics, cheapest first."""
@@ -193,20 +214,14 @@ class Optimizer:
 
     def _sample_plans(self, corrections: EstimateCorrections, sampler: Sampler, sampling_seconds: float) -> None:
         """Samples the cheapest plans whose budget allows it, with estimates corrected on the way, until the cheapest has been sampled."""
-        moving = [source for source in self.sources if self._has_rows(source)]
-        due = [source for source in moving if self._pace.due(source, self._selected_cost(source), sampling_seconds)]
+        moving = [source for source in self.sources if self.leaves.has_rows(source)]
+        due = [source for source in moving if self._pace.due(source, self._selection.selected_cost(source), sampling_seconds)]
         for source in due:
             corrections.start_sample(source)
         if due:
-            self._sample_until_cheapest(corrections, sampler, due, lambda s: self._select(s, self._best(s)).plan)
-
-    def _best(self, source: str) -> Ranked:
-        return plan_extraction.cheapest(self._plans[source].memo, source)
-
-    def _cheapest(self, source: str) -> Plan:
-        """The cheapest plan, or the current one if that costs as much."""
-        best, current = self._best(source), self._plans[source].current
-        return current if current is not None and self._cost(source, current) <= best.cost * (1 + NEAR_TIE) else best.plan
+            self._sample_until_cheapest(
+                corrections, sampler, due, lambda s: self._selection.select(s, self._selection.best(s)).plan
+            )
 
     def _sample_until_cheapest(
         self, corrections: EstimateCorrections, sampler: Sampler, due: Sequence[str], select: Callable[[str], Plan]
@@ -239,6 +254,7 @@ class Optimizer:
         own.observed = [*(own.stopped | now).items()]
         if any(is_surprising(own.estimated[relations][0], seen) for relations, seen in now.items()):
             self._pace.reset_budget(source)
+            self._reading.read_next(source)
         if self._corrections is not None:
             self._corrections.observe(source, own.observed, own.stopped)
 
@@ -310,7 +326,8 @@ class Optimizer:
             source: own.state(
                 [] if self._corrections is None else self._corrections.state(source),
                 self._pace.since.get(source),
-                self._switching.saved.get(source, 0.0),
+                self._selection.switching.saved.get(source, 0.0),
+                self._reading.since.get(source),
             )
             for source, own in self._plans.items()
             if own.current is not None
@@ -321,9 +338,11 @@ class Optimizer:
         for source, found in state.items():
             own, (text, seen, kept, learnt) = self._plans[source], found[:4]
             own.resume(found)
-            since, self._switching.saved[source] = found[6:] if len(found) == 8 else (None, 0.0)
+            since, self._selection.switching.saved[source] = found[6:8] if len(found) > 5 else (None, 0.0)
             if since is not None:
                 self._pace.since[source] = since
+            if len(found) > 8 and found[8] is not None:
+                self._reading.since[source] = found[8]
             if self._corrections is not None:
                 self._corrections.resume(source, learnt)
             plan = parse_plan(text)
@@ -331,88 +350,9 @@ class Optimizer:
                 own.current, own.seen = plan, np.array(seen, np.float64)
                 if kept and self.mode == "static":
                     own.kept = plan
-
-    def _choice(self, source: str, sampled: bool, plan: Plan | None = None) -> PlanChoice:
-        """The choice of a ``plan``, or of the one that :meth:`_plan` takes."""
-        own = self._plans[source]
-        memo, before, last = own.memo, own.current, own.choice
-        if before is not None:
-            limit_estimates(own.placed(source, before), self._bounds.get(source), LIMITED_FROM)
-        plan = plan or self._plan(source)
-        reason: tuple[Reason, ...] = ()
-        if (previous := own.replaces(plan)) is not None:
-            assert own.seen is not None
-            reason = reasons(memo, source, previous, plan, own.seen) + corrected(memo, source, own.estimated)
-        priced = own.placed(source, plan)
-        if plan != before:
-            own.current, last = plan, None
-            limit_estimates(priced, self._bounds.get(source), LIMITED_FROM if sampled else 0.0)
-        return PlanChoice(
-            source,
-            plan,
-            priced.cost,
-            priced.operators,
-            self._filters_of(priced, last.filters if last else ()),
-            own.estimate(priced),
-            priced.cheapest_other(),
-            previous,
-            reason,
-            self.leaves.assumed(source),
-            memo.retained(source),
-            self.fallback,
-            priced.former_costs(),
-        )
-
-    def _plan(self, source: str) -> Plan:
-        """The plan to use: the current one, unless another is worth a switch. To be called once per batch."""
-        own = self._plans[source]
-        if own.current is not None and self.mode == "adaptive" and own.stays is None:
-            cost, least = self._current_cost(source, own.current), plan_extraction.cheapest_cost(own.memo, source)
-            if not self._switching.is_due(source, cost, least):
-                return own.current
-        return self._select(source, self._best(source)).plan
-
-    def _filters_of(self, priced: PricedPlan, last: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-        """The filters that each operator of a plan evaluates, in their order; the ``last`` ones if there is no choice of order."""
-        if last and all(len(names) < 2 for names in last):
-            return last
-        order = self.filter_order
-        return tuple(tuple(name for name in order if name in names) for names in planning.filters(priced.plan, self.graph))
-
-    def _select(self, source: str, best: Ranked) -> Ranked:
-        own = self._plans[source]
-        if (stays := own.kept or own.stays) is not None:
-            return Ranked(stays, self._cost(source, stays))
-        if self.mode == "worst":
-            return plan_extraction.most_expensive(own.memo, source)
-        if self.mode == "static" and self._has_rows(source):
-            own.kept = best.plan
-        current = own.current
-        if self.mode != "adaptive" or current == best.plan:
-            return best
-        if current is not None and (cost := self._cost(source, current)) <= best.cost * (1 + NEAR_TIE):
-            return Ranked(current, cost)
-        return least_risky(own.memo, source, best, self._bounds.get(source))
-
-    def _selected_cost(self, source: str) -> float:
-        """The cost of the plan that :meth:`_select` takes in adaptive mode."""
-        least, current = plan_extraction.cheapest_cost(self.memo, source), self._plans[source].current
-        if current is not None and (cost := self._current_cost(source, current)) <= least * (1 + NEAR_TIE):
-            return cost
-        return least
-
-    def _current_cost(self, source: str, current: Plan) -> float:
-        own = self._plans[source]
-        return own.priced.cost if own.priced is not None and own.priced.memo is own.memo else self._cost(source, current)
-
-    def _cost(self, source: str, plan: Plan) -> float:
-        if (cost := cost_of(self._plans[source].memo, source, plan)) is None:
-            raise PlanError(f"plan of {source}: the memo has no such joins: {plan}")
-        return cost
-
-    def _has_rows(self, source: str) -> bool:
-        """Whether rows of the source's delta have been observed."""
-        return bool(self.leaves.raw[self.sources.index(source), self.graph.index[source]] > 0)
+        if not self.fallback:  # the statistics that were read last
+            rows = zip(self._plans.values(), self.leaves.raw)
+            self.memo.refresh(self.leaves.replace(np.array([raw if own.seen is None else own.seen for own, raw in rows])))
 
     def _plan_greedily(self, moved: NDArray[np.bool_], sampling_seconds: float) -> None:
         """Searches greedy trees for the sources without a plan, and for those whose budget allows it; the others keep their plans."""
@@ -428,14 +368,14 @@ class Optimizer:
             if own.kept is not None:
                 continue
             current = None if self.mode != "adaptive" else own.current
-            if current is None or self._pace.due(source, self._cost(source, current), sampling_seconds):
+            if current is None or self._pace.due(source, self._selection.cost(source, current), sampling_seconds):
                 own.memo, own.stays = self._greedy_memo(estimator, source, search.pairs(number)), None
         self.priced += search.candidates
 
     def _greedy_memo(self, estimator: Estimator, source: str, found: Iterable[Pair]) -> Memo:
         own = self._plans[source]
         memo = Memo(estimator, [*found, *_pairs([own.kept, own.current], self.graph)], self.model, [source])
-        memo.weigh(self._weights)
+        memo.weigh(self._selection.weights)
         return memo
 
 

@@ -17,10 +17,12 @@ from cqels_opt.plans.plan_pricing import PricedPlan
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.relation_set import RelationSet
 
-State: TypeAlias = "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None, float]"
+State: TypeAlias = (
+    "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None, float, float | None]"
+)
 """What a checkpoint keeps of one delta source: its plan, the statistics that the plan was chosen from (NaN: not observed), whether it is
-kept at any cost, feedback (or the last sample), estimates, former plans, the cost of plans since they were last sampled (None: never), and
-the savings so far of a switch."""
+kept at any cost, feedback (or the last sample), estimates, former plans, the cost of plans since they were last sampled (None: never), the
+savings so far of a switch, and the cost of plans since statistics were read (None: to be read at once)."""
 
 FORMER = 3
 """The number of plans chosen before that are priced again with every batch, for the trace."""
@@ -85,15 +87,15 @@ class SourcePlans:
         self.estimated = dict(zip(priced.covered, zip(rows, factors)))
         return tuple(rows)
 
-    def state(self, learnt: Logs, since: float | None, saved: float) -> State:
+    def state(self, learnt: Logs, since: float | None, saved: float, read: float | None) -> State:
         """The state of a source that has a current plan, with what other objects keep of it."""
         assert self.current is not None and self.seen is not None
         estimated = [(relations, *found) for relations, found in self.estimated.items()]
         former = [str(plan) for plan in self.former]
-        return str(self.current), self.seen.tolist(), self.kept is not None, learnt, estimated, former, since, saved
+        return str(self.current), self.seen.tolist(), self.kept is not None, learnt, estimated, former, since, saved, read
 
     def resume(self, state: State) -> None:
         """Continues from a :meth:`state`, without its plan, which the memo need not have. Older checkpoints have five parts."""
-        self.former = tuple(map(parse_plan, state[5])) if len(state) == 8 else ()
+        self.former = tuple(map(parse_plan, state[5])) if len(state) > 5 else ()
         self.first = self.former[-1] if self.former else None
         self.estimated = {relations: (rows, factor) for relations, rows, factor in state[4]}

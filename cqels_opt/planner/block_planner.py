@@ -259,9 +259,14 @@ class BlockPlanner:
             relations = BlockRelations(self.block, self.store, step, terms, self.rule)
             sampler = JoinSampler(relations) if self.estimates in ("sampling", "all") else None
         left, self._left = self._left, {}
-        seconds = self.options.sampling_seconds * len(self.optimizer.graph.relations) if self.optimizer.model.unit == "s" else 0.0
-        bounds = {source: found for source in self.sources if (found := self.size_bounds(source)) is not None} if step else {}
-        choices = self.optimizer.choose(views, sampler=sampler, sampling_seconds=seconds, bounds=bounds)
+        timed = self.optimizer.model.unit == "s"
+        choices = self.optimizer.choose(
+            views,
+            sampler=sampler,
+            sampling_seconds=self.options.sampling_seconds * len(self.optimizer.graph.relations) if timed else 0.0,
+            bounds=self.size_bounds if step else None,
+            reading_seconds=self.options.reading_seconds if timed else 0.0,
+        )
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
         self.delta_plans = {
             source: DeltaPlan(choice, self.fixed_splits.get(source), last.get(source)) for source, choice in choices.items()
@@ -285,7 +290,7 @@ class BlockPlanner:
         relations = BlockRelations(self.block, self.store, step, terms, self.rule)
         sampler = JoinSampler(relations) if self.estimates in ("sampling", "all") else None
         seen = rows_seen(stopped, decision.whole.estimated)
-        choice = self.optimizer.replan(stopped.source, decision.whole.plan, seen, sampler)
+        choice = self.optimizer.replan(stopped.source, decision.whole.plan, seen, sampler, self._views)
         earlier = (*decision.stopped, StoppedChoice(decision.whole, stopped.given, stopped.operator, stopped.expected))
         self.delta_plans[stopped.source] = DeltaPlan(choice, None, decision.last, stopped=earlier)
 

@@ -24,6 +24,7 @@ from cqels_opt.plans.join_methods import (
     Machine,
 )
 from cqels_opt.plans.predicate_placement import Placing
+from cqels_opt.plans.reoptimization_budget import READING_SECONDS
 
 Estimates: TypeAlias = Literal["bindings", "pairwise", "feedback", "sampling", "all"]
 """The inputs of cardinality estimates: the rows and distinct values of each relation, as in the report (``bindings``); exact join sizes of
@@ -54,6 +55,7 @@ class PlannerOptions:
     machine: Machine = field(default_factory=Machine)
     joins: tuple[JoinMethod, ...] = CHOSEN_FROM
     sampling_seconds: float = join_sampling.SECONDS  # per relation, that sampling a plan takes
+    reading_seconds: float = READING_SECONDS  # per edge of the query graph, that reading statistics takes
     placing: Placing = "cost"
     graphs: bool = True
     remember: bool = True

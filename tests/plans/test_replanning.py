@@ -31,7 +31,7 @@ def test_the_next_plan_leaves_what_was_seen_for_later() -> None:
     optimizer = Optimizer(GRAPH, ["r0"], feedback=True)
     choice = optimizer.choose(statistics())["r0"]
     assert first_joined(choice.plan) == "r1"
-    again = optimizer.replan("r0", choice.plan, [100.0, 80_000.0, None, None], None)
+    again = optimizer.replan("r0", choice.plan, [100.0, 80_000.0, None, None], None, {})
     assert first_joined(again.plan) == "r2"
     assert optimizer.current["r0"] == again.plan
     assert not again.switched, "there was no batch before"
@@ -47,7 +47,7 @@ def test_what_was_seen_replaces_what_was_observed_before() -> None:
         optimizer.choose(statistics(5.0))
         optimizer.observe("r0", [100.0, 5.0, 3.0, 2.0])
     choice = optimizer.choose(statistics(5.0))["r0"]
-    optimizer.replan("r0", choice.plan, [100.0, 80_000.0, None, None], None)
+    optimizer.replan("r0", choice.plan, [100.0, 80_000.0, None, None], None, {})
     optimizer.observe("r0", [100.0, 60.0, 42.0, 20_000.0])
     assert optimizer.observed_cardinalities("r0")[frozenset({"r0", "r1"})] == pytest.approx(80_000.0)
 
@@ -60,7 +60,7 @@ def test_a_choice_after_a_stop_is_compared_with_the_batch_before() -> None:
     assert choice.previous == before
     assert first_joined(choice.plan) == "r1"
     for given in ([100.0, 80_000.0, None, None], [100.0, 90_000.0, 90_000.0, None]):
-        choice = optimizer.replan("r0", choice.plan, given, None)
+        choice = optimizer.replan("r0", choice.plan, given, None, {})
         assert choice.previous == (None if choice.plan == before else before)
         assert choice.switched == (choice.plan != before)
         assert [former.plan for former in choice.former] == ([before] if choice.switched else [])
@@ -81,7 +81,7 @@ def test_plans_are_sampled_until_the_cheapest_has_been() -> None:
             found.append(SampledCardinality(round(rows), 1.0))
         return found
 
-    again = optimizer.replan("r0", choice.plan, [100.0, 80_000.0, None, None], sampler)
+    again = optimizer.replan("r0", choice.plan, [100.0, 80_000.0, None, None], sampler, {})
     assert first_joined(again.plan) == "r3"
     assert str(again.plan) in sampled and len(sampled) == len(set(sampled))
     optimizer.observe("r0", [100.0, 70.0, None, None])
@@ -98,7 +98,7 @@ def test_the_choice_is_the_cheapest_under_what_was_seen(seed: int) -> None:
     optimizer = Optimizer(graph, [source], feedback=True)
     choice = optimizer.choose(known)[source]
     seen = [rows * 10 ** rng.uniform(0, 4) + 2 for rows in choice.estimated]
-    again = optimizer.replan(source, choice.plan, [*seen[:-1], None], None)
+    again = optimizer.replan(source, choice.plan, [*seen[:-1], None], None, {})
     fresh = Optimizer(graph, [source], feedback=True)
     fresh.choose(known)
     fresh.observe(source, [*seen[:-1], None])
@@ -109,7 +109,7 @@ def test_the_choice_is_the_cheapest_under_what_was_seen(seed: int) -> None:
 def test_the_excess_cost_includes_stopped_plans() -> None:
     optimizer = Optimizer(GRAPH, ["r0"], feedback=True)
     choice = optimizer.choose(statistics())["r0"]
-    optimizer.replan("r0", choice.plan, [100.0, 80_000.0, None, None], None)
+    optimizer.replan("r0", choice.plan, [100.0, 80_000.0, None, None], None, {})
     optimizer.observe("r0", [100.0, 60.0, 42.0, 20_000.0])
     without, nothing, rows = (
         optimizer.hindsight({"r0": [(choice.plan, given)]} if given else None)["r0"]

@@ -146,7 +146,7 @@ def test_estimates_are_at_most_the_bound() -> None:
     statistics = {"d": KnownStatistics({"d": 3.0, "r": 1e6, "s": 1e6})}
     without = Optimizer(CHAIN, ["d"]).choose(statistics)["d"]
     optimizer = Optimizer(CHAIN, ["d"])
-    bounded = optimizer.choose(statistics, bounds={"d": SizeBounds(CHAIN, "d", Counted(rows))})["d"]
+    bounded = optimizer.choose(statistics, bounds={"d": SizeBounds(CHAIN, "d", Counted(rows))}.get)["d"]
     assert without.estimated[-1] > 3
     assert all(estimate <= 3 for estimate, step in zip(bounded.estimated, bounded.operators) if "d" in step.covers)
     assert bounded.cost < without.cost
@@ -166,5 +166,5 @@ def test_of_plans_of_equal_cost_the_one_with_the_smaller_bound_is_taken() -> Non
             skewed: spread([0] * 100, "x", "y"),
         }
         bounds = {"d": SizeBounds(graph, "d", Counted(rows))}
-        choice = Optimizer(graph, ["d"]).choose(statistics, bounds=bounds)["d"]
+        choice = Optimizer(graph, ["d"]).choose(statistics, bounds=bounds.get)["d"]
         assert str(choice.plan).startswith(f"d » {even}")

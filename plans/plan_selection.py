@@ -1,0 +1,129 @@
+"""Which plan a delta source uses: the cheapest one, or the current one while no other is worth a switch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cqels_opt.plans import plan as planning
+from cqels_opt.plans import plan_extraction
+from cqels_opt.plans.base_estimates import BaseEstimates
+from cqels_opt.plans.bounded_choice import LIMITED_FROM, least_risky, limit_estimates
+from cqels_opt.plans.plan import Plan, PlanError
+from cqels_opt.plans.plan_changes import Reason, corrected, reasons
+from cqels_opt.plans.plan_choice import PlanChoice
+from cqels_opt.plans.plan_extraction import Ranked
+from cqels_opt.plans.plan_pricing import PricedPlan, cost_of
+from cqels_opt.plans.predicate_placement import filter_order
+from cqels_opt.plans.query_graph import QueryGraph
+from cqels_opt.plans.size_bounds import SizeBounds
+from cqels_opt.plans.source_plans import SourcePlans
+from cqels_opt.plans.switching_rule import NEAR_TIE, SwitchingRule
+
+
+class PlanSelection:
+    """Chooses among the plans of each delta source, in a mode of the optimizer. ``greedy``: plans were found by greedy search.
+
+    ``bounds`` are the upper bounds of the last batch, ``weights`` what the filters cost.
+    """
+
+    def __init__(
+        self, graph: QueryGraph, mode: str, leaves: BaseEstimates, plans: Mapping[str, SourcePlans], greedy: bool
+    ) -> None:
+        self.graph, self.mode, self.leaves, self._plans, self._greedy = graph, mode, leaves, plans, greedy
+        self.bounds: Mapping[str, SizeBounds | None] = {}
+        self.weights = graph.weights
+        self.switching = SwitchingRule()
+
+    @property
+    def filter_order(self) -> tuple[str, ...]:
+        """All filters in the order in which those at one place are evaluated."""
+        return filter_order(self.leaves, self.weights)
+
+    def best(self, source: str) -> Ranked:
+        """The cheapest plan."""
+        return plan_extraction.cheapest(self._plans[source].memo, source)
+
+    def cheapest(self, source: str) -> Plan:
+        """The cheapest plan, or the current one if that costs as much."""
+        best, current = self.best(source), self._plans[source].current
+        return current if current is not None and self.cost(source, current) <= best.cost * (1 + NEAR_TIE) else best.plan
+
+    def choice(self, source: str, sampled: bool, plan: Plan | None = None) -> PlanChoice:
+        """The choice of a ``plan``, or of the one that the mode takes."""
+        own = self._plans[source]
+        memo, before, last = own.memo, own.current, own.choice
+        if before is not None:
+            limit_estimates(own.placed(source, before), self.bounds.get(source), LIMITED_FROM)
+        plan = plan or self._plan(source)
+        reason: tuple[Reason, ...] = ()
+        if (previous := own.replaces(plan)) is not None:
+            assert own.seen is not None
+            reason = reasons(memo, source, previous, plan, own.seen) + corrected(memo, source, own.estimated)
+        priced = own.placed(source, plan)
+        if plan != before:
+            own.current, last = plan, None
+            limit_estimates(priced, self.bounds.get(source), LIMITED_FROM if sampled else 0.0)
+        return PlanChoice(
+            source,
+            plan,
+            priced.cost,
+            priced.operators,
+            self._filters_of(priced, last.filters if last else ()),
+            own.estimate(priced),
+            priced.cheapest_other(),
+            previous,
+            reason,
+            self.leaves.assumed(source),
+            memo.retained(source),
+            self._greedy,
+            priced.former_costs(),
+        )
+
+    def _plan(self, source: str) -> Plan:
+        """The plan to use: the current one, unless another is worth a switch. To be called once per batch."""
+        own = self._plans[source]
+        if own.current is not None and self.mode == "adaptive" and own.stays is None:
+            cost, least = self._current_cost(source, own.current), plan_extraction.cheapest_cost(own.memo, source)
+            if not self.switching.is_due(source, cost, least):
+                return own.current
+        return self.select(source, self.best(source)).plan
+
+    def _filters_of(self, priced: PricedPlan, last: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+        """The filters that each operator of a plan evaluates, in their order; the ``last`` ones if there is no choice of order."""
+        if last and all(len(names) < 2 for names in last):
+            return last
+        order = self.filter_order
+        return tuple(tuple(name for name in order if name in names) for names in planning.filters(priced.plan, self.graph))
+
+    def select(self, source: str, best: Ranked) -> Ranked:
+        """The plan that the mode takes, where ``best`` is the cheapest one."""
+        own = self._plans[source]
+        if (stays := own.kept or own.stays) is not None:
+            return Ranked(stays, self.cost(source, stays))
+        if self.mode == "worst":
+            return plan_extraction.most_expensive(own.memo, source)
+        if self.mode == "static" and self.leaves.has_rows(source):
+            own.kept = best.plan
+        current = own.current
+        if self.mode != "adaptive" or current == best.plan:
+            return best
+        if current is not None and (cost := self.cost(source, current)) <= best.cost * (1 + NEAR_TIE):
+            return Ranked(current, cost)
+        return least_risky(own.memo, source, best, self.bounds.get(source))
+
+    def selected_cost(self, source: str) -> float:
+        """The cost of the plan that :meth:`_select` takes in adaptive mode."""
+        least, current = plan_extraction.cheapest_cost(self._plans[source].memo, source), self._plans[source].current
+        if current is not None and (cost := self._current_cost(source, current)) <= least * (1 + NEAR_TIE):
+            return cost
+        return least
+
+    def _current_cost(self, source: str, current: Plan) -> float:
+        own = self._plans[source]
+        return own.priced.cost if own.priced is not None and own.priced.memo is own.memo else self.cost(source, current)
+
+    def cost(self, source: str, plan: Plan) -> float:
+        """The cost of a plan. Raises :class:`PlanError` if the memo does not have its joins."""
+        if (cost := cost_of(self._plans[source].memo, source, plan)) is None:
+            raise PlanError(f"plan of {source}: the memo has no such joins: {plan}")
+        return cost

@@ -1,0 +1,104 @@
+"""Statistics are read again once plans have cost more than reading them, or where estimates were false; rows of relations always are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from cqels_opt.bench.shapes import relation
+from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph
+from cqels_opt.plans.plan_choice import PlanChoice
+from cqels_opt.plans.reoptimization_budget import EXECUTION_PER_READING
+
+GRAPH = QueryGraph([relation("s", "x y", True), relation("a", "x u"), relation("b", "y v")])
+SIZES = {("s", "a", "x"): 500.0, ("s", "b", "y"): 900.0}
+
+
+@dataclass(frozen=True)
+class Counted(KnownStatistics):
+    """Counts how often join sizes are read."""
+
+    reads: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def join_size(self, left: str, right: str, variable: str) -> float | None:
+        self.reads.append((left, right, variable))
+        return super().join_size(left, right, variable)
+
+
+def counted(rows: float = 100.0, **sizes: float) -> Counted:
+    return Counted({"s": rows, "a": 1e4, "b": 1e4}, {key: sizes.get(key[1], size) for key, size in SIZES.items()})
+
+
+class Run:
+    """An optimizer whose reading costs ``share`` of the first plan."""
+
+    def __init__(self, share: float) -> None:
+        self.optimizer = Optimizer(GRAPH, ["s"], feedback=True)
+        first = Optimizer(GRAPH, ["s"]).choose({"s": counted()})["s"]
+        self.seconds = share * first.cost / len(GRAPH.edges)
+
+    def batch(self, statistics: Counted, factor: float = 1.0) -> PlanChoice:
+        """A batch whose last operator gives ``factor`` times the estimate."""
+        choice = self.optimizer.choose({"s": statistics}, reading_seconds=self.seconds)["s"]
+        self.optimizer.observe("s", [*choice.estimated[:-1], choice.estimated[-1] * factor])
+        return choice
+
+
+@pytest.mark.parametrize("batches", (1, 2, 5))
+def test_statistics_are_read_once_plans_have_cost_a_multiple_of_reading(batches: int) -> None:
+    run, statistics = Run(share=batches / EXECUTION_PER_READING - 1e-9), counted()
+    for _ in range(4 * batches):
+        run.batch(statistics)
+    assert len(statistics.reads) == 4 * len(GRAPH.edges)
+
+
+def test_without_a_price_they_are_read_for_each_batch() -> None:
+    run, statistics = Run(share=0.0), counted()
+    for _ in range(5):
+        run.batch(statistics)
+    assert len(statistics.reads) == 5 * len(GRAPH.edges)
+
+
+def test_until_then_estimates_follow_the_rows_and_keep_the_selectivities() -> None:
+    run = Run(share=1e6)
+    before = run.batch(counted())
+    after = run.batch(unread := counted(rows=150.0))
+    assert not unread.reads
+    assert after.estimated == pytest.approx([1.5 * rows for rows in before.estimated])
+
+
+def test_rows_that_differ_from_the_estimate_have_them_read_for_the_next_batch() -> None:
+    run = Run(share=1e6)
+    run.batch(counted())
+    run.batch(unread := counted(), factor=3.0)
+    run.batch(again := counted())
+    assert not unread.reads and again.reads
+
+
+@pytest.mark.parametrize("rows", (0.0, 40.0, 250.0))
+def test_a_relation_with_far_more_or_fewer_rows_has_them_read_at_once(rows: float) -> None:
+    run = Run(share=1e6)
+    run.batch(counted())
+    run.batch(other := counted(rows=rows))
+    assert other.reads
+
+
+def test_a_delta_that_is_stopped_has_them_read_for_its_next_plan() -> None:
+    run = Run(share=1e6)
+    run.batch(counted())
+    stopped, now = run.optimizer.choose({"s": counted()}, reading_seconds=run.seconds)["s"], counted(a=9_000.0)
+    assert str(stopped.plan).startswith("s » a")
+    again = run.optimizer.replan("s", stopped.plan, [100.0, 9_000.0, None], None, {"s": now})
+    assert now.reads and str(again.plan).startswith("s » b")
+
+
+def test_a_restart_keeps_what_was_read_and_what_plans_have_cost() -> None:
+    run, restarted = Run(share=4 / EXECUTION_PER_READING - 1e-9), Run(share=4 / EXECUTION_PER_READING - 1e-9)
+    for rows in (100.0, 110.0):
+        run.batch(counted(rows))
+    restarted.optimizer.resume(run.optimizer.state())
+    for rows in (120.0, 130.0, 140.0, 150.0):
+        one, other = counted(rows), counted(rows)
+        assert run.batch(one).estimated == pytest.approx(restarted.batch(other).estimated)
+        assert one.reads == other.reads
