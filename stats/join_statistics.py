@@ -106,6 +106,8 @@ class WindowPair:
         return sum(self._atom(one, other, since) for one in left for other in right)
 
     def _atom(self, left: Part, right: Part, since: int | None) -> float:
+        if self.left is self.right and self.variable == self.right_variable and right < left:  # both sides are the same
+            left, right = right, left
         found = self._known.get((left, right, since))
         if found is None:
             share = self.overlap(left, right, since)
