@@ -1,6 +1,8 @@
 # make setup | demo | test | test-wheel | test-oldest | test-services | lint | docs | bench | arena | micro.  Each makes .venv where it is missing.
 VENV    := .venv
 PY      := $(VENV)/bin/python
+CORE    := $(VENV)/.core
+WITH_SPARK := $(VENV)/.spark
 STAMP   := $(VENV)/.installed
 CLASSES := $(VENV)/spark-classes.jsa
 VERSITYGW := v1.8.0
@@ -50,8 +52,11 @@ help:
 
 setup: $(STAMP) java
 
-# The first Python that is new enough makes the environment; it is made again when pyproject.toml changes.
-$(STAMP): pyproject.toml
+INSTALL = $(PY) -m pip install -qq --disable-pip-version-check --no-compile
+
+# The first Python that is new enough makes the environment; packages are installed again when pyproject.toml changes. The demo needs
+# neither Spark nor the tools, which take three times as long. pip compiles all modules on one core: set-up compiles them on all.
+$(CORE): pyproject.toml
 	@set -e; \
 	if ! $(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	  found=; \
@@ -65,14 +70,25 @@ $(STAMP): pyproject.toml
 	    echo "cannot make $(VENV): on Debian install python3-venv (apt-get install python3-venv)" >&2; exit 2; }; \
 	fi; \
 	echo "installing what cqels-opt needs into $(VENV)"; \
-	$(PY) -m pip install -qq --disable-pip-version-check -e '.[dev]'; \
+	$(INSTALL) -e '.[demo]'; \
 	touch $@
 
+$(WITH_SPARK): $(CORE)
+	@echo "installing PySpark into $(VENV)"
+	@$(INSTALL) -e '.[demo,spark]'
+	@touch $@
+
+$(STAMP): $(CORE)
+	@echo "installing PySpark and the tools into $(VENV)"
+	@$(INSTALL) -e '.[dev]'
+	@$(PY) -m compileall -qq -j 0 $(VENV)/lib || :  # some packages have files for other versions of Python
+	@touch $@ $(WITH_SPARK)
+
 # Spark needs Java: looked for each time, and installed where the machine is Debian and the user is root.
-java: $(STAMP)
+java: $(CORE)
 	@$(PY) -m cqels_opt.cli.java --install
 
-demo: setup
+demo: $(if $(findstring spark,$(DEMO)),$(WITH_SPARK) java,$(CORE))
 	@$(VENV)/bin/cqels-opt demo $(DEMO)
 
 # Half of what a JVM of Spark does in a test is to read classes and to verify them: tests take them from an archive.

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cqels_opt.errors import CqelsOptError, InputError, LimitError, QueryError, RunError
+from cqels_opt.spark.package import PACKAGES, missing
 
 if TYPE_CHECKING:
     from cqels_opt import local
@@ -75,7 +76,12 @@ def __getattr__(name: str) -> Any:
     if name == "local":  # a room as it is
         return import_module("cqels_opt.local")
     if name in _LATER:
-        return getattr(import_module(f"cqels_opt.{_LATER[name]}"), name)
+        try:
+            return getattr(import_module(f"cqels_opt.{_LATER[name]}"), name)
+        except ModuleNotFoundError as error:
+            if error.name not in PACKAGES:
+                raise
+            raise missing(f"cqels_opt.{name}") from None
     raise AttributeError(f"module 'cqels_opt' has no attribute {name!r}")
 
 

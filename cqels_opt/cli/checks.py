@@ -159,12 +159,15 @@ def make_load(**words: Any) -> LoadOptions | UpdateOptions:
             raise InputError("cqels-opt load: --add and --remove are of an update: name the store with --update, not --store")
         if not words.get("paths") and "graphs" not in words:
             raise InputError("cqels-opt load: nothing to load: name files, or --graph IRI PATH")
+        if words.get("engine") == "local" and "master" in words:
+            raise InputError("--master needs Spark; leave out --engine local, or --master")
         return LoadOptions(**words)
     if paths := words.pop("paths", ()):
         raise InputError(f"cqels-opt load --update: {paths[0]}: say with --add or --remove whether it comes or goes")
     if not words.keys() & {"add", "remove", "graphs"}:
         raise InputError("cqels-opt load --update: nothing to do: name files with --add, --remove, or --graph IRI PATH")
-    words.pop("master", None)  # an update needs no Spark
+    for spark in ("master", "engine"):  # an update needs no Spark
+        words.pop(spark, None)
     return UpdateOptions(words.pop("update"), **words)
 
 

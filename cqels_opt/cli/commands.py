@@ -32,7 +32,7 @@ from cqels_opt.cli.run_parts import (
 )
 from cqels_opt.cli.run_results import LoadReport, Summary
 from cqels_opt.cli.session_settings import jvm_settings, jvm_settings_of_run
-from cqels_opt.cli.void_planning import warn_of_disagreement
+from cqels_opt.cli.store_load import load_by
 from cqels_opt.cli.warnings_console import Notices, warn
 from cqels_opt.engine import Engine
 from cqels_opt.planner import calibration as operator_constants
@@ -46,7 +46,6 @@ from cqels_opt.runtime.live_files import MOST_BYTES, live_files
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.registered_query import population_of
 from cqels_opt.runtime.run_factory import external_streams, make_driver
-from cqels_opt.runtime.static_data import static_sources
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark.jvm import JvmSettings
 from cqels_opt.spark.kafka import KafkaSink, topic_stream
@@ -60,7 +59,7 @@ from cqels_opt.spark.stream import StreamRun, folder_stream
 from cqels_opt.spark.tasks import freeze_modules
 from cqels_opt.spark.waiting import wait
 from cqels_opt.spark.warm_up import warm_up
-from cqels_opt.trace.progress import Watcher, batches_progress, bytes_progress, watching
+from cqels_opt.trace.progress import Watcher, batches_progress, watching
 from cqels_opt.windows.frontier import Frontier
 
 
@@ -243,15 +242,8 @@ def calibrate(options: CalibrateOptions) -> str:
 
 def load(options: LoadOptions) -> LoadReport:
     """Loads files into a store."""
-    began = time.monotonic()
     with workplace(None) as folder, open_session(folder, jvm_settings(options.master, options.debug)) as session:
-        sources = static_sources(options.paths, options.graphs)
-        with bytes_progress() as progress:
-            report = load_store(session, sources, options.store, on_error=options.on_error, progress=progress)
-    warn_of_disagreement(options.store)
-    for reason in report.reasons:
-        warn(reason)
-    return LoadReport(options.store, report.triples, report.skipped, time.monotonic() - began)
+        return load_by(partial(load_store, session), options)
 
 
 # ------------------------------------------------------------------ shared

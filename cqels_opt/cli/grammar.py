@@ -123,6 +123,7 @@ def _load() -> Command:
         graph_option(),
         on_error_option(),
         master_option(),
+        Option("--engine", "Spark, or this process without Java (default: spark). The store is the same.", OneOf("spark", "local")),
     ]  # fmt: skip
     return Command("load", make_load, params, "load static data into a store, or update one while queries read it")
 

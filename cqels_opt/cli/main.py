@@ -38,6 +38,7 @@ from cqels_opt.cli.run_results import Summary
 from cqels_opt.cli.session_settings import jvm_settings_of_run
 from cqels_opt.errors import CqelsOptError, InputError, QueryError, for_the_command_line
 from cqels_opt.spark.jvm import jvm_started
+from cqels_opt.spark.package import check_installed
 from cqels_opt.storage.file_errors import file_error
 
 DONE, DIFFERENT, WRONG_INPUT, FAILED = 0, 1, 2, 3
@@ -122,19 +123,23 @@ def _engine(options: RunOptions) -> Iterator[Callable[[RunOptions], Summary]]:
 
         yield run
         return
-    _need_java()
+    _need_spark(_LOCAL)
     with jvm_started(jvm_settings_of_run(options)):
         from cqels_opt.cli.commands import run as run_on_spark
 
         yield run_on_spark
 
 
-def _need_java() -> None:
-    """Checks Java for a command that does without it on the local engine."""
+_LOCAL = "--engine local runs the query without Spark and Java"
+
+
+def _need_spark(instead: str) -> None:
+    """Checks PySpark and Java for a command; an error ends with what to do ``instead``."""
     try:
+        check_installed("this command")
         find_java()
     except InputError as error:
-        raise InputError(f"{error}; --engine local runs the query without Java") from error
+        raise InputError(f"{error}; {instead}") from error
 
 
 def _explain(options: ExplainOptions) -> int:
@@ -148,7 +153,7 @@ def _explain(options: ExplainOptions) -> int:
 
         print(explain_locally(options))
         return DONE
-    _need_java()
+    _need_spark(_LOCAL)
     from cqels_opt.cli.commands import explain
 
     print(explain(options))
@@ -184,7 +189,12 @@ def _load(options: LoadOptions | UpdateOptions) -> int:
 
         print(update(options), file=sys.stderr)
         return DONE
-    find_java()
+    if options.engine == "local":
+        from cqels_opt.cli.store_load import load_locally
+
+        print(load_locally(options), file=sys.stderr)
+        return DONE
+    _need_spark("--engine local loads the files without Spark and Java")
     from cqels_opt.cli.commands import load
 
     print(load(options), file=sys.stderr)
@@ -245,7 +255,7 @@ def _trace(options: TraceOptions) -> int:
 
 def _bench(options: BenchOptions) -> int:
     if not options.list and options.spark and (options.full or options.scenarios != ("arena",)):
-        find_java()
+        _need_spark("--no-spark leaves out what needs it")
     from cqels_opt.bench.harness import bench
 
     bench(options)
@@ -272,7 +282,7 @@ def _gateway(options: GatewayOptions) -> int:
 
 def _calibrate(options: CalibrateOptions) -> int:
     if options.spark and not options.show:
-        find_java()
+        _need_spark("--no-spark measures everything else")
     from cqels_opt.cli.commands import calibrate
 
     print(calibrate(options))
@@ -283,7 +293,7 @@ def _demo(options: DemoOptions) -> int:
     from cqels_opt.cli.demo import demo
 
     if options.engine == "spark":
-        find_java()
+        _need_spark("without --engine spark, the demo needs neither Spark nor Java")
     demo(options)
     return DONE
 

@@ -161,6 +161,7 @@ class LoadOptions:
     graphs: tuple[tuple[str, Path], ...] = ()
     on_error: OnError = "fail"
     master: str | None = None
+    engine: Literal["spark", "local"] = "spark"
     debug: bool = False
 
 

@@ -41,7 +41,7 @@ class ThisProcess:
         return outcomes
 
 
-def loaded(sources: Sequence[StaticSource], target: Path, **options: Any) -> LoadReport:
+def loaded(sources: Sequence[StaticSource], target: Path | str, **options: Any) -> LoadReport:
     """Loads static data without Spark; see :func:`cqels_opt.lod.load.load`."""
     return load(ThisProcess(), sources, target, **options)
 

@@ -11,7 +11,7 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
@@ -77,8 +77,16 @@ def cache_file() -> Path:
 
 def fingerprint() -> dict[str, str]:
     """What a machine's constants depend on: its processors, and the versions of Python and libraries."""
-    versions = {name: version(name) for name in ("cqels-opt", "numpy", "pyspark")}
+    versions = {name: version(name) for name in ("cqels-opt", "numpy")} | {"pyspark": _version_of_spark()}
     return {"processor": _processor(), "cores": str(os.cpu_count()), "python": platform.python_version(), **versions}
+
+
+def _version_of_spark() -> str:
+    """That of the package; empty if it is not installed, or if Spark is that of a cluster."""
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return ""
 
 
 def _processor() -> str:

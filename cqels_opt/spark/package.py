@@ -1,0 +1,24 @@
+"""Whether PySpark is there: installed as the extra ``spark``, or by the cluster."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from cqels_opt.errors import InputError
+
+PACKAGES = ("pyspark", "py4j")
+
+
+class NoSparkError(InputError, ImportError):
+    """PySpark is not installed. As an ImportError too, ``try: from cqels_opt import Engine`` can do without it."""
+
+
+def missing(what: str) -> NoSparkError:
+    """The error of something that needs PySpark."""
+    return NoSparkError(f"{what} needs PySpark, which is not installed: pip install 'cqels-opt[spark]'")
+
+
+def check_installed(what: str) -> None:
+    """Raises a NoSparkError if there is no PySpark."""
+    if not all(map(find_spec, PACKAGES)):
+        raise missing(what)
