@@ -79,7 +79,7 @@ def __getattr__(name: str) -> Any:
         try:
             return getattr(import_module(f"cqels_opt.{_LATER[name]}"), name)
         except ModuleNotFoundError as error:
-            if error.name not in PACKAGES:
+            if (error.name or "").partition(".")[0] not in PACKAGES:
                 raise
             raise missing(f"cqels_opt.{name}") from None
     raise AttributeError(f"module 'cqels_opt' has no attribute {name!r}")

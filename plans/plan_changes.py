@@ -54,13 +54,18 @@ def rows_and_factor(memo: Memo, source: str, relations: RelationSet) -> tuple[fl
     return rows, max(rows, 1.0) / max(alone, 1.0)
 
 
-def corrected(memo: Memo, source: str, was: Mapping[RelationSet, tuple[float, float]]) -> tuple[Reason, ...]:
-    """The sets of at least three relations whose correction by sampling and feedback has changed; ``was``: rows and factor before."""
+def corrected(
+    memo: Memo, source: str, was: Mapping[RelationSet, tuple[float, float]], *, least: int = 3, moved: float = MOVED
+) -> tuple[Reason, ...]:
+    """The sets of at least ``least`` relations whose correction by sampling and feedback has changed by more than a factor.
+
+    ``was`` has their rows and corrections before.
+    """
     found = []
     for relations, (before, factor) in was.items():
         now, other = rows_and_factor(memo, source, relations)
         distance = abs(math.log(other / factor))
-        if size(relations) > 2 and distance > math.log(MOVED):
+        if size(relations) >= least and distance > math.log(moved):
             names = ", ".join(memo.graph.names(relations))
             found.append((-distance, Reason(f"rows({names})", before, now)))
     return tuple(reason for _, reason in sorted(found, key=lambda entry: (entry[0], entry[1].statistic))[:SETS])

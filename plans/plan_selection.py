@@ -59,6 +59,8 @@ class PlanSelection:
         if (previous := own.replaces(plan)) is not None:
             assert own.seen is not None
             reason = reasons(memo, source, previous, plan, own.seen) + corrected(memo, source, own.estimated)
+            if not reason:  # a delta that was stopped has the statistics of the same batch: what its operators gave is the reason
+                reason = corrected(memo, source, own.estimated, least=1, moved=1.0)
         priced = own.placed(source, plan)
         if plan != before:
             own.current, last = plan, None

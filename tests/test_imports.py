@@ -81,11 +81,14 @@ IMPURE = {
 
 
 def modules(package: Path) -> Iterator[tuple[str, Path]]:
-    """Every module as its dotted name inside the package, and its file; the symlinked rooms are rooms like the others."""
+    """Every module as its dotted name inside the package, and its file; the symlinked rooms are rooms like the others.
+
+    The notebooks and their helper are data of the package.
+    """
     for entry in sorted(package.iterdir()):
         if entry.suffix == ".py":
             yield ("" if entry.stem == "__init__" else entry.stem), entry
-        elif entry.is_dir() and entry.name != "__pycache__":
+        elif entry.is_dir() and entry.name not in ("__pycache__", "notebooks"):
             for file in sorted(entry.rglob("*.py")):
                 inside = file.relative_to(package).with_suffix("").parts
                 yield ".".join(part for part in inside if part != "__init__"), file
@@ -111,7 +114,7 @@ def within(name: str, allowed: set[str]) -> bool:
 
 def violations(package: Path) -> list[str]:
     """Each broken rule as ``file:line: what is wrong``."""
-    rooms = {path.stem if path.suffix else path.name for path in package.iterdir()}
+    rooms = {path.stem if path.suffix else path.name for path in package.iterdir() if path.name != "notebooks"}
     found = []
     for module, file in modules(package):
         room = module.split(".")[0]

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -35,8 +34,6 @@ from cqels_opt.cli.session_settings import jvm_settings, jvm_settings_of_run
 from cqels_opt.cli.store_load import load_by
 from cqels_opt.cli.warnings_console import Notices, warn
 from cqels_opt.engine import Engine
-from cqels_opt.planner import calibration as operator_constants
-from cqels_opt.planner import calibration_store
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.runtime.driver import check_ended
 from cqels_opt.runtime.file_streams import finite_frontier, numbered_folders
@@ -46,7 +43,7 @@ from cqels_opt.runtime.live_files import MOST_BYTES, live_files
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.registered_query import population_of
 from cqels_opt.runtime.run_factory import external_streams, make_driver
-from cqels_opt.spark import calibrate as spark_constants
+from cqels_opt.spark.calibrate import measure
 from cqels_opt.spark.jvm import JvmSettings
 from cqels_opt.spark.kafka import KafkaSink, topic_stream
 from cqels_opt.spark.load import load as load_store
@@ -229,15 +226,10 @@ def explain(options: ExplainOptions) -> str:
         return plans_text(_registered(session, options.run, folder, requests), options, folder)
 
 
-def calibrate(options: CalibrateOptions) -> str:
-    """Measures the constants of the cost model on this machine and stores them; returns them and the file as text."""
-    if not options.show:
-        found = operator_constants.measure()
-        if options.spark:
-            with workplace(None) as folder, open_session(folder, jvm_settings(options.master, options.debug)) as session:
-                found |= spark_constants.measure(session.get())
-        calibration_store.keep(found, datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
-    return f"{calibration_store.known().text()}\n  kept in {calibration_store.cache_file()}"
+def constants_of_spark(options: CalibrateOptions) -> dict[str, float]:
+    """The constants of the cost model that are measured with Spark."""
+    with workplace(None) as folder, open_session(folder, jvm_settings(options.master, options.debug)) as session:
+        return measure(session.get())
 
 
 def load(options: LoadOptions) -> LoadReport:

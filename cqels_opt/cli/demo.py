@@ -38,6 +38,8 @@ from cqels_opt.trace.terminal import show_plans
 from cqels_opt.windows.replay import BatchSize
 
 FOG = QUERIES / "fog.rq"
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+"""Notebooks about plans, contenders and traces; a link to ``examples/notebooks`` in the checkout."""
 MODES = {"adaptive": "adaptive: cheapest now", "static": "chosen first, kept", "first": "as the query is written"}
 """The plan modes that are compared, and what the demo calls them."""
 RELATIONS = {
@@ -68,6 +70,7 @@ def demo(options: DemoOptions) -> None:
     files = lift(options.out / "data", days=options.days)
     for query in QUERIES.glob("*.rq"):
         shutil.copy(query, options.out)
+    shutil.copytree(NOTEBOOKS, options.out / NOTEBOOKS.name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     _describe(options, files, console)
     with scratch_folder("demo") as scratch, _runners(options.engine, scratch, options.debug) as runner:
         play(files, options, scratch, runner, console)
@@ -257,6 +260,7 @@ def _show_files(out: Path, options: DemoOptions, files: FlightFiles, console: Co
         ("page", _short(page)),
         ("answers", _short(out / "answers.jsonl")),
         ("traces", " ".join(_short(out / f"{mode}.jsonl") for mode in MODES)),
+        ("notebooks", f"{_short(options.out / NOTEBOOKS.name)} (pip install 'cqels-opt[notebooks]')"),
         ("run it", command(options, files)),
     ):
         console.print(Text(f"  {what:9} {shown}"), soft_wrap=True)

@@ -283,7 +283,7 @@ def _gateway(options: GatewayOptions) -> int:
 def _calibrate(options: CalibrateOptions) -> int:
     if options.spark and not options.show:
         _need_spark("--no-spark measures everything else")
-    from cqels_opt.cli.commands import calibrate
+    from cqels_opt.cli.constants import calibrate
 
     print(calibrate(options))
     return DONE

@@ -283,7 +283,7 @@ def test_demo_and_bench(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_calibrate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    calls = stand_in(monkeypatch, "cqels_opt.cli.commands", calibrate=lambda _: "constants: measured")
+    calls = stand_in(monkeypatch, "cqels_opt.cli.constants", calibrate=lambda _: "constants: measured")
     for words in ([], ["--show"], ["--no-spark"], ["--master", "local[1]"]):
         assert main(["calibrate", *words]) == 0
     assert calls == [
@@ -370,7 +370,7 @@ def test_without_java_there_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr(main_module, "find_java", none)
     calls = stand_in(monkeypatch, "cqels_opt.cli.commands", run=lambda _: SUMMARY)
     assert main(["run", "q.rq"]) == 2
-    assert (capsys.readouterr().err, calls) == ("Spark needs Java; --engine local runs the query without Java\n", [])
+    assert (capsys.readouterr().err, calls) == ("Spark needs Java; --engine local runs the query without Spark and Java\n", [])
 
 
 # ------------------------------------------------------------------ help

@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FILES = "files.txt"
 """Beside the copied tests: the files of the package that git knows, a line each, as paths in an environment."""
-EXTRAS = "[bench,demo]"
+EXTRAS = "[bench,demo,spark]"
 WITH = ("pytest", "hypothesis")
 ROOMS = ("cqels_opt", "plans", "stats", "bench")
 BESIDE = ("tests", "docs", "examples", "README.md", "CHANGELOG.md", "mkdocs.yml", "pyproject.toml")
@@ -56,7 +56,8 @@ def copy(names: Sequence[str], folder: Path) -> None:
 
 
 def in_package(names: Sequence[str]) -> list[str]:
-    """Those of the package, by their paths in it: the rooms at the top are inside of it."""
+    """Those of the package, by their paths in it: the rooms at the top and the notebooks are inside of it."""
+    names = [name.replace("examples/notebooks/", "cqels_opt/notebooks/") for name in names]
     inside = [name for name in names if name.split("/")[0] in ROOMS and not (ROOT / name).is_symlink()]
     return [name if name.startswith("cqels_opt/") else f"cqels_opt/{name}" for name in inside]
 
@@ -78,16 +79,33 @@ def build(names: Sequence[str], folder: Path) -> Path:
 
 
 def install(wheel: Path, folder: Path, pyspark: str | None) -> Path:
-    """A new environment with the wheel: first alone, which has to do for the command line, then with what the tests need. Its programs."""
+    """A new environment with the wheel: first with its data alone, which does for the demo, then with what the tests need. Its programs."""
     venv.create(folder, with_pip=True)
     programs = folder / "bin"
     pip: list[str | Path] = [programs / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     only = [f"pyspark=={pyspark}"] if pyspark else []
-    run([*pip, wheel, *only], folder)
+    run([*pip, f"{wheel}[demo]"], folder)
     run([programs / "python", "-m", "pip", "check"], folder)
-    run([programs / "cqels-opt", "bench", "--list"], folder)
+    without_spark(programs, folder / "without")
     run([*pip, f"{wheel}{EXTRAS}", *only, *for_tests()], folder)
     return programs
+
+
+def without_spark(programs: Path, folder: Path) -> None:
+    """The commands of a user who has not installed PySpark."""
+    folder.mkdir()
+    run([programs / "python", "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('pyspark') is not None)"], folder)
+    run([programs / "cqels-opt", "bench", "--list"], folder)
+    run([programs / "cqels-opt", "demo", "--days", "1", "--out", "demo"], folder)
+    notebooks = sorted(file.name for file in (folder / "demo" / "notebooks").glob("*.ipynb"))
+    if len(notebooks) != 3:
+        raise SystemExit(f"the demo left {notebooks}, not three notebooks")
+    refused = subprocess.run(
+        [programs / "cqels-opt", "run", "demo/fog.rq"], cwd=folder, env=environment(), capture_output=True, text=True
+    )
+    if (refused.returncode, refused.stdout) != (2, "") or "pip install 'cqels-opt[spark]'" not in refused.stderr:
+        raise SystemExit(f"without PySpark, run ended with {refused.returncode}:\n{refused.stdout}{refused.stderr}")
+    shutil.rmtree(folder)
 
 
 def main(words: Sequence[str] | None = None) -> int:

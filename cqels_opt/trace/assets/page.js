@@ -80,8 +80,10 @@ function charts(specs) {
   return element("div", { class: "charts" }, made);
 }
 
+/** On paper a chart has half of the sheet, or all of it where it is alone. */
 function drawOne(chart) {
-  chart.draw(page.scale > 1 ? (PAPER / 2 - 15) * page.scale : chart.clientWidth);
+  const paper = chart.matches(":only-child") ? PAPER : PAPER / 2 - 15;
+  chart.draw(page.scale > 1 ? paper * page.scale : chart.clientWidth);
 }
 
 /** Shows another query of the trace. */
