@@ -46,10 +46,16 @@ def parse(words: Sequence[str]) -> tuple[str, Any]:
     return found if isinstance(found, tuple) else ("", None)
 
 
+_COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }"
+"""Loads zsh's completion if ``~/.zshrc`` has not."""
+
+
 def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None) -> None:
     if shell is not None:
         found = click.shell_completion.get_completion_class(shell)
         assert found is not None
+        if shell == "zsh":
+            print(_COMPINIT)
         print(found(ctx.command, {}, PROGRAM, "_CQELS_OPT_COMPLETE").source())
         ctx.exit()
 

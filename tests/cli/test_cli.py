@@ -468,7 +468,9 @@ def test_wrong_queries_and_settings(words: list[str], message: str, capsys: pyte
 
 def test_completion(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--completion", "zsh"]) == 0
-    assert "_CQELS_OPT_COMPLETE=zsh_complete" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "_CQELS_OPT_COMPLETE=zsh_complete" in printed
+    assert printed.index("autoload -Uz compinit") < printed.index("compdef _cqels_opt")
 
 
 @pytest.mark.parametrize("report", [5, ["wc"], {"w": 5}, {5: "wc"}])

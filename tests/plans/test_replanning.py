@@ -66,6 +66,19 @@ def test_a_choice_after_a_stop_is_compared_with_the_batch_before() -> None:
         assert [former.plan for former in choice.former] == ([before] if choice.switched else [])
 
 
+@pytest.mark.parametrize("given", [[100.0, 80_000.0, None, None], [4_000.0, 80_000.0, None, None]])
+def test_a_switch_after_a_stop_names_what_the_operators_gave(given: list[float | None]) -> None:
+    """The statistics are those of the same batch: only the rows that were seen have changed."""
+    optimizer = Optimizer(GRAPH, ["r0"], feedback=True)
+    optimizer.choose(statistics())
+    optimizer.observe("r0", [100.0, 50.0, 30.0, 20.0])
+    choice = optimizer.choose(statistics())["r0"]
+    assert not choice.switched
+    again = optimizer.replan("r0", choice.plan, given, None, statistics())
+    assert again.switched
+    assert "rows(r0, r1)" in {reason.statistic for reason in again.reason if reason.now == pytest.approx(80_000.0)}
+
+
 def test_plans_are_sampled_until_the_cheapest_has_been() -> None:
     """r2 is as bad as r1, which only a sample shows."""
     optimizer = Optimizer(GRAPH, ["r0"], feedback=True)
