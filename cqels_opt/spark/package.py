@@ -1,4 +1,4 @@
-"""Whether PySpark is there: installed as the extra ``spark``, or by the cluster."""
+"""Whether PySpark is installed, by pip as the extra ``spark`` or by the cluster."""
 
 from __future__ import annotations
 

@@ -226,6 +226,20 @@ def test_dark_and_paper(browser: Browser, q2: str, tmp_path: Path) -> None:
         assert page.evaluate(ground) == "rgb(13, 17, 23)"
 
 
+def test_charts_use_the_width_of_the_sheet(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(trace_page(flapping(20), "a.jsonl", (flapping(20), "b.jsonl")), encoding="utf-8")
+    with opened(browser, file.as_uri(), viewport={"width": 690, "height": 900}) as page:
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        width = "box => box.getBoundingClientRect().width"
+        sheet = page.locator("main").evaluate(width)
+        alone = page.locator("#comparedCharts .uplot").first.evaluate(width)
+        beside = page.locator("#costs .charts:has(figure + figure) .uplot").first.evaluate(width)
+        assert alone > 0.9 * sheet
+        assert 0.4 * sheet < beside < 0.5 * sheet
+
+
 def test_text_of_a_trace_stays_text(browser: Browser, written: Callable[[list[TraceRecord]], str]) -> None:
     evil = EVIL + "<img src=x onerror=alert(1)>"
     record = TraceRecord(0, evil, (0, 1), 1, 1, windows={evil: 1}, fallback=evil)
