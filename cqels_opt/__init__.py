@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cqels_opt.errors import CqelsOptError, InputError, LimitError, QueryError, RunError
-from cqels_opt.spark.package import PACKAGES, missing
+from cqels_opt.spark.package import is_absent, missing
 
 if TYPE_CHECKING:
     from cqels_opt import local
@@ -79,7 +79,7 @@ def __getattr__(name: str) -> Any:
         try:
             return getattr(import_module(f"cqels_opt.{_LATER[name]}"), name)
         except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in PACKAGES:
+            if not is_absent(error):
                 raise
             raise missing(f"cqels_opt.{name}") from None
     raise AttributeError(f"module 'cqels_opt' has no attribute {name!r}")

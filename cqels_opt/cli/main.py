@@ -38,7 +38,7 @@ from cqels_opt.cli.run_results import Summary
 from cqels_opt.cli.session_settings import jvm_settings_of_run
 from cqels_opt.errors import CqelsOptError, InputError, QueryError, for_the_command_line
 from cqels_opt.spark.jvm import jvm_started
-from cqels_opt.spark.package import check_installed
+from cqels_opt.spark.package import check_installed, is_absent, missing
 from cqels_opt.storage.file_errors import file_error
 
 DONE, DIFFERENT, WRONG_INPUT, FAILED = 0, 1, 2, 3
@@ -69,6 +69,9 @@ def main(words: Sequence[str] | None = None) -> int:
         _complain(error.report() if isinstance(error, QueryError) else _one_line(str(error)), debug)
         return WRONG_INPUT
     except Exception as error:  # noqa: BLE001 - last resort: the user gets one line
+        if is_absent(error):  # a study of the benchmarks that runs on Spark only
+            _complain(str(missing("this command")), debug)
+            return WRONG_INPUT
         if (of_file := file_error(error)) is not None:
             _complain(_one_line(str(of_file)), debug)
             return WRONG_INPUT

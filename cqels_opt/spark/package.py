@@ -18,6 +18,11 @@ def missing(what: str) -> NoSparkError:
     return NoSparkError(f"{what} needs PySpark, which is not installed: pip install 'cqels-opt[spark]'")
 
 
+def is_absent(error: Exception) -> bool:
+    """Whether an import failed because there is no PySpark."""
+    return isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in PACKAGES
+
+
 def check_installed(what: str) -> None:
     """Raises a NoSparkError if there is no PySpark."""
     if not all(map(find_spec, PACKAGES)):

@@ -40,6 +40,7 @@ REFUSED = {
     "bench figure-5": "--no-spark leaves out what needs it",
     "demo --engine spark": "without --engine spark, the demo needs neither Spark nor Java",
 }
+ON_SPARK_ONLY = ["bench", "recovery", "--quick", "--no-spark"]
 SENTENCE = "needs PySpark, which is not installed: pip install 'cqels-opt[spark]'"
 LOCAL_NAMES = {"Limits", "Listener", "local", "metrics", "register_distribution", "register_function"}
 PROGRAM = """
@@ -70,7 +71,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[tuple[int, str
     folder = tmp_path_factory.mktemp("without")
     for file, text in (("q.rq", QUERY), ("s.ndjson", STREAM), ("a.nt", STATIC), ("b.nt", STATIC.replace("ex.org/b", "ex.org/d"))):
         (folder / file).write_text(text, encoding="utf-8")
-    words = json.dumps([*WORKS, *(line.split() for line in REFUSED)])
+    words = json.dumps([*WORKS, *(line.split() for line in REFUSED), ON_SPARK_ONLY])
     # with ``-c`` the path begins with the folder of the process, not with the checkout
     source = f"import sys\nsys.path.insert(0, {str(Path(cqels_opt.__file__).parents[1])!r})\n{PROGRAM}"
     done = subprocess.run([sys.executable, "-c", source], cwd=folder, input=words, capture_output=True, text=True, check=True)
@@ -95,6 +96,11 @@ def test_other_commands_say_what_to_install_and_what_to_do_instead(
     number: int, found: tuple[list[tuple[int, str, str]], Any]
 ) -> None:
     assert found[0][len(WORKS) + number] == (2, "", f"this command {SENTENCE}; {[*REFUSED.values()][number]}\n")
+
+
+def test_a_study_that_runs_on_spark_only_says_what_to_install(found: tuple[list[tuple[int, str, str]], Any]) -> None:
+    code, _, err = found[0][-1]
+    assert (code, err) == (2, f"this command {SENTENCE}\n")
 
 
 def test_names_of_spark_say_what_to_install(found: tuple[Any, dict[str, str]]) -> None:
