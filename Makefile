@@ -55,7 +55,7 @@ setup: $(STAMP) java
 INSTALL = $(PY) -m pip install -qq --disable-pip-version-check --no-compile
 
 # The first Python that is new enough makes the environment; packages are installed again when pyproject.toml changes. The demo needs
-# neither Spark nor the tools, which take three times as long. pip compiles all modules on one core: set-up compiles them on all.
+# neither Spark nor the tools, which take most of the time. pip compiles all modules on one core: set-up compiles them on all.
 $(CORE): pyproject.toml
 	@set -e; \
 	if ! $(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
