@@ -184,7 +184,7 @@ class BaseEstimates:
         return bool(self.raw[self.sources.index(source), self.graph.index[source]] > 0)
 
     def rows_moved(self, source: str, known: Statistics) -> bool:
-        """Whether a relation has so many more or fewer rows than before that the selectivities of a source may have changed."""
+        """Whether the rows of a relation have changed by a factor after which the selectivities of a source may differ."""
         before = self.raw[self.sources.index(source), self._raw_columns.cardinality]
         now = (_number(known.cardinality(*key.names)) for key in self._cardinality)
         return any(new != old and (old == 0 or is_surprising(old, new)) for old, new in zip(before.tolist(), now) if new == new)
