@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cqels_opt.runtime.limits import Limits
     from cqels_opt.spark.adaptive_sparql import Adaptive
     from cqels_opt.spark.drop_in import together
+    from cqels_opt.spark.extension import spark_extension
     from cqels_opt.spark.registered_query import CompiledQuery
     from cqels_opt.trace.listener import Listener
     from cqels_opt.trace.metrics import metrics
@@ -47,6 +48,7 @@ __all__ = [
     "metrics",
     "register_distribution",
     "register_function",
+    "spark_extension",
     "together",
 ]
 
@@ -66,6 +68,7 @@ _LATER = {
     "metrics": "trace.metrics",
     "register_distribution": "query.uncertainty",
     "register_function": "query.extensions",
+    "spark_extension": "spark.extension",
     "together": "spark.drop_in",
 }
 

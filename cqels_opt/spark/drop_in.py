@@ -32,7 +32,8 @@ def check_classic(session: object) -> None:
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise InputError(
             "this is a Spark Connect session, which cannot reach the driver that cqels-opt works in: "
-            "run the job in the driver, with SparkSession.builder.master(…) or spark-submit, and without SPARK_REMOTE"
+            "run the job in the driver, with SparkSession.builder.master(…) or spark-submit, and without SPARK_REMOTE; "
+            "or install the Spark extension in the server (docs/drop-in.md)"
         )
     if not isinstance(session, SparkSession):
         raise InputError(f"a SparkSession is expected, not {type(session).__name__}")
