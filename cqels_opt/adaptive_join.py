@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cqels_opt.errors import InputError
 from cqels_opt.plans import MODES, Plan, parse_plans
-from cqels_opt.query.durations import parse_duration
+from cqels_opt.query.durations import duration_of
 from cqels_opt.relational.planner import Format
 from cqels_opt.relational.spec import HOWS, JoinInput, JoinSpec, window_of
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
@@ -60,11 +60,11 @@ class AdaptiveJoin:
         name: str,
         frame: DataFrame | str | Versions | None = None,
         *,
-        window: str | None = None,
+        window: int | str | None = None,
         time: str | None = None,
         how: str = "inner",
-        lateness: str | None = None,
-        idle_timeout: str | None = None,
+        lateness: int | str | None = None,
+        idle_timeout: int | str | None = None,
     ) -> AdaptiveJoin:
         """Adds a relation, which conditions reference by ``name``.
 
@@ -93,7 +93,8 @@ class AdaptiveJoin:
         if how.lower() not in HOWS:
             raise InputError(f"relation({name!r}): how={how!r}: choose inner, left, semi or anti")
         at = DEFAULT_TIME if window is not None and time is None else time
-        late, idle = (parse_duration(text) if text is not None else None for text in (lateness, idle_timeout))
+        late = duration_of(lateness, "lateness") if lateness is not None else None
+        idle = duration_of(idle_timeout, "idle_timeout") if idle_timeout is not None else None
         spec = self.spec.relation(JoinInput(name, frame is not None, window_of(window), at, HOWS[how.lower()], late, idle))
         given = self.spark.table(frame) if isinstance(frame, str) else frame
         return replace(self, spec=spec, frames=self.frames if given is None else {**self.frames, name: given})
@@ -127,7 +128,7 @@ class AdaptiveJoin:
         trace: PathLike | None = None,
         name: str = "join",
         plan: str = "adaptive",
-        lateness: str = "0",
+        lateness: int | str = 0,
         limits: Limits = NO_LIMITS,
         allow_gap: bool = False,
         listener: ListenerLike | None = None,
@@ -138,14 +139,14 @@ class AdaptiveJoin:
         folder that executors can access, for the rows and statistics of windows; without it a join of several windows lives as
         long as this object. ``trace`` is a file, ``name`` the query's name in it. ``plan``: adaptive, static (keeps the plan of
         the first rows), first (joins as written), worst, or ``fixed:`` and plans. ``lateness``: how far a row may be behind the
-        latest row of earlier micro-batches; later rows are dropped and counted. ``limits`` end the join and not the job. A
-        micro-batch that does not follow the state of a join of several windows is a CheckpointError, because the windows would
-        lack rows; ``allow_gap=True`` accepts it. ``listener`` gets the trace record of each micro-batch.
+        latest row of earlier micro-batches, as ``"10s"`` or in milliseconds; later rows are dropped and counted. ``limits`` end the
+        join and not the job. A micro-batch that does not follow the state of a join of several windows is a CheckpointError, because
+        the windows would lack rows; ``allow_gap=True`` accepts it. ``listener`` gets the trace record of each micro-batch.
         """
         spec, mode = self.spec.checked(), _plan_mode(plan)
         declared = Declared(spec, self.frames, self.projection)
         if spec.windowed or spec.stateful:
-            late = parse_duration(lateness)
+            late = duration_of(lateness, "lateness")
             return WindowedJoin(self.spark, declared, then, state, trace, name, mode, late, limits, allow_gap, listener)
         return ReplannedJoin(self.spark, PlainJoin(declared), then, state, trace, name, mode, limits, listener)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import cqels_opt as cq
+from cqels_opt import adaptive_join
 from cqels_opt.compiler.registration import QueryOptions, member_of, record_of
 from cqels_opt.errors import InputError, for_the_command_line
 from cqels_opt.query.durations import LONGEST, duration_of
@@ -131,3 +132,15 @@ def test_texts_that_are_no_durations(given: str, reason: str) -> None:
 def test_durations_that_must_be_longer_than_0(given: int | str) -> None:
     with pytest.raises(InputError, match=r"^idle_timeout=.*longer than 0"):
         duration_of(given, "idle_timeout", positive=True)
+
+
+def test_durations_of_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adaptive_join, "check_classic", lambda session: None)
+    join: Any = cq.AdaptiveJoin(None)  # type: ignore[arg-type]
+    texts = join.relation("v", window="30s", lateness="10s", idle_timeout="2 min").spec
+    assert join.relation("v", window=30_000, lateness=10_000, idle_timeout=120_000).spec == texts
+    for parameter in ("window", "lateness", "idle_timeout"):
+        with pytest.raises(InputError, match=rf"^{parameter}=1\.5 is not a duration"):
+            join.relation("v", **{"window": "30s", parameter: 1.5})
+    with pytest.raises(InputError, match=r"^lateness='ten': ten is not a duration"):
+        join.relation("v", window="30s").relation("w", window="30s").on("v.a = w.a").batch(print, lateness="ten")

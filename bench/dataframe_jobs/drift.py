@@ -133,6 +133,7 @@ JOB = Job(
         "static": Contender(partial(_adaptive, plan="static")),
         "as written": Contender(_plain, planner=0),
         "AQE": Contender(_plain),
+        "extension": Contender(_plain, extension=True),
         "AQE and CBO": Contender(partial(_plain, counted=True), planner=len(PLANNER)),
         "hindsight": Contender(partial(_plain, hindsight=True)),
     },

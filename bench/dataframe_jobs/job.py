@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from cqels_opt.adaptive_join import AdaptiveJoin
+from cqels_opt.bench.rivals.jobs import PLANNER
+from cqels_opt.spark.extension import ENABLED
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.spark.stream import DataFrame
 
@@ -57,10 +59,19 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A way to run a job; ``planner`` of the settings of :data:`cqels_opt.bench.rivals.jobs.PLANNER` are on, AQE first."""
+    """A way to run a job; ``planner`` of the settings of :data:`cqels_opt.bench.rivals.jobs.PLANNER` are on, AQE first.
+
+    ``extension`` turns on the extension of Spark's optimizer.
+    """
 
     start: Callable[[Case], Batch]
     planner: int = 1
+    extension: bool = False
+
+    def settings(self) -> dict[str, str]:
+        """The settings of Spark during its turn."""
+        on = (*PLANNER[: self.planner], *([ENABLED] if self.extension else []))
+        return {setting: str(setting in on).lower() for setting in (*PLANNER, ENABLED)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ JOB = Job(
     "Departures with five static tables",
     make,
     tables,
-    {"adaptive": Contender(_adaptive), "plain": Contender(_plain)},
+    {"adaptive": Contender(_adaptive), "extension": Contender(_plain, extension=True), "plain": Contender(_plain)},
     names_of(COLUMNS),
     base="plain",
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +24,8 @@ from cqels_opt.bench import apart
 from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.circumstances import CpuSeconds, cpu_seconds
 from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Digest, Job, Sink, files_of
-from cqels_opt.bench.rivals.jobs import PLANNER
 from cqels_opt.errors import RunError
+from cqels_opt.spark.extension import ENABLED, EXTENSION, spark_extension
 from cqels_opt.spark.session import SparkSession, make_session, settings
 from cqels_opt.spark.stream import DataFrame
 
@@ -74,7 +75,7 @@ class Turns:
 
     runs: Mapping[str, Batch]
     sinks: Mapping[str, Sink]
-    planner: Mapping[str, int]
+    settings: Mapping[str, Mapping[str, str]]
     files: int
     folder: Path
     shown: bool = True
@@ -103,8 +104,8 @@ class Turns:
 
     def _turn(self, name: str, frame: DataFrame, number: int, before: CpuSeconds) -> CpuSeconds:
         """Runs a contender; ``before`` are the CPU seconds when its turn begins, the result those when it has ended."""
-        run, mine, on = self.runs[name], self.measured[name], PLANNER[: self.planner[name]]
-        with settings(frame.sparkSession, {setting: str(setting in on).lower() for setting in PLANNER}):
+        run, mine = self.runs[name], self.measured[name]
+        with settings(frame.sparkSession, self.settings[name]):
             begun = perf_counter()
             try:
                 own = run(frame, number)
@@ -154,7 +155,10 @@ def _end_without_jvm(spark: SparkSession) -> None:
 
 def take_turns(job: Job, quick: bool, folder: Path, names: Sequence[str]) -> None:
     """Runs the contenders in this process and its JVM."""
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {job.memory} pyspark-shell"
+    words = ["--driver-memory", job.memory]
+    if any(job.contenders[name].extension for name in names):
+        words += ["--jars", spark_extension(), "--conf", f"spark.sql.extensions={EXTENSION}", "--conf", f"{ENABLED}=false"]
+    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*words, "pyspark-shell"])
     spark = make_session(None, empty_folder(folder / "spark"), works=not quick)  # quick: the JVM compiles lightly
     for key, value in job.settings.items():
         spark.conf.set(key, value)
@@ -172,8 +176,8 @@ def one_pass(spark: SparkSession, job: Job, quick: bool, folder: Path, part: str
     sinks = {name: Sink(job.columns) for name in names}
     cases = {name: Case(spark, data, empty_folder(own / f"{k}"), tables, sinks[name], quick) for k, name in enumerate(names)}
     runs = {name: job.contenders[name].start(case) for name, case in cases.items()}
-    files, planner = len(files_of(data / job.stream)), {name: job.contenders[name].planner for name in names}
-    turns = Turns(runs, sinks, planner, files, folder, shown=part == "data")
+    during, files = {name: job.contenders[name].settings() for name in names}, len(files_of(data / job.stream))
+    turns = Turns(runs, sinks, during, files, folder, shown=part == "data")
     schema = spark.read.parquet(str(data / job.stream)).schema
     frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(data / job.stream))
     writer = frame.writeStream.foreachBatch(turns).option("checkpointLocation", str(own / "checkpoint"))

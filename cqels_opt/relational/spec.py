@@ -14,7 +14,7 @@ from functools import cached_property
 from cqels_opt.errors import InputError
 from cqels_opt.plans import FilterNode, QueryGraph, RelationNode
 from cqels_opt.plans.query_graph import JoinKind
-from cqels_opt.query.durations import milliseconds
+from cqels_opt.query.durations import duration_of
 from cqels_opt.relational.conditions import Condition, JoinKey, parsed
 from cqels_opt.relational.planner import JoinShape
 from cqels_opt.relational.progress import EventTime
@@ -64,16 +64,13 @@ class JoinInput:
         return self.name.lower()
 
 
-def window_of(text: str | None) -> int | None:
+def window_of(text: int | str | None) -> int | None:
     """Milliseconds of ``30s`` and the like; ``now`` is the instant of the row itself."""
     if text is None:
         return None
-    if text.strip().lower() == "now":
+    if isinstance(text, str) and text.strip().lower() == "now":
         return NOW
-    try:
-        found = milliseconds(text)
-    except ValueError as error:
-        raise InputError(f"window={text!r}: {error}") from error
+    found = duration_of(text, "window")
     if found < NOW:
         raise InputError(f"window={text!r}: a window is at least 1 ms; 'now' holds the rows of one instant")
     return found

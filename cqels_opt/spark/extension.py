@@ -22,6 +22,9 @@ from cqels_opt.storage.cache_folder import cache_folder
 EXTENSION = "org.apache.spark.sql.cqels.CqelsExtension"
 """The value of ``spark.sql.extensions``."""
 
+ENABLED = "spark.cqels.enabled"
+"""Whether the extension orders joins, by default true."""
+
 _SOURCES = Path(__file__).parent / "scala"
 
 

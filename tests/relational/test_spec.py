@@ -65,14 +65,15 @@ def test_the_right_side_of_an_outer_join_is_a_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "milliseconds"), [(None, None), ("now", NOW), ("30s", 30_000), ("1 hour", 3_600_000), ("PT5S", 5_000)]
+    ("text", "milliseconds"),
+    [(None, None), ("now", NOW), ("30s", 30_000), ("1 hour", 3_600_000), ("PT5S", 5_000), (30_000, 30_000)],
 )
-def test_windows(text: str | None, milliseconds: int | None) -> None:
+def test_windows(text: int | str | None, milliseconds: int | None) -> None:
     assert window_of(text) == milliseconds
 
 
-@pytest.mark.parametrize("text", ["30", "30 lightyears", "0s", ""])
-def test_what_is_no_window(text: str) -> None:
+@pytest.mark.parametrize("text", ["30", "30 lightyears", "0s", "", 0, -1, True])
+def test_what_is_no_window(text: int | str) -> None:
     with pytest.raises(InputError, match="window="):
         window_of(text)
 

@@ -12,10 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import cqels_opt as cq
 from cqels_opt.spark.catalyst import Catalyst
-from cqels_opt.spark.extension import EXTENSION
+from cqels_opt.spark.extension import ENABLED, EXTENSION
 
 FOLDER = Path(sys.argv[1])
-ENABLED = "spark.cqels.enabled"
 COLUMNS = "a long, b long, x long, n long"
 SAMPLE = "cqels: sample the join keys of the micro-batch"
 
@@ -145,6 +144,7 @@ def main() -> None:
         "spark.jars": cq.spark_extension(),
         "spark.sql.extensions": EXTENSION,
         "spark.cqels.waitForCounts": "true",
+        "spark.cqels.rowsPerJoin": "0",  # so that orders of few rows matter
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
         "spark.sql.warehouse.dir": str(FOLDER / "warehouse"),

@@ -27,6 +27,9 @@ object MicroBatchJoinOrder {
   /** Whether an optimizer waits until relations are counted: answers do not depend on it, but plans do. */
   val Wait = "spark.cqels.waitForCounts"
 
+  /** What a join costs beside its rows, in rows: where rows cost little more, orders do not matter. */
+  val JoinCost = "spark.cqels.rowsPerJoin"
+
   /** The order of the query is kept if the cheapest one saves less than this share of it. */
   val Tie = 0.1
 
@@ -83,7 +86,7 @@ class MicroBatchJoinOrder(session: SparkSession) extends Rule[LogicalPlan] with 
     val counts = KeyCounts.of(session, joins, isOn(Wait, "false"))
     if (counts.isEmpty || !Pauses.isDue(joins)) return plan
     val sizes = new JoinSizes(joins, counts.get, SampledRows.of(session, joins))
-    val orders = new JoinOrders(joins, sizes, conf.autoBroadcastJoinThreshold.toDouble)
+    val orders = new JoinOrders(joins, sizes, conf.autoBroadcastJoinThreshold.toDouble, conf.getConfString(JoinCost, "100000").toDouble)
     orders.cheapest match {
       case Some((cost, order)) if sizes.rows(joins.stream) > 0 =>
         val written = orders.cost(plan)

@@ -10,8 +10,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 class JoinSizes(joins: MicroBatchJoins, counts: Map[JoinKey, KeyCounts], sample: SampledRows) {
   private val perRow: Map[Int, Array[Double]] = joins.others.flatMap { relation =>
     val keys = joins.keysBetween(relation, Set(joins.stream))
-    if (keys.isEmpty) None
-    else Some(relation -> Array.tabulate(sample.weights.length)(row => keys.map(key => counts(key)(sample.of(key.otherKey, row))).min))
+    val perKey = keys.map(key => sample.of(key.otherKey).map(counts(key)(_)))
+    perKey.reduceOption((one, other) => one.lazyZip(other).map(math.min)).map(relation -> _)
   }.toMap
 
   /** The rows of each relation that can be joined at all. */
@@ -44,9 +44,12 @@ class JoinSizes(joins: MicroBatchJoins, counts: Map[JoinKey, KeyCounts], sample:
   }
 }
 
-/** The costs of join orders in rows: each join costs the rows that it produces, and those of both sides unless one is broadcast. */
-class JoinOrders(joins: MicroBatchJoins, sizes: JoinSizes, mostBytes: Double) {
-  private val scan = sizes.rows.sum / 10 // the same in all orders
+/** The costs of join orders in rows: each join costs the rows that it produces, and those of both sides unless one is broadcast.
+  *
+  * `perJoin` is what a join costs whatever its rows are. It is the same in all orders, so it decides which differences matter.
+  */
+class JoinOrders(joins: MicroBatchJoins, sizes: JoinSizes, mostBytes: Double, perJoin: Double) {
+  private val fixed = perJoin * joins.others.size + sizes.rows.sum / 10 // joins, and scans
 
   /** The side that the next join broadcasts: true for the joined relations, false for the next one, None for neither. */
   def broadcast(done: Set[Int], next: Int): Option[Boolean] = {
@@ -65,7 +68,7 @@ class JoinOrders(joins: MicroBatchJoins, sizes: JoinSizes, mostBytes: Double) {
 
   /** Dynamic programming over the sets of relations that have been joined. */
   private def best(better: (Double, Double) => Boolean): Option[(Double, Seq[Int])] = {
-    val start = Map(Set(joins.stream) -> (scan, Seq(joins.stream)))
+    val start = Map(Set(joins.stream) -> (fixed, Seq(joins.stream)))
     val last = joins.others.foldLeft(start) { (level, _) =>
       val longer = for {
         (done, (cost, order)) <- level.toSeq
@@ -86,6 +89,6 @@ class JoinOrders(joins: MicroBatchJoins, sizes: JoinSizes, mostBytes: Double) {
       case -1 => of(node.children.head)
       case relation => (Set(relation), 0.0)
     }
-    scan + of(plan)._2
+    fixed + of(plan)._2
   }
 }

@@ -86,9 +86,9 @@ object KeyCounts extends Logging {
   }
 }
 
-/** A sample of a micro-batch: the weight of each row, and the hashes of its join keys. */
-final case class SampledRows(weights: Array[Double], hashes: Array[Array[Long]], keys: Seq[Expression]) {
-  def of(key: Expression, row: Int): Long = hashes(row)(keys.indexWhere(_.semanticEquals(key)))
+/** A sample of a micro-batch: the weight of each row, and the hashes of each of its join keys. */
+final case class SampledRows(weights: Array[Double], keys: Seq[Expression], hashes: Seq[Array[Long]]) {
+  def of(key: Expression): Array[Long] = hashes(keys.indexWhere(_.semanticEquals(key)))
 }
 
 object SampledRows {
@@ -103,7 +103,7 @@ object SampledRows {
     val weight = s"shiftleft(1L, CAST(greatest(0, floor(log2(place / $Whole)) + 1) AS INT))"
     val sampled = Dataset.ofRows(session, batch).select(place +: hashes: _*).where(s"place < $Whole OR place % $weight = 0")
     val rows = described(session, "cqels: sample the join keys of the micro-batch")(sampled.selectExpr(weight +: hashes.indices.map(i => s"h$i"): _*).collect())
-    SampledRows(rows.map(_.getLong(0).toDouble), rows.map(row => Array.tabulate(keys.size)(i => row.getLong(i + 1))), keys)
+    SampledRows(rows.map(_.getLong(0).toDouble), keys, keys.indices.map(i => rows.map(_.getLong(i + 1))))
   }
 
   private def described[T](session: SparkSession, text: String)(run: => T): T = {
