@@ -21,7 +21,7 @@ SAMPLE = "cqels: sample the join keys of the micro-batch"
 QUERIES = (
     "SELECT v.n, f.x, o.x FROM v JOIN f ON v.a = f.a JOIN o ON v.b = o.b",
     "SELECT o.x, count(*), sum(f.x) FROM v JOIN f ON v.a = f.a JOIN o ON v.b = o.b GROUP BY o.x",
-    "SELECT DISTINCT v.n FROM v JOIN f ON v.a = f.a AND v.n < f.x JOIN o ON v.b + 1 = o.b",
+    "SELECT DISTINCT v.n FROM v JOIN f ON v.a = f.a AND v.n % 9 < f.x JOIN o ON v.b + 1 = o.b",
     "SELECT v.n, f.x, o.x, p.x FROM v JOIN f ON v.a = f.a JOIN o ON v.b = o.b LEFT JOIN p ON f.x = p.a",
     "SELECT v.n, f.x, o.x, p.x FROM v JOIN f ON v.a = f.a JOIN p ON f.x = p.a JOIN o ON v.b = o.b AND o.x >= p.x",
     "SELECT p.x, v.n, o.x FROM p JOIN f ON f.x = p.a JOIN v ON v.a = f.a JOIN o ON v.b = o.b",
