@@ -157,7 +157,8 @@ class AdaptiveJoin:
         return run.explain(format, alternatives)
 
     def _repr_html_(self) -> str:
-        return display.plans("AdaptiveJoin", self.explain("json", display.ALTERNATIVES))
+        conditions = [*self.spec.conditions, *(condition for unit in self.spec.joined.values() for condition in unit)]
+        return display.declared("AdaptiveJoin", [r.name for r in self.spec.relations], [c.text for c in conditions])
 
 
 @dataclass(slots=True)

@@ -140,7 +140,7 @@ class WindowedJoin(JoinRun):
 
     def _repr_html_(self) -> str:
         with self._lock:
-            plans = self.explain("json")
+            plans = self.explain("json") if self._planner is not None else ""  # no table is read to display this
             return display.live(self.name, self.last, self.switches, self.kept.state.totals, self.failure, plans)
 
     # ------------------------------------------------------------------ a batch

@@ -31,6 +31,12 @@ def plans(title: str, explained: str) -> str:
     return _block(title, body)
 
 
+def declared(title: str, relations: Sequence[str], conditions: Sequence[str]) -> str:
+    """A join as it was declared: nothing is read, so there are no plans."""
+    body = f"<p>{escape(', '.join(relations))}</p><p>{escape(' AND '.join(conditions))}</p>"
+    return _block(title, body + "<p>explain() reads the static relations and shows the plans.</p>")
+
+
 def live(
     title: str, last: TraceRecord | None, switches: int, totals: Mapping[str, int], failure: object = None, explained: str = ""
 ) -> str:

@@ -312,6 +312,14 @@ def test_mistakes_are_said_in_one_sentence(spark: SparkSession, places: DataFram
         )
 
 
+def test_no_table_is_read_to_display_a_join(spark: SparkSession) -> None:
+    unreadable = spark.range(1).selectExpr("CAST(raise_error('read') AS string) AS loc")
+    join = cq.AdaptiveJoin(spark).relation("here", window="5ms").relation("there", window="9ms").relation("places", unreadable)
+    join = join.on("here.loc = places.loc AND here.loc < there.loc")
+    assert "<p>here, there, places</p><p>here.loc = places.loc AND here.loc &lt; there.loc</p>" in join._repr_html_()
+    assert "No micro-batch has been done yet" in join.batch(print)._repr_html_()
+
+
 @pytest.mark.long
 def test_joins_without_a_shuffle_are_not_cut_into_stages(spark: SparkSession, places: DataFrame) -> None:
     """Adaptive execution would run a job for each; afterwards the session has its previous setting."""
