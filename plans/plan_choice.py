@@ -18,7 +18,8 @@ class PlanChoice:
     the order of execution. ``cost`` is in the cost model's unit. ``runner_up`` is the cheapest other plan. ``previous`` and ``reason``
     are empty unless ``switched``. ``assumed`` names the statistics that have not been observed. ``retained`` counts the
     alternatives in the memo. ``fallback``: the block was too large to search and was planned greedily. ``former`` are the plans that were
-    chosen before this one, the latest first, with their costs under the current statistics.
+    chosen before this one, the latest first, with their costs under the current statistics. ``first``: it is the first plan that was chosen
+    from observed rows of the delta.
     """
 
     source: str
@@ -34,6 +35,7 @@ class PlanChoice:
     retained: int
     fallback: bool
     former: tuple[Ranked, ...] = ()
+    first: bool = False
 
     @property
     def switched(self) -> bool:

@@ -56,7 +56,8 @@ class PlanSelection:
             limit_estimates(own.placed(source, before), self.bounds.get(source), LIMITED_FROM)
         plan = plan or self._plan(source)
         reason: tuple[Reason, ...] = ()
-        if (previous := own.replaces(plan)) is not None:
+        first, was_known = own.first, own.seen is not None and self.leaves.has_rows(source, own.seen)
+        if (previous := own.replaces(plan, was_known, self.leaves.has_rows(source))) is not None:
             assert own.seen is not None
             reason = reasons(memo, source, previous, plan, own.seen) + corrected(memo, source, own.estimated)
             if not reason:  # a delta that was stopped has the statistics of the same batch: what its operators gave is the reason
@@ -79,6 +80,7 @@ class PlanSelection:
             memo.retained(source),
             self._greedy,
             priced.former_costs(),
+            first is None and own.first == plan,
         )
 
     def _plan(self, source: str) -> Plan:

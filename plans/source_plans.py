@@ -61,18 +61,20 @@ class SourcePlans:
     def take_back(self) -> None:
         """The plans are those before the last choice."""
         self.current, self.former = self.before
-        if self.current is None:
-            self.first = None
 
-    def replaces(self, plan: Plan) -> Plan | None:
-        """Notes a chosen plan; returns the one that it replaces, if it is another. The new one is not current yet."""
+    def replaces(self, plan: Plan, was_known: bool, is_known: bool) -> Plan | None:
+        """Notes a chosen plan; returns the one that it replaces, if it is another. The new one is not current yet.
+
+        The first plan is the first one that was chosen from observed rows of the delta (``is_known``, and ``was_known`` of the current
+        one), as a plan that is kept is.
+        """
         if self.first is None:
-            self.first = plan if self.current is None else self.current
-        if self.current is None or self.current == plan:
+            self.first = self.current if was_known else plan if is_known else None
+        if self.current == plan:
             return None
         others = (other for other in self.former if other not in (self.current, plan))
-        former = (self.current, *others)[:FORMER]
-        self.former = former if self.first == plan or self.first in former else (*former, self.first)
+        former = (self.current, *others)[:FORMER] if self.current is not None and was_known else ()
+        self.former = former if self.first is None or self.first == plan or self.first in former else (*former, self.first)
         return self.current
 
     def placed(self, source: str, plan: Plan) -> PricedPlan:

@@ -94,8 +94,8 @@ def _runners(engine: str, scratch: Path, debug: bool) -> Iterator[Callable[[], R
 
 
 def batch_of(days: int | None) -> BatchSize:
-    """A third of a day of stream time per micro-batch; whole days for more than two months, so that the year is 365 batches."""
-    return BatchSize(0, (24 if days is None or days > 60 else 8) * HOUR)
+    """A day of stream time per micro-batch, or a third of one for up to two weeks."""
+    return BatchSize(0, (24 if days is None or days > 14 else 8) * HOUR)
 
 
 def play(files: FlightFiles, options: DemoOptions, scratch: Path, runner: Callable[[], Runner], console: Console) -> list[Step]:

@@ -122,6 +122,7 @@ class DeltaPlan:
             former,
             *compared,
             tuple(stopped.record() for stopped in self.stopped),
+            self.whole.first,
         )
 
     def _regret(self) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 from cqels_opt.plans.figures import in_words
 from cqels_opt.trace.history import QueryHistory, SlowBatch
 from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
-from cqels_opt.trace.savings import Savings
+from cqels_opt.trace.savings import Savings, first_plan
 from cqels_opt.trace.series import Points, Series
 from cqels_opt.trace.source_history import PlanUse, SourceHistory, Switch
 from cqels_opt.trace.trees import plan_trees
@@ -88,7 +88,8 @@ class Charts:
 
     def _saved(self, record: TraceRecord) -> float | None:
         """What the plans of a batch saved over the first plans; None if nothing can be compared."""
-        found = [Savings.of_delta(d, self._first.setdefault(d.source, d.plan)) for d in record.deltas]
+        self._first |= {d.source: first_plan(d, self._first.get(d.source)) for d in record.deltas}
+        found = [Savings.of_delta(d, self._first[d.source]) for d in record.deltas]
         return sum(one.saved for one in found) if any(one.compared for one in found) else None
 
     def _all(self) -> Iterator[Named]:

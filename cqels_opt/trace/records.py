@@ -96,7 +96,8 @@ class Delta(JsonRecord):
     ``former`` are up to three earlier plans with their costs in this batch, the latest first, and then the first plan of all.
     ``regret`` is the cost of the plan less that of the plan before the last switch, both under the statistics of this batch, and in the
     batch of the switch also under the rows that its operators produced. It is negative if the switch saves. ``hindsight`` compares the plan
-    with the cheapest retained one (None: no rows were observed), and its cost includes that of the ``stopped`` plans.
+    with the cheapest retained one (None: no rows were observed), and its cost includes that of the ``stopped`` plans. ``first``: the plan
+    is the first one that was chosen from observed rows of the delta.
     """
 
     source: str
@@ -110,6 +111,7 @@ class Delta(JsonRecord):
     regret: float | None = field(default=None, metadata=OMITTED)
     hindsight: InHindsight | None = field(default=None, metadata=OMITTED)
     stopped: tuple[StoppedPlan, ...] = field(default=(), metadata=OMITTED)
+    first: bool = field(default=False, metadata=OMITTED)
 
     @property
     def others(self) -> dict[str, float | None]:

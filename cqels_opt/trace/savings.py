@@ -8,6 +8,11 @@ from cqels_opt.trace.figures import duration, figure, plural
 from cqels_opt.trace.records import Delta
 
 
+def first_plan(delta: Delta, known: str | None) -> str:
+    """The first plan of a delta source; ``known`` is that of its earlier choices, until one was chosen from observed rows."""
+    return delta.plan if known is None or delta.first else known
+
+
 @dataclass(frozen=True, slots=True)
 class Savings:
     """The plans that ran, compared with the first plan of their delta source, in the unit of the cost model.

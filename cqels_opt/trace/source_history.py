@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from cqels_opt.trace.excess import ExcessCost
 from cqels_opt.trace.records import Delta, Moved, OperatorRecord, TraceRecord
 from cqels_opt.trace.regret import Regret
-from cqels_opt.trace.savings import Savings
+from cqels_opt.trace.savings import Savings, first_plan
 from cqels_opt.trace.stopped_plans import StoppedPlans
 
 
@@ -100,7 +100,7 @@ class SourceBuilder:
 
     def add(self, index: int, record: TraceRecord, delta: Delta) -> None:
         """Adds a record's data for this source."""
-        self._first = delta.plan if self._first is None else self._first
+        self._first = first_plan(delta, self._first)
         self._savings += Savings.of_delta(delta, self._first)
         self._excess += ExcessCost.of_delta(delta)
         self._stopped += StoppedPlans.of_delta(delta)

@@ -139,3 +139,16 @@ def test_refuted_observations_do_not_count_any_more() -> None:
     replaced.observe([(0b11, 1.0, 100.0)], refuted=[0b11])
     assert smoothed.corrections()[0b11] == pytest.approx(10.0)
     assert replaced.corrections()[0b11] == pytest.approx(100.0)
+
+
+def test_the_first_plan_is_the_first_that_was_chosen_from_rows() -> None:
+    """It is the plan that ``static`` keeps; one that was chosen before any rows is not compared with later ones."""
+    optimizer, static = Optimizer(GRAPH, ["r0"], feedback=True), Optimizer(GRAPH, ["r0"], mode="static")
+    full, other = statistics(70.0, 900.0, 60.0), statistics(900.0, 5.0, 60.0)
+    batches = [{"r0": KnownStatistics({}, {})}, full, other, full]
+    found = [optimizer.choose(known)["r0"] for known in batches]
+    kept = [static.choose(known)["r0"].plan for known in batches]
+    assert [choice.first for choice in found] == [False, True, False, False]
+    assert found[1].switched and found[2].switched and found[3].switched
+    assert [[former.plan for former in choice.former] for choice in found] == [[], [], [found[1].plan], [found[2].plan]]
+    assert kept[1:] == [found[1].plan] * 3
