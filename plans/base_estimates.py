@@ -89,6 +89,7 @@ class BaseEstimates:
         self._selectivity = [StatisticKey("selectivity", (f.name,)) for f in conditions]
         self._condition = {f.name: i for i, f in enumerate(conditions)}
         self._units = UnitRatios(graph)
+        self.filter_keys = tuple(self._selectivity)
         self.keys = (*self._cardinality, *self._join_size, *self._distinct, *self._selectivity)
         self.column: dict[Key, int] = {key: position for position, key in enumerate(self.keys)}
         self._column_of = self.column | {_reversed(key): self.column[key] for key in self._join_size}
@@ -191,13 +192,14 @@ class BaseEstimates:
         return any(new != old and (old == 0 or is_surprising(old, new)) for old, new in zip(before.tolist(), now) if new == new)
 
     def _follow_rows(self, row: Floats, known: Statistics) -> None:
-        """Sets the rows of relations, and the sizes of their joins in proportion."""
+        """Sets the rows of relations, the sizes of their joins in proportion, and what filters keep."""
         before = row[self._raw_columns.cardinality].copy()
         now = np.array([_number(known.cardinality(*key.names)) for key in self._cardinality])
         ratio = np.ones(len(now))
         np.divide(now, before, out=ratio, where=(before > 0) & ~np.isnan(now))
         row[self._raw_columns.cardinality] = now
         row[self._raw_columns.join_size] *= ratio[self._left] * ratio[self._right]
+        row[self._raw_columns.selectivity] = [_number(known.selectivity(*key.names)) for key in self._selectivity]
 
     def _read_all(self, known: Statistics) -> list[float]:
         cardinality = [_number(known.cardinality(*key.names)) for key in self._cardinality]

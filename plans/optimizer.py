@@ -241,6 +241,12 @@ class Optimizer:
                 return
             self.memo.refresh(nothing)
 
+    def read_selectivities(self, statistics: Mapping[str, Statistics]) -> None:
+        """Reads what the filters kept in the batch. To be called before :meth:`observe`: the part of an error that they explain is no error
+        of the joins, and would be corrected twice otherwise."""
+        if self._corrections is not None and self._feedback and self.leaves.filter_keys:
+            self.memo.refresh(self.leaves.read(statistics, self.leaves.filter_keys))
+
     def observe(self, source: str, rows: Sequence[float | None]) -> None:
         """Takes the rows that the operators of the source's last plan produced, in their order (None: not counted).
 

@@ -354,6 +354,8 @@ class BlockPlanner:
         self.observed_rows = observed.operators
         for name, (before, after) in observed.filters.items():
             self.statistics.observe(name, before, after)
+        if observed.filters:
+            self.optimizer.read_selectivities(self._views)
         if self.costs.observe(observed.evaluated, self.declared):
             self.optimizer.weigh(self.costs.weights)
         for source, counts in observed.operators.items():
