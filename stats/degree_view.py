@@ -25,6 +25,10 @@ from cqels_opt.stats.window import Part
 MOST_LOOKED_UP = 4096
 """If a delta has more distinct values, they are not looked up in other relations."""
 
+MOST_MERGED = 1 << 15
+"""If slots have more counters, their norms are added up (Minkowski's inequality) instead of the norms of the sum of their counts taken:
+a bound that may be greater, and that does not sort the values of a large delta."""
+
 
 @dataclass(frozen=True, slots=True)
 class DegreeView:
@@ -60,8 +64,10 @@ class DegreeView:
             return None
         window, column = self.block.windows[relation], found.column(variable)
         exact, reduced = self._apart(relation, column, self.contents[relation])
-        total = BoundedCounts(ValueCounts(exact)).norms
-        for counts in reduced:
+        if len(exact) > 1 and sum(map(len, exact)) <= MOST_MERGED:
+            exact = [ValueCounts(_summed(exact))]
+        total = DegreeNorms(0.0, 0.0, 0.0)
+        for counts in (*map(BoundedCounts, exact), *reduced):
             total = total.plus(counts.norms)
         if "old" in self.contents[relation]:
             total = total.plus(window.whole[column].norms)
@@ -81,7 +87,10 @@ class DegreeView:
         assert not isinstance(own, StaticRelation)
         if self.begun.get(source, ()) is None:
             return None
-        delta, _ = self._apart(source, own.column(variable), ("delta",))  # counts of a delta are exact
+        parts, _ = self._apart(source, own.column(variable), ("delta",))  # counts of a delta are exact
+        if any(part.distinct > MOST_LOOKED_UP for part in parts):
+            return None
+        delta = _summed(parts)
         if len(delta.values) > MOST_LOOKED_UP:
             return None
         degrees = self._degrees(relation, variable, delta.values)
@@ -96,16 +105,12 @@ class DegreeView:
         window = self.block.windows[relation]
         return [*window.apart(*contents), *(window.begun_before() if "delta" not in contents else ())]
 
-    def _apart(self, relation: str, column: str, contents: tuple[Part, ...]) -> tuple[FrequencyTable, list[BoundedCounts]]:
-        """The counts of what is not in the whole slots: the sum of those that are exact, and the others."""
+    def _apart(self, relation: str, column: str, contents: tuple[Part, ...]) -> tuple[list[ValueCounts], list[BoundedCounts]]:
+        """The counts of what is not in the whole slots: those that are exact, and the others."""
         found = [held.counts[column] for held in self._slots(relation, contents)]
-        exact = [counts.tally() for counts in found if counts.exact]
-        exact += [slot.values[column] for slot in self.begun.get(relation, ()) or ()]
-        reduced = [counts for counts in found if not counts.exact]
-        if len(exact) == 1:
-            return exact[0], reduced
-        values, rows = (np.concatenate([EMPTY, *arrays]) for arrays in zip(*exact)) if exact else (EMPTY, EMPTY)
-        return tally(values, rows), reduced
+        exact = [counts.counts for counts in found if counts.exact]
+        exact += [ValueCounts(slot.values[column]) for slot in self.begun.get(relation, ()) or ()]
+        return exact, [counts for counts in found if not counts.exact]
 
     def _degrees(self, relation: str, variable: str, values: Ints) -> NDArray[np.float64] | None:
         """At least the rows of each of some values."""
@@ -117,5 +122,15 @@ class DegreeView:
         exact, reduced = self._apart(relation, column, contents)
         if window.is_bounded or reduced or self.begun.get(relation, ()) is None:
             return None
-        degrees = ValueCounts(exact).get(values).astype(np.float64)
+        degrees = np.zeros(len(values))
+        for counts in exact:
+            degrees += counts.get(values)
         return degrees + window.count_whole(column, values) if "old" in contents else degrees
+
+
+def _summed(parts: Sequence[ValueCounts]) -> FrequencyTable:
+    tables = [part.tally() for part in parts]
+    if len(tables) == 1:
+        return tables[0]
+    values, rows = (np.concatenate([EMPTY, *arrays]) for arrays in zip(*tables)) if tables else (EMPTY, EMPTY)
+    return tally(values, rows)

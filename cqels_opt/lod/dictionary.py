@@ -99,7 +99,7 @@ class DictionaryPart:
             np.asarray(array)  # verifies all of it
         return self._texts
 
-    def texts_at(self, positions: Ids) -> list[str]:
+    def texts_at(self, positions: Ids) -> pa.LargeStringArray:
         """The texts of the ids at these positions."""
         starts: Any = self._mapped[1]
         text: Any = self._mapped[2]
@@ -107,8 +107,8 @@ class DictionaryPart:
             text.verify_spans(starts[positions], starts[positions + 1])
         elif isinstance(starts, VerifiedArray):
             starts.verify_spans(positions, positions + 2)
-        found: list[Any] = self._texts.take(positions).to_pylist()
-        return found
+        found: Any = self._texts.take(positions)
+        return cast("pa.LargeStringArray", found)
 
     @cached_property
     def _texts(self) -> pa.LargeStringArray:
@@ -175,9 +175,17 @@ class Dictionary:
         texts = inline_texts(ids)
         parts, positions = self.find(ids)
         for _, part, asked in self._asked(parts):
-            for place, text in zip(asked.tolist(), part.texts_at(positions[asked])):
+            for place, text in zip(asked.tolist(), part.texts_at(positions[asked]).to_pylist()):
                 texts[place] = text
         return texts
+
+    def found(self, ids: Ids) -> tuple[Ids, pa.StringArray]:
+        """The places of the ids that the dictionary has, and their texts."""
+        numbers, positions = self.find(ids)
+        asked = [(places, part.texts_at(positions[places]).cast(pa.string())) for _, part, places in self._asked(numbers)]
+        places = np.concatenate([np.empty(0, np.int64), *(places for places, _ in asked)])
+        texts: Any = pa.concat_arrays([pa.array([], pa.string()), *(texts for _, texts in asked)])
+        return places, texts
 
     def _asked(self, numbers: Ids) -> Iterator[tuple[int, DictionaryPart, Ids]]:
         """The parts with these numbers, and the positions of each number; numbers of no part are left out."""

@@ -126,6 +126,10 @@ class Store:
         """The canonical texts of ids; None for an unknown id."""
         return self.dictionary.decode(ids)
 
+    def texts(self, ids: Ids) -> tuple[Ids, pa.StringArray]:
+        """The places of the ids that are in the dictionary, and their canonical texts."""
+        return self.dictionary.found(ids)
+
     def contains(self, ids: Ids) -> NDArray[np.bool_]:
         """Which ids :meth:`decode` knows."""
         return self.dictionary.contains(ids)

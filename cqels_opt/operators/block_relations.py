@@ -65,6 +65,19 @@ class BlockRelations:
         """The rows of this step of a delta source."""
         return content(self.occurrences[source], self.step).new
 
+    def delta_places(self, source: str) -> int:
+        """The places of the rows of a delta; some may have a row that is never in the window."""
+        return content(self.occurrences[source], self.step).new_places
+
+    def delta_at(self, source: str, places: Ints) -> Rows:
+        """The rows of a delta at these places, which rise."""
+        return content(self.occurrences[source], self.step).new_at(places)
+
+    def delta_share(self, source: str, part: int, parts: int) -> Rows:
+        """One of a number of shares of a delta, not copied."""
+        found = content(self.occurrences[source], self.step)
+        return found.new_between(*(found.new_places * number // parts for number in (part, part + 1)))
+
     def scan(self, name: str, source: str) -> Rows:
         """All rows of a relation as the term reads it."""
         if name in self.statics:

@@ -264,9 +264,7 @@ class _Term:
             if self.since is None or name not in join.statics or INSTANCE.name not in rows.columns:
                 return rows
             return rows.take(rows.columns[INSTANCE.name] >= integer_ids(np.array([self.since]))[0])
-        delta = join.delta(name)
-        first, last = (len(delta) * part // join.parts for part in (join.part, join.part + 1))
-        share = delta.take(np.arange(first, last))
+        share = join.delta_share(name, join.part, join.parts)
         if self.side is None:
             return share
         relation, variable, at_least = self.side.cut

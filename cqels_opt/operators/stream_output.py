@@ -227,8 +227,7 @@ def columns_of(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[
     columns: dict[str, tuple[Any, Codes, Any]] = {}
     for variable, ids in found.columns.items():
         distinct, codes = numbered(ids)
-        texts: Any = pa.array(terms.texts(distinct), pa.string())
-        columns[variable] = pc.fill_null(texts, ""), codes, ids == UNBOUND  # Parquet takes no null in a dictionary
+        columns[variable] = terms.column(distinct), codes, ids == UNBOUND  # Parquet takes no null in a dictionary
     for which in pieces(found, size):
         cells = {}
         for variable, (texts, codes, unbound) in columns.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -91,7 +91,8 @@ class TermTable:
 
     The id of a term that is made belongs to no other term: its text is compared with those of the store, the pages and the terms made
     before. ``calls`` are the calls of extension functions, by the ids of their arguments; ``constants`` are terms of other queries.
-    ``json`` has terms of the store as JSON texts, by id: the caller keeps them for later tables.
+    ``json`` has terms of the store as JSON texts, by id: the caller keeps them for later tables. ``columns`` gives the places of those ids
+    that the store has, and their terms as a column.
     """
 
     def __init__(
@@ -102,8 +103,10 @@ class TermTable:
         calls: Calls | None = None,
         constants: Mapping[int, str] | None = None,
         json: dict[int, str] | None = None,
+        columns: Callable[[Ints], tuple[Ints, pa.StringArray]] | None = None,
     ) -> None:
         self.scheme = scheme
+        self._columns = columns
         self.calls = calls or Calls()
         self._store = decode
         self._pages = list(pages)
@@ -123,6 +126,24 @@ class TermTable:
             raise RunError(f"the term of id {int(left[0]):#x} is on no page of terms: the state folder is damaged")
         texts = [known[i] if i else None for i in distinct.tolist()]
         return [texts[i] for i in inverse.tolist()]
+
+    def column(self, distinct: Ints) -> pa.StringArray:
+        """The terms of distinct ids, the empty text for unbound. Those of the store do not become texts of Python."""
+        if self._columns is None:
+            return pa.array([text or "" for text in self.texts(distinct)], pa.string())
+        hashed = np.flatnonzero(~term_ids.is_inline(distinct))
+        found, texts = self._columns(distinct[hashed])
+        places = hashed[found]
+        left = np.ones(len(distinct), bool)
+        left[places] = False
+        rest = np.flatnonzero(left)
+        if len(rest):
+            texts = pa.concat_arrays([texts, pa.array([text or "" for text in self.texts(distinct[rest])], pa.string())])
+            places = np.concatenate([places, rest])
+        order = np.empty(len(distinct), np.int64)
+        order[places] = np.arange(len(distinct))
+        ordered: Any = texts.take(order)
+        return cast("pa.StringArray", ordered)
 
     def _fetch(self, missing: Ints) -> Ints:
         """Looks up the texts of ids; returns the ids without one."""

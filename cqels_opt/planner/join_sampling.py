@@ -96,16 +96,19 @@ class JoinSampler:
         """A sample of the delta, or of the relation with which a bushy part begins."""
         bound = self.relations.variables[name]
         if name == source:
-            delta, each = self._given(source)
-            picked = self._pick(len(delta), self.sample)
-            return self.relations.filtered(delta.take(picked), frozenset(), bound, self._placed), each * _each(len(delta), picked)
+            rows, each = self._given(source)
+            return self.relations.filtered(rows, frozenset(), bound, self._placed), each
         return self._joined(source, (unit(int(BEFORE_TIME), int(FOREVER)), 1.0), Probe(Scan(name), name, ()), frozenset())
 
     def _given(self, source: str) -> Sample:
-        """The rows of a source that are sampled, and how many rows of its delta each represents."""
+        """A sample of the delta of a source, or of the rows that are sampled instead, and how many rows of its delta each represents."""
         if self._only is not None and self._only[0] == source:
-            return self._only[1:]
-        return self.relations.delta(source), 1.0
+            _, rows, each = self._only
+            picked = self._pick(len(rows), self.sample)
+            return rows.take(picked), each * _each(len(rows), picked)
+        places = self.relations.delta_places(source)
+        picked = self._pick(places, self.sample)
+        return self.relations.delta_at(source, picked), _each(places, picked)
 
     def _probed(self, source: str, plan: Plan) -> Sample | None:
         """A sample of a join: of the matches of a sample of its input."""

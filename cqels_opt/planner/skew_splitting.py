@@ -134,9 +134,9 @@ class Splitter:
         due = self.budget.due(source, whole.cost, SECONDS)
         if not due and current is None:
             return None
-        delta = relations.delta(source)
-        rows = delta.take(np.arange(0, len(delta), max(1, len(delta) // SAMPLE)))
-        each = len(delta) / max(1, len(rows))
+        places = relations.delta_places(source)
+        picked = np.arange(0, places, max(1, places // SAMPLE))
+        rows, each = relations.delta_at(source, picked), places / max(1, len(picked))
         fans = self._fans(source, rows, relations)
         best: SplitChoice | None = None
         others = cuts(self._joined(fans)) if due or current is None or current[:2] not in fans else []
@@ -144,8 +144,8 @@ class Splitter:
             heavy = fans[cut.relation, cut.variable] >= cut.at_least
             if not 0 < int(heavy.sum()) < len(rows):
                 continue
-            places = (np.flatnonzero(heavy == bool(number)) for number in (0, 1))
-            few, many = (self._part(number, source, view, at, rows, each, fans, relations) for number, at in enumerate(places))
+            halves = (np.flatnonzero(heavy == bool(number)) for number in (0, 1))
+            few, many = (self._part(number, source, view, at, rows, each, fans, relations) for number, at in enumerate(halves))
             found = SplitChoice(cut, round(heavy.sum() * each), few, many)
             least = whole.cost * (1.0 if cut == current else 1.0 - GAIN)
             if few.plan != many.plan and found.cost + SECONDS < least and (best is None or found.cost < best.cost):

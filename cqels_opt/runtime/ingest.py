@@ -60,6 +60,7 @@ class IngestTask:
     pages: tuple[str, ...] = ()  # of the known terms besides the store's: new terms are compared with them
     stage: str = ""  # of elements that queries of the run emit: a mark of their files
     keys: Mapping[Shape, Sequence[Key]] = field(default_factory=dict)  # on which large slots are indexed
+    tasks: int = 1  # about how many share the batch: each counts its values in as few parts as all together should
 
     def rejects(self, name: str) -> RejectSpool:
         """The spool of rejected elements of a task. ``name`` (task and attempt) keeps the files of retries apart."""
@@ -147,41 +148,41 @@ def ingest(
             columns = {"t": t[order][matched], "e": elements[matched]}
             columns |= {f"v{place}": bound[place][matched] for place in range(shape.width)}
             used += [columns[f"v{i}"] for i in range(shape.width)]
-            report.files += _write_slots(folder, head.format("slot"), shape, columns, task.keys.get(shape, ()))
+            report.files += _write_slots(folder, head.format("slot"), shape, columns, task.keys.get(shape))
             values = {f"v{i}": columns[f"v{i}"] for i in range(shape.width)}
-            seen.counts[shape.key] = _counts(columns["t"], values)
+            seen.counts[shape.key] = _counts(columns["t"], values, task.tasks)
         report.files += _write_terms(folder, head.format("terms") + ".arrow", iri, used, texts, int(times[-1]))
     return report
 
 
-def _write_slots(folder: Path, name: str, shape: Shape, columns: Columns, keys: Sequence[Key]) -> list[SlotFile]:
-    """The slot of some rows in order of time. A large one has its index, and its last instant is a slot of its own, for the frontier
-    mostly stops short of it and an index covers whole slots.
+def _write_slots(folder: Path, name: str, shape: Shape, columns: Columns, keys: Sequence[Key] | None) -> list[SlotFile]:
+    """The slot of some rows in order of time. A large one has its index, on no key if no plan probes it, with which it is mapped. Its
+    last instant is a slot of its own, for the frontier mostly stops short of it and an index covers whole slots.
     """
     t = columns["t"]
     rest = int(np.searchsorted(t, t[-1]))
-    indexed = bool(keys) and rest >= LARGE
+    indexed = keys is not None and rest >= LARGE
     files = []
     for mark, some in (("", slice(rest)), ("-last", slice(rest, None))) if indexed else (("", slice(None)),):
         part = {name: column[some] for name, column in columns.items()}
         path = f"{name}{mark}-{shape.key}.arrow"
         write_columns(folder / path, part)
         files.append(SlotFile("slot", path, shape.stream, shape.key, len(part["t"]), int(part["t"][0]), int(part["t"][-1])))
-        if indexed and not mark:
+        if keys is not None and indexed and not mark:
             files.append(write_slot_index(folder, files[-1], part, keys))
     return files
 
 
-def _counts(t: Ints, values: dict[str, Ints]) -> tuple[SlotCounts, ...]:
+def _counts(t: Ints, values: dict[str, Ints], tasks: int) -> tuple[SlotCounts, ...]:
     """Counts in parts by time; the greatest time is a part of its own, for the frontier mostly stops short of it."""
     rest = int(np.searchsorted(t, t[-1]))
     tail = slot_counts(0, t[rest:], {v: c[rest:] for v, c in values.items()})
-    return (*slot_parts(0, t[:rest], {v: c[:rest] for v, c in values.items()}, count_parts(rest)), tail)
+    return (*slot_parts(0, t[:rest], {v: c[:rest] for v, c in values.items()}, count_parts(rest, tasks)), tail)
 
 
-def count_parts(rows: int) -> int:
-    """The number of parts of a slot with some rows."""
-    return max(1, min(COUNT_PARTS, rows // ROWS_PER_PART))
+def count_parts(rows: int, tasks: int = 1) -> int:
+    """The number of parts of a slot with some rows, one of as many as there are tasks."""
+    return max(1, min(COUNT_PARTS // tasks, rows // ROWS_PER_PART))
 
 
 def _distinct(column: Ints) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -61,8 +62,9 @@ class LocalRunner:
             return [ingest_lines(rows, task, "t")]
         if isinstance(rows, Path):
             pieces = shares(rows, self.parallelism)
+            task = replace(task, tasks=len(pieces))
             return self._run([partial(_ingest_piece, piece, task, f"t{number}") for number, piece in enumerate(pieces)])
-        size = -(-rows.num_rows // self.parallelism) or 1
+        size, task = -(-rows.num_rows // self.parallelism) or 1, replace(task, tasks=self.parallelism)
         return self._run([partial(ingest, rows.slice(i, size), task, f"t{i}") for i in range(0, rows.num_rows, size)])
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:

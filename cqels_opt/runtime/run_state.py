@@ -225,11 +225,11 @@ class RunState(ABC):
         return max(1, min(slots, -(-rows // self.options.large)), by_cost)
 
     def index_keys(self) -> dict[Shape, tuple[Key, ...]]:
-        """The keys on which large slots are indexed as they are written: those that the last plans probe."""
+        """The keys on which large slots are indexed as they are written: those that the last plans probe, by shape of the windows whose
+        slots are mapped."""
         probed = {key for planner in self.planners.values() for key in planner.probed()}
         by_shape = {layout.shape: layout.keys for layout in self.compaction.layouts if not layout.repeats}
-        found = {shape: tuple(key for key in keys if (shape, key) in probed) for shape, keys in by_shape.items()}
-        return {shape: keys for shape, keys in found.items() if keys}
+        return {shape: tuple(key for key in keys if (shape, key) in probed) for shape, keys in by_shape.items()}
 
     def update_elements(self, files: Sequence[SlotFile]) -> None:
         """Updates the times of the elements up to the frontier: where rows of last-n windows end, which the statistics must know."""

@@ -7,6 +7,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,9 @@ class SparkRunner:
     def ingest(self, rows: Path | FileBatch | RowBatch, task: IngestTask) -> list[IngestReport]:
         """The first stage: a job over the batch's rows or messages, over its files, or over a chunk of a replay."""
         if isinstance(rows, Path):
-            return list(self._run([_reading(piece, task) for piece in shares(rows, self.parallelism)], INGEST, self.first_job))
+            pieces = shares(rows, self.parallelism)
+            task = replace(task, tasks=len(pieces))
+            return list(self._run([_reading(piece, task) for piece in pieces], INGEST, self.first_job))
         if isinstance(rows, FileBatch):
             return list(self._run([reading_files(rows, task)], INGEST, self.first_job))
         self.end()

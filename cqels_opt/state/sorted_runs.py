@@ -68,9 +68,8 @@ class SortedRun:
             start = np.maximum(start, np.where((opened < closed) & (before > BEFORE_TIME), closed, BEFORE_TIME))
         return start, end
 
-    def rows(self, occurrence: PatternOccurrence, first: int = 0) -> Rows:
-        """The rows from one on, under the occurrence's names, with their intervals; without those that are never in the window."""
-        some = slice(first, None)
+    def rows(self, occurrence: PatternOccurrence, some: Ints | slice = slice(None)) -> Rows:
+        """Some rows, under the occurrence's names, with their intervals; without those that are never in the window."""
         bound = {v: np.asarray(self.relation.columns[f"v{i}"][some]) for i, v in enumerate(occurrence.variables)}
         if occurrence.time:
             bound[occurrence.time] = integer_ids(self.times(some))

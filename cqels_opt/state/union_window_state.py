@@ -27,7 +27,9 @@ OWNER = "#owner"
 class SingleWindow(Protocol):
     """The matches of a pattern in one window, see :mod:`cqels_opt.state.window_state`."""
 
-    new: Rows
+    @property
+    def new(self) -> Rows:
+        """The rows of the step."""
 
     def advance(self, step: EvaluationStep) -> None:
         """Moves the content to a step."""
@@ -74,6 +76,19 @@ class UnionWindowState:
         self._upto, self._new_upto, self._ended = step.after, step.upto, step.ended
         self.new = self._beside_static(new)
         self._arrived = _Piece(self.new)
+
+    @property
+    def new_places(self) -> int:
+        """The number of new rows."""
+        return len(self.new)
+
+    def new_at(self, places: Ints) -> Rows:
+        """The new rows at these places."""
+        return self.new.take(places)
+
+    def new_between(self, begin: int, end: int) -> Rows:
+        """The new rows at the places from one to another."""
+        return self.new.between(begin, end)
 
     def _follow(self, step: EvaluationStep) -> None:
         """Moves the old part to the step: adds the rows that were new or, if steps were skipped, reads the windows."""

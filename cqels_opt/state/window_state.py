@@ -7,7 +7,7 @@ however long the window is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from cachetools import LRUCache
 from cqels_opt.operators.blocks import PatternOccurrence
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.interval_join import Indexed
-from cqels_opt.operators.rows import RANK, Rows, concat
+from cqels_opt.operators.rows import RANK, Ints, Rows, concat
 from cqels_opt.rdf.ids import integer_ids
 from cqels_opt.state.slot_indexes import KIND as INDEX
 from cqels_opt.state.slot_indexes import index_of, slot_run
@@ -33,6 +33,9 @@ from cqels_opt.windows.kinds import kind_of
 from cqels_opt.windows.window_kind import CountWindowKind
 
 Key = tuple[str, "int | None", PatternOccurrence]
+
+COPIED = 1 << 15
+"""At most as many new rows are copied at once and held; of more each reader copies what it reads."""
 
 
 class _Arrived(NamedTuple):
@@ -52,12 +55,12 @@ class WindowState:
 
     def __init__(self, occurrence: PatternOccurrence) -> None:
         self.occurrence = occurrence
-        self.new = _no_rows(occurrence)
         self._instant = int(BEFORE_TIME)  # rows that have ended by then do not count
         self._upto = self._new_upto = self._sealed = int(BEFORE_TIME)
         self._held: list[SortedRun] = []  # in memory, later than the time slices
         self._slots: dict[str, SortedRun] = {}  # large slots, mapped, by path; later than the time slices
         self._arrived = _Arrived()  # the new rows
+        self._new: Rows | None = None  # all of them, once they have been read
         self._mapped: list[SortedRun] = []
         self._parts: dict[str, SortedRun] = {}  # in memory: the valid rows of time slices of which most rows have expired
 
@@ -81,7 +84,7 @@ class WindowState:
         self._upto = step.after
         self._arrived = self._read(step, step.after, step.upto)
         self._new_upto = step.upto
-        self.new = concat([_no_rows(self.occurrence), *(run.rows(self.occurrence) for run in self._arrived.runs)])
+        self._new = None
         self._held = [run for run in self._held if ends_at(self.occurrence, run.last) > self._instant]
         self._slots = {
             path: run
@@ -132,6 +135,40 @@ class WindowState:
         return _Arrived(run_of(columns, shape.width, earlier), mapped)
 
     @property
+    def new(self) -> Rows:
+        """All new rows."""
+        if self._new is None:
+            self._new = self._of_arrived(lambda *_: slice(None))
+        return self._new
+
+    @property
+    def new_places(self) -> int:
+        """The places of new rows: a row that is never in the window has a place, and is left out where rows are read."""
+        return len(self.new) if self._is_copied else sum(map(len, self._arrived.runs))
+
+    @property
+    def _is_copied(self) -> bool:
+        return sum(map(len, self._arrived.runs)) <= COPIED
+
+    def new_at(self, places: Ints) -> Rows:
+        """The new rows at these places, which rise. Of mapped slots nothing else is read."""
+        if self._is_copied:
+            return self.new.take(places)
+        return self._of_arrived(lambda first, stop: places[slice(*np.searchsorted(places, [first, stop]))] - first)
+
+    def new_between(self, begin: int, end: int) -> Rows:
+        """The new rows at the places from one to another."""
+        if self._is_copied:
+            return self.new.between(begin, end)
+        return self._of_arrived(lambda first, _: slice(max(begin - first, 0), max(end - first, 0)))
+
+    def _of_arrived(self, some: Callable[[int, int], Ints | slice]) -> Rows:
+        """The rows of each run of new rows at the positions that a function of its first place and its end gives."""
+        ends = np.cumsum([len(run) for run in self._arrived.runs]).tolist()
+        parts = [run.rows(self.occurrence, some(end - len(run), end)) for run, end in zip(self._arrived.runs, ends)]
+        return concat([_no_rows(self.occurrence), *parts])
+
+    @property
     def old(self) -> list[SortedRun]:
         """The runs of the old part."""
         return [*self._mapped, *self._slots.values(), *self._held]
@@ -143,7 +180,7 @@ class WindowState:
 
     def rows(self, with_new: bool) -> Rows:
         """Copies of the valid rows of the old part, and of the new rows."""
-        parts = [run.rows(self.occurrence, run.living(self.occurrence, self._instant)) for run in self.old]
+        parts = [run.rows(self.occurrence, slice(run.living(self.occurrence, self._instant), None)) for run in self.old]
         rows = concat([*parts, self.new if with_new else self.new.take(np.empty(0, np.int64))])
         return rows.take(rows.end > self._instant)
 
@@ -199,6 +236,19 @@ class CountWindowState:
         rows = rows.take((start < end) & (end > step.ended) & (columns["t"] > occurrence.since))
         self._old, self.new = rows.take(rows.start <= step.after), rows.take(rows.start > step.after)
         self._sides = {False: [Indexed.of_rows(self._old)], True: [Indexed.of_rows(self._old), Indexed.of_rows(self.new)]}
+
+    @property
+    def new_places(self) -> int:
+        """The number of new rows."""
+        return len(self.new)
+
+    def new_at(self, places: Ints) -> Rows:
+        """The new rows at these places."""
+        return self.new.take(places)
+
+    def new_between(self, begin: int, end: int) -> Rows:
+        """The new rows at the places from one to another."""
+        return self.new.between(begin, end)
 
     def indexed(self, with_new: bool) -> list[Indexed]:
         """The indexes of the old part, and of the new one."""

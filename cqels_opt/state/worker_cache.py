@@ -135,4 +135,4 @@ def term_table(store_folder: str, scheme: IdScheme, step: EvaluationStep) -> Ter
     results = cached(_RESULTS, (step.folder, step.run, step.program, step.batch), dict) if step.remember else None
     opened, stamp = step.derived(f"store {store_folder}", lambda: (store(store_folder), stamp_of(header_file(store_folder))))
     json = cached(_JSON, (store_folder, stamp, scheme), dict)
-    return TermTable(scheme, opened.decode, pages, Calls(results), json=json)
+    return TermTable(scheme, opened.decode, pages, Calls(results), json=json, columns=opened.texts)

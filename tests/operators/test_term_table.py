@@ -8,7 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cqels_opt.operators.term_table import Page, write_page
+from cqels_opt.errors import RunError
+from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.term_table import Page, TermTable, write_page
+from cqels_opt.rdf.ids import PUBLIC, integer_ids
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -28,3 +31,34 @@ def test_a_page_finds_what_a_dictionary_finds(seed: int, tmp_path: Path) -> None
     given = [text if (text := terms.get(number)) and rng.random() < 0.5 else "another" for number in wanted.tolist()]
     others = page.others(wanted, pa.array(given, pa.string())).tolist()
     assert others == [number in terms and terms[number] != text for number, text in zip(wanted.tolist(), given)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_column_has_the_texts(seed: int, tmp_path: Path) -> None:
+    """Of terms of the store, of a page, made, inline and unbound, in any order; with and without the store's own columns."""
+    rng = np.random.default_rng(seed)
+    names = [f"<http://ex.org/{number}>" for number in range(30)]
+    codes = TermTable(PUBLIC, None).ids(names)
+    owner = rng.integers(0, 3, len(names))
+    stored = {code: name for code, name, of in zip(codes.tolist(), names, owner.tolist()) if of == 0}
+    paged = owner == 1
+    write_page(tmp_path / "page.arrow", codes[paged], [name for name, of in zip(names, owner.tolist()) if of == 1])
+    made = {code: name for code, name, of in zip(codes.tolist(), names, owner.tolist()) if of == 2}
+    asked = []
+
+    def column(ids: Ints) -> tuple[Ints, pa.StringArray]:
+        asked.append(ids)
+        places = rng.permutation([place for place, number in enumerate(ids.tolist()) if number in stored]).astype(np.int64)
+        return places, pa.array([stored[number] for number in ids[places].tolist()], pa.string())
+
+    def decode(ids: Ints) -> list[str | None]:
+        return [stored.get(number) for number in ids.tolist()]
+
+    pages = [lambda: Page(tmp_path / "page.arrow")]
+    wanted = rng.permutation(np.concatenate([codes, integer_ids(np.arange(5)), [0]]))
+    found = TermTable(PUBLIC, decode, pages, constants=made, columns=column).column(wanted)
+    plain = TermTable(PUBLIC, decode, pages, constants=made)
+    assert found.to_pylist() == [text or "" for text in plain.texts(wanted)] == plain.column(wanted).to_pylist()
+    assert asked
+    with pytest.raises(RunError, match="no page of terms"):
+        TermTable(PUBLIC, decode, columns=column).column(TermTable(PUBLIC, None).ids(["<http://ex.org/absent>"]))

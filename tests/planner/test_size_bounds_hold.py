@@ -14,6 +14,7 @@ from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.plans import Split, operators
 from cqels_opt.runtime.local_runner import LocalSink
+from cqels_opt.stats import degree_view
 from cqels_opt.stats.frequencies import ValueCounts
 from cqels_opt.stats.window import WindowStatistics
 
@@ -86,6 +87,15 @@ def test_nor_in_joins_of_six_relations(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     query = register(SIX_RELATIONS, make(seed).world, tmp_path)
     found, _ = run(query, Cut(rng.choice(["2", "5", "700ms"])), rng)
+    assert found
+    assert not exceeded(found)
+
+
+@pytest.mark.parametrize("seed", seeds_with_answers(4))
+def test_nor_if_norms_of_slots_are_added_up(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(degree_view, "MOST_MERGED", 0)
+    query = register(SIX_RELATIONS, make(seed).world, tmp_path)
+    found, _ = run(query, Cut("5"), random.Random(seed))
     assert found
     assert not exceeded(found)
 

@@ -6,6 +6,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from cqels_opt.operators.rows import Rows, concat, empty
 from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.planner.background_jobs import Start, at_once
 from cqels_opt.query.algebra import Window
+from cqels_opt.state import window_state
 from cqels_opt.state.compaction import Compaction, MergeTask, merge
 from cqels_opt.state.slot_indexes import KIND as INDEX
 from cqels_opt.state.slot_indexes import write_slot_index
@@ -113,6 +115,7 @@ def at(rows: Rows, instant: int) -> Counter[tuple[int, ...]]:
 def check(stream: Stream, content: WindowState, step: EvaluationStep) -> None:
     """Scans and probes, of the old part and of both, at every instant that the step can ask about."""
     content.advance(step)
+    check_delta(content)
     width = stream.of.shape.width
     some = list({values for _, values in stream.rows} | {(99,) * width})
     columns = {v: np.array([values[i] for values in some], np.int64) for i, v in enumerate(stream.of.variables)}
@@ -134,6 +137,21 @@ def check(stream: Stream, content: WindowState, step: EvaluationStep) -> None:
                     assert at(found, instant) == expected[instant], (on, instant)
         for instant in expected:
             assert at(scanned, instant) == expected[instant], instant
+
+
+def check_delta(content: WindowState) -> None:
+    """Shares of the new rows, and rows at some places and at the others, are all new rows once, whether these are few or many."""
+    for most in (window_state.COPIED, 0):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(window_state, "COPIED", most)
+            size = content.new_places
+            shares = [content.new_between(first, last) for first, last in pairwise([0, size // 3, size // 2, size])]
+            by_place = [content.new_at(np.arange(first, size, 2)) for first in (0, 1)]
+            assert intervals(concat(shares)) == intervals(concat(by_place)) == intervals(content.new)
+
+
+def intervals(rows: Rows) -> Counter[tuple[int, ...]]:
+    return Counter(zip(*(column.tolist() for column in (*rows.columns.values(), rows.start, rows.end))))
 
 
 def _once(rows: Rows) -> Rows:

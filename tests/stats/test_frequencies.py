@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.stats import FrequencyTable, ValueCounts, tally
+from cqels_opt.stats.frequencies import THREADED, dot
 
 COLUMN = st.lists(st.integers(-5, 40), max_size=40)
 
@@ -113,3 +114,11 @@ def test_squares_and_the_greatest_count_follow_every_change(seed: int) -> None:
         counts = plain.tally().counts
         assert (watched.squares, watched.greatest) == (int((counts**2).sum()), int(counts.max(initial=0)))
     assert (plain.squares, plain.greatest) == (watched.squares, watched.greatest)
+
+
+@pytest.mark.parametrize("size", [7, THREADED, THREADED + 1])
+@pytest.mark.parametrize("greatest", [3, 1 << 40], ids=["small", "beyond 64 bits"])
+def test_dot_is_exact(size: int, greatest: int) -> None:
+    rng = np.random.default_rng(size)
+    left, right = rng.integers(0, greatest, size), rng.integers(0, greatest, size)
+    assert dot(left, right) == sum(a * b for a, b in zip(left.tolist(), right.tolist()))
