@@ -52,8 +52,11 @@ def distinct_values(values: Ints) -> Ints:
 
 
 def dot(left: NDArray[Any], right: NDArray[Any]) -> int:
-    """Σ left·right of non-negative counts: exact, even if it does not fit into 64 bits."""
-    if np.dot(left.astype(np.float64), right) < 2.0**62:
+    """Σ left·right of non-negative counts: exact, even if it does not fit into 64 bits.
+
+    ``np.dot`` of numbers with fractions wakes the threads of BLAS, which then spin for longer than the sum takes; of integers it does not.
+    """
+    if np.multiply(left, right, dtype=np.float64).sum() < 2.0**62:
         return int(np.dot(left, right))
     return int(np.dot(left.astype(object), right.astype(object)))
 
