@@ -33,6 +33,7 @@ def test_a_small_window(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert found["rows of joins a row"] > 0
 
 
+@pytest.mark.long
 def test_rows_of_joins_do_not_grow_with_windows_unless_rows_meet_others_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window_size, "BATCH", 200)
     monkeypatch.setattr(window_size, "FILLING", 4)
