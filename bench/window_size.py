@@ -16,7 +16,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,6 +60,11 @@ class Study(NamedTuple):
 
     patterns: tuple[tuple[str, str], ...]
     hub: bool = False
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The rows in a window that are measured; the work of *hub* grows with them."""
+        return SIZES[: 2 if self.hub else None]
 
     @property
     def text(self) -> str:
@@ -215,7 +220,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, action="append", help=f"rows in a window (default {SIZES}; {LARGEST:,} take an hour)")
     parser.add_argument("--json", type=Path, help="write the figures as JSON")
     given = parser.parse_args()
-    found = [measure(name, size) for name in given.query or STUDIES for size in given.size or SIZES]
+    found = [measure(name, size) for name in given.query or STUDIES for size in given.size or STUDIES[name].sizes]
     shown = table(*numbers(*found[0]), title=f"Windows that are joined, batches of {BATCH:,} rows")
     for row in found:
         shown.add_row(
