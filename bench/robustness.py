@@ -102,12 +102,18 @@ def cycles(quick: bool) -> tuple[list[Figure], dict[str, Any]]:
 
 def windows(quick: bool) -> tuple[list[Figure], dict[str, Any]]:
     """The cost of a row in larger windows over that in windows of 10,000 rows."""
-    found = [window_size.measure(size) for size in window_size.SIZES[: 2 if quick else None]]
-    first, *others = (one["median cpu us a row"] for one in found)
-    figure = Figure.of(
-        f"a row in windows of up to {window_size.SIZES[len(others)]:,} rows, CPU", [x / first for x in others], "≤ 1.15×"
-    )
-    return [figure], {"windows": found}
+    found = {
+        name: [window_size.measure(name, size) for size in study.sizes[: 2 if quick else None]]
+        for name, study in window_size.STUDIES.items()
+    }
+    figures = []
+    for what, key in (("rows of joins", "rows of joins a row"), ("CPU", "median cpu us a row")):
+        for name, runs in found.items():
+            first, *others = (run[key] for run in runs)
+            aim = "" if name == "hub" else "≤ 1.15×"
+            ratios, most = [x / first for x in others], runs[-1]["rows in a window"]
+            figures.append(Figure.of(f"a row in windows of up to {most:,} rows, {name}, {what}", ratios, aim))
+    return figures, {"windows": found}
 
 
 def upper_bounds(quick: bool) -> tuple[list[Figure], dict[str, Any]]:

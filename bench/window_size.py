@@ -1,9 +1,13 @@
 """``python -m cqels_opt.bench.window_size``: the cost of a row as the windows grow.
 
-Two windows of equal size over two streams are joined on one variable: each row that enters a window meets the rows of the other one with
-its key. There are as many keys as rows, so that a row meets one other on average, whatever the size. Windows are filled in large batches;
-then small batches of equal size are measured, in which as many rows enter as expire. The number of answers is compared with an
-independent count.
+Windows of equal size over streams are joined: two on one variable (*pair*), or three in a row on two variables (*path*). There are as many
+values of a variable as rows in a window, so that a row meets one row of the next window on average, whatever the size. In *hub* the first
+two windows of a path have few values of their common variable, and hardly any row of the second window meets one of the third: a row of
+the first then meets more rows in larger windows, and has no more answers.
+
+Windows are filled in some hundred batches, which are larger for larger windows, so that there are as many slots as after a long run; then
+small batches of equal size are measured, in which as many rows enter as expire. The number of answers is compared with an independent
+count.
 """
 
 from __future__ import annotations
@@ -12,16 +16,18 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cqels_opt.bench.apart import scratch_folder
-from cqels_opt.bench.local import compiled
+from cqels_opt.bench.local import compiled, joins_of
 from cqels_opt.bench.long_window import START, hashed, iris, named
 from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.errors import RunError
@@ -32,63 +38,116 @@ from cqels_opt.runtime.evaluate import FinishReport
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.trace.records import Delta
 from cqels_opt.windows.frontier import Frontier
 
 SIZES = (10_000, 100_000, 1_000_000)
 LARGEST = 10_000_000
-FILL = 200_000
+FILLING = 300
+"""Batches, at most, that fill the windows."""
 BATCH = 2_000
 TIMED = 60
 SPAN = 1_000_000
 """Milliseconds of a window, of any number of rows."""
+HUBS = 100
+"""Of *hub*: the values of the first common variable, and about how many rows of the last window may meet a row."""
 
-QUERY = f"""
-PREFIX : <http://example.org/>
-SELECT ?a ?b
-FROM NAMED :left [RANGE {SPAN} ms] AS ?left
-FROM NAMED :right [RANGE {SPAN} ms] AS ?right
-WHERE {{ GRAPH ?left {{ ?a :at ?x }} GRAPH ?right {{ ?b :at ?x }} }}
-"""
+Columns = NDArray[np.int64]
 
 
-def times(first: int, count: int, size: int) -> NDArray[np.int64]:
-    """The times of rows; each window has ``size`` rows of its stream in :data:`SPAN`. Even rows are of the left stream."""
+class Study(NamedTuple):
+    """A query: the variables of its patterns, one over a window per pattern; neighbours have one in common."""
+
+    patterns: tuple[tuple[str, str], ...]
+    hub: bool = False
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The rows in a window that are measured; the work of *hub* grows with them."""
+        return SIZES[: 2 if self.hub else None]
+
+    @property
+    def text(self) -> str:
+        """The query, which has all variables that one pattern alone has."""
+        every = [variable for pattern in self.patterns for variable in pattern]
+        windows = [f"FROM NAMED :s{i} [RANGE {SPAN} ms] AS ?w{i}" for i in range(len(self.patterns))]
+        groups = [f"GRAPH ?w{i} {{ ?{s} :at ?{o} }}" for i, (s, o) in enumerate(self.patterns)]
+        selected = " ".join(f"?{variable}" for variable in every if every.count(variable) == 1)
+        return f"PREFIX : <{EX}>\nSELECT {selected}\n" + "\n".join(windows) + f"\nWHERE {{ {' '.join(groups)} }}"
+
+    def values(self, number: NDArray[np.uint64], pattern: int, variable: str, size: int) -> Columns:
+        """The values of a variable in some rows of a pattern's stream."""
+        if sum(variable in other for other in self.patterns) == 1:
+            return number.astype(np.int64)
+        first = variable in self.patterns[0]
+        found = hashed(number, SALT[variable]) % np.uint64(HUBS if self.hub and first else size)
+        if self.hub and pattern == len(self.patterns) - 1:
+            found += np.where(hashed(number, 7) % np.uint64(size) < HUBS, np.uint64(0), np.uint64(size))
+        return found.astype(np.int64)
+
+
+EX = "http://example.org/"
+SALT = {"x": 3, "y": 5}
+STUDIES = {
+    "pair": Study((("a", "x"), ("b", "x"))),
+    "path": Study((("a", "x"), ("x", "y"), ("b", "y"))),
+    "hub": Study((("a", "x"), ("x", "y"), ("b", "y")), hub=True),
+}
+
+
+def times(first: int, count: int, size: int, streams: int) -> Columns:
+    """The times of rows; each window has ``size`` rows of its stream in :data:`SPAN`. Rows are of the streams in turn."""
     number = np.arange(first, first + count, dtype=np.int64)
-    return START + number * SPAN // (2 * size)
+    return START + number * SPAN // (streams * size)
 
 
-def keys(first: int, count: int, size: int) -> NDArray[np.uint64]:
-    """The keys of rows."""
-    return hashed(np.arange(first, first + count, dtype=np.uint64), 3) % np.uint64(size)
-
-
-def elements(first: int, count: int, size: int) -> pa.Table:
-    """Rows of both streams, in turn."""
-    number = np.arange(first, first + count, dtype=np.uint64)
-    side = (number % 2).astype(np.int64)
+def elements(study: Study, first: int, count: int, size: int) -> pa.Table:
+    """Rows of all streams."""
+    number, streams = np.arange(first, first + count, dtype=np.uint64), len(study.patterns)
+    stream = (number % streams).astype(np.int64)
+    terms = []
+    for place in range(2):
+        found: Any = pa.array([None] * count, pa.string())
+        for i, pattern in enumerate(study.patterns):
+            mine = stream == i
+            values = study.values(number[mine], i, pattern[place], size).astype(np.uint64)
+            found = pc.replace_with_mask(found, pa.array(mine), iris(pattern[place], values))
+        terms.append(found)
     columns: dict[str, Any] = {
-        "stream": side.astype(np.int32),
-        "partition": side.astype(np.int32),
-        "offset": (number // 2).astype(np.int64),
-        "s": iris("n", number),
-        "p": named(["<http://example.org/at>"], np.zeros(count, np.int64)),
-        "o": iris("x", keys(first, count, size)),
+        "stream": stream.astype(np.int32),
+        "partition": stream.astype(np.int32),
+        "offset": (number // streams).astype(np.int64),
+        "s": terms[0],
+        "p": named([f"<{EX}at>"], np.zeros(count, np.int64)),
+        "o": terms[1],
         "g": pa.nulls(count, pa.string()),
-        "t": times(first, count, size),
+        "t": times(first, count, size, streams),
         "late": np.zeros(count, bool),
         "line": number.astype(np.int64),
     }
     return pa.table(columns).cast(ROW_SCHEMA)
 
 
-def expected(rows: int, size: int, upto: int) -> int:
-    """The pairs of a left and a right row with equal keys whose times are less than :data:`SPAN` apart, none later than ``upto``."""
-    number, t = np.arange(rows), times(0, rows, size)
-    code = keys(0, rows, size).astype(np.int64) * (1 << 42) + (t - START)
-    left, right = (number[(number % 2 == side) & (t <= upto)] for side in (0, 1))
-    there = np.sort(code[right])
-    found = np.searchsorted(there, code[left] + SPAN, "left") - np.searchsorted(there, code[left] - SPAN, "right")
-    return int(found.sum())
+def expected(study: Study, rows: int, size: int, upto: int) -> int:
+    """The answers: rows of all streams with equal values whose times are less than :data:`SPAN` apart, none later than ``upto``."""
+    streams, every = len(study.patterns), times(0, rows, size, len(study.patterns))
+    number, t = (column[every <= upto] for column in (np.arange(rows, dtype=np.uint64), every))
+    mine = [number % np.uint64(streams) == i for i in range(streams)]
+    first, last, found = t[mine[0]], t[mine[0]], number[mine[0]]
+    for i, (before, pattern) in enumerate(pairwise(study.patterns), 1):
+        (shared,) = {*before} & {*pattern}
+        own, of_own = number[mine[i]], t[mine[i]]
+        code = study.values(own, i, shared, size) * (1 << 42) + (of_own - START)
+        order = np.argsort(code)
+        base = study.values(found, i - 1, shared, size) * (1 << 42) - START
+        begin = np.searchsorted(code[order], base + last - SPAN, "right")
+        many = np.searchsorted(code[order], base + first + SPAN, "left") - begin
+        if i == streams - 1:
+            return int(many.sum())
+        row = np.repeat(np.arange(len(found)), many)
+        met = order[np.repeat(begin - (np.cumsum(many) - many), many) + np.arange(len(row))]
+        first, last, found = np.minimum(first[row], of_own[met]), np.maximum(last[row], of_own[met]), own[met]
+    raise AssertionError("a study joins at least two patterns")
 
 
 class _CountingSink(LocalSink):
@@ -103,47 +162,52 @@ class _CountingSink(LocalSink):
         return {}
 
 
-def measure(size: int, timed: int = TIMED) -> Mapping[str, Any]:
-    """CPU and wall microseconds per row of batches over full windows; RunError if the number of answers is not that expected."""
+def measure(name: str, size: int, timed: int = TIMED) -> Mapping[str, Any]:
+    """CPU microseconds of batches over full windows, and rows of joins, per row; RunError if the number of answers is not that expected."""
+    study = STUDIES[name]
     with scratch_folder("window-size") as folder:
-        driver, sink = _driver(folder)
-        number, at, cpu, wall = 0, 0, list[float](), list[float]()
-        for count in _batches(size, timed):
-            rows = elements(at, count, size)
-            began, before = time.perf_counter(), time.process_time()
-            driver.batch(number, rows)
-            if at >= 2 * size:
+        driver, sink = _driver(study, folder)
+        number, at, cpu, deltas = 0, 0, list[float](), list[Delta]()
+        for count in _batches(len(study.patterns) * size, timed):
+            rows = elements(study, at, count, size)
+            before = time.process_time()
+            records = driver.batch(number, rows)
+            if at >= len(study.patterns) * size:
                 cpu.append(time.process_time() - before)
-                wall.append(time.perf_counter() - began)
+                deltas += [delta for record in records for delta in record.deltas]
             number, at = number + 1, at + count
         driver.compaction.wait(60)
-        answers = expected(at, size, driver.frontier.value)
+        answers = expected(study, at, size, driver.frontier.value)
         if sink.rows != answers:
             raise RunError(f"{sink.rows:,} answers instead of {answers:,}: this is a bug")
+        joins = [operator for delta in deltas for operator in joins_of(delta)]
+        touched = sum((one.observed or 0) - (one.spared or 0) + (one.looked_up or 0) for one in joins)
         return {
+            "query": name,
             "rows in a window": size,
             "cpu us a row": 1e6 * sum(cpu) / (len(cpu) * BATCH),
             "median cpu us a row": 1e6 * statistics.median(cpu) / BATCH,
-            "median wall us a row": 1e6 * statistics.median(wall) / BATCH,
+            "join us a row": 1e3 * sum(one.ms or 0 for one in joins) / (len(cpu) * BATCH),
+            "rows of joins a row": touched / (len(cpu) * BATCH),
             "answers": sink.rows,
         }
 
 
-def _batches(size: int, timed: int) -> Iterator[int]:
-    left = 2 * size
+def _batches(rows: int, timed: int) -> Iterator[int]:
+    left = rows
     while left > 0:
-        yield (count := min(FILL, left))
+        yield (count := min(max(BATCH, rows // FILLING), left))
         left -= count
     yield from [BATCH] * timed
 
 
-def _driver(folder: Path) -> tuple[Driver, _CountingSink]:
+def _driver(study: Study, folder: Path) -> tuple[Driver, _CountingSink]:
     build_store(
         folder / "store",
         iter([("<http://example.org/a>", "<http://example.org/b>", "<http://example.org/c>", None)]),
         durable=False,
     )
-    program = compiled("q", QUERY, folder / "store", folder / "static")
+    program = compiled("q", study.text, folder / "store", folder / "static")
     sink = _CountingSink()
     frontier = Frontier(program.streams)
     return Driver(folder / "state", [program], LocalRunner(), sink, frontier, DriverOptions(), compaction_start=in_thread), sink
@@ -152,16 +216,19 @@ def _driver(folder: Path) -> tuple[Driver, _CountingSink]:
 def main() -> None:
     """Measures, and prints a table."""
     parser = argparse.ArgumentParser(prog="python -m cqels_opt.bench.window_size", description=__doc__)
-    parser.add_argument("--full", action="store_true", help=f"windows of up to {LARGEST:,} rows, which take minutes")
+    parser.add_argument("--query", choices=STUDIES, action="append", help="only these (pair, path and hub)")
+    parser.add_argument("--size", type=int, action="append", help=f"rows in a window (default {SIZES}; {LARGEST:,} take an hour)")
     parser.add_argument("--json", type=Path, help="write the figures as JSON")
     given = parser.parse_args()
-    found = [measure(size) for size in (*SIZES, *([LARGEST] if given.full else []))]
-    shown = table(
-        *numbers(*found[0], "over the smallest"), title=f"Two windows joined on one variable, batches of {BATCH:,} rows"
-    )
+    found = [measure(name, size) for name in given.query or STUDIES for size in given.size or STUDIES[name].sizes]
+    shown = table(*numbers(*found[0]), title=f"Windows that are joined, batches of {BATCH:,} rows")
     for row in found:
-        figures = (f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" for value in row.values())
-        shown.add_row(*figures, f"{row['median cpu us a row'] / found[0]['median cpu us a row']:.2f}×")
+        shown.add_row(
+            *(
+                f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
+                for value in row.values()
+            )
+        )
     console().print(shown)
     if given.json:
         given.json.write_text(json.dumps(found, indent=1), encoding="utf-8")

@@ -143,7 +143,7 @@ class AdaptiveJoin:
         join and not the job. A micro-batch that does not follow the state of a join of several windows is a CheckpointError, because
         the windows would lack rows; ``allow_gap=True`` accepts it. ``listener`` gets the trace record of each micro-batch.
         """
-        spec, mode = self.spec.checked(), _plan_mode(plan)
+        spec, mode, limits = self.spec.checked(), _plan_mode(plan), _without_bound(limits)
         declared = Declared(spec, self.frames, self.projection)
         if spec.windowed or spec.stateful:
             late = duration_of(lateness, "lateness")
@@ -192,7 +192,7 @@ class AdaptiveQuery:
         listener: ListenerLike | None = None,
     ) -> JoinRun:
         """A function for ``foreachBatch``; ``then(df, batch_id)`` gets the answers of each micro-batch. See :meth:`AdaptiveJoin.batch`."""
-        return ReplannedJoin(None, self.build, then, None, trace, name, _plan_mode(plan), limits, listener)
+        return ReplannedJoin(None, self.build, then, None, trace, name, _plan_mode(plan), _without_bound(limits), listener)
 
 
 def adaptive(query: Callable[[DataFrame], DataFrame]) -> AdaptiveQuery:
@@ -217,6 +217,12 @@ def adaptive_sql(spark: SparkSession, query: str, *, stream: str | None = None) 
 
 def _no_sink(frame: DataFrame, batch_id: int) -> None:
     """The sink of a join that is explained, not run."""
+
+
+def _without_bound(limits: Limits) -> Limits:
+    if limits.bound is not None:
+        raise InputError("limits: joins of DataFrames have no size bounds, so bound= does not apply; rows= limits their rows")
+    return limits
 
 
 def _plan_mode(plan: str) -> str | Mapping[str, Plan]:

@@ -43,6 +43,8 @@ def _delta_lines(delta: Description, model: CostModel) -> Iterator[str]:
     yield from (f"  {line}" for line in table(delta["operators"]))
     if delta.get("reduction"):
         yield f"  semi-join reduction: {delta['reduction']}"
+    if delta.get("work_per_row"):
+        yield f"  work per row: {delta['work_per_row']}"
     if delta["runner_up"]:
         yield from _runner_up(delta, took, model)
     yield from map(_stopped, delta.get("stopped", ()))

@@ -18,8 +18,6 @@ Fanout: TypeAlias = Callable[[Ints], Ints]
 """Values of a join key -> how many rows of a static relation each matches."""
 
 SMALLEST_RECENT = 1024
-THREADED = 1 << 13
-"""BLAS uses threads for more floating-point numbers: on busy cores they take up to a hundred times the CPU time of one thread."""
 
 EMPTY: Ints = np.empty(0, np.int64)
 
@@ -55,9 +53,11 @@ def distinct_values(values: Ints) -> Ints:
 
 
 def dot(left: NDArray[Any], right: NDArray[Any]) -> int:
-    """Σ left·right of non-negative counts: exact, even if it does not fit into 64 bits."""
-    size = np.dot(left.astype(np.float64), right) if len(left) < THREADED else np.multiply(left, right, dtype=np.float64).sum()
-    if size < 2.0**62:
+    """Σ left·right of non-negative counts: exact, even if it does not fit into 64 bits.
+
+    ``np.dot`` of numbers with fractions wakes the threads of BLAS, which then spin for longer than the sum takes; of integers it does not.
+    """
+    if np.multiply(left, right, dtype=np.float64).sum() < 2.0**62:
         return int(np.dot(left, right))
     return int(np.dot(left.astype(object), right.astype(object)))
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sortedcontainers import SortedKeyList
 
 from cqels_opt.stats.frequencies import Ints
-from cqels_opt.stats.frequency_sketch import HIGHEST_LEVEL, BoundedCounts, RetainedFrequencies, heaviest, risen
+from cqels_opt.stats.frequency_sketch import HIGHEST_LEVEL, LEAST_RISE, BoundedCounts, RetainedFrequencies, heaviest, risen
 from cqels_opt.stats.interval_overlap import IntervalSet, spans
 from cqels_opt.stats.slot_statistics import Intervals, SlotStatistics, hold, merged, together
 from cqels_opt.stats.slots import SlotCounts
@@ -285,8 +285,8 @@ class WindowStatistics:
             return
         if self.is_bounded:
             self._note_sizes((held,))
-            for variable, counts in self.whole.items():
-                self._bound(held, variable, counts)
+            for variable in self.variables:
+                self._bound(held, variable)
         self._admit(held)
         if len(self._whole) > self.most_slots:
             self._merge_neighbours()
@@ -319,46 +319,54 @@ class WindowStatistics:
 
     def _merge_neighbours(self) -> None:
         """Merges the two neighbours among the whole slots that have the fewest rows. The slots that expire next stay as they are."""
-        self.update()
         later = [*self._whole.islice(self.most_slots // 4)]
         rows = np.array([held.total for held in later])
         at = int(np.argmin(rows[1:] + rows[:-1]))
         one, other = later[at : at + 2]
+        if (one in self._entered) != (other in self._entered):
+            self.update()
+        both = merged(one, other, self.intervals, self._most_times)
+        if one in self._entered:
+            del self._entered[one], self._entered[other]
+            self._entered[both] = None
         self._whole.remove(one)
         self._whole.remove(other)
-        self._whole.add(merged(one, other, self.intervals, self._most_times))
+        self._whole.add(both)
 
     # ------------------------------------------------------------------ the budget
     @property
     def is_bounded(self) -> bool:
-        """Whether some counts are restricted to retained values; slots are then counted as they come."""
+        """Whether some counts are restricted to retained values; reading a few values then updates the counts."""
         return not all(counts.exact for counts in self.counted.values())
 
     def _note_sizes(self, slots: Sequence[SlotStatistics]) -> None:
         """Lets the listeners read the counts of slots while they are exact."""
         self._tell(slots, 0)
 
-    def _bound(self, held: SlotStatistics, variable: str, whole: BoundedCounts) -> None:
+    def _bound(self, held: SlotStatistics, variable: str) -> None:
         """Reduces a slot that arrives after the budget was exceeded to the retained values; its own heavy values become retained."""
-        if whole.exact:
+        mine, counted = held.counts[variable], self.counted[variable]
+        if counted.exact:
             return
-        mine = held.counts[variable]
-        rising = risen(mine, whole)
-        if len(rising):
-            self._keep(variable, RetainedFrequencies(np.union1d(whole.kept.heavy, rising), whole.kept.level), narrower=False)
-        mine.keep(self.whole[variable].kept)
+        if mine.counts.greatest >= LEAST_RISE and len(rising := risen(mine, self.whole[variable])):
+            heavy, level = counted.kept.heavy, counted.kept.level
+            self._keep(variable, RetainedFrequencies(np.union1d(heavy, rising), level), narrower=False)
+        mine.keep(counted.kept)
 
     def _shrink(self, variable: str) -> None:
         """Reduces too many heavy values to the heaviest, then raises the level until the counters are within the budget."""
-        whole = self.whole[variable]
-        if len(whole.kept.heavy) > self._most_heavy:
-            self._keep(variable, self._chosen(variable, whole.kept.level))
-        while self._entries(variable) > self.budget and whole.kept.level < HIGHEST_LEVEL:
-            self._keep(variable, self._chosen(variable, whole.kept.level + 1))
+        counted = self.counted[variable]
+        if len(counted.kept.heavy) > self._most_heavy:
+            self._keep(variable, self._chosen(variable, counted.kept.level))
+        if self._entries(variable) > self.budget:
+            self.update()
+        while self._entries(variable) > self.budget and counted.kept.level < HIGHEST_LEVEL:
+            self._keep(variable, self._chosen(variable, counted.kept.level + 1))
 
     def _entries(self, variable: str) -> int:
-        old = [held.counts[variable] for held in (*self._whole, *self._partial)]
-        return sum(bounded.counts.distinct for bounded in (self.whole[variable], *old))
+        """The counters of a variable; if slots wait to be counted, no fewer than there will be then."""
+        slots: tuple[SlotStatistics, ...] = (*self._entered, *self._whole, *self._partial)
+        return self.counted[variable].counts.distinct + sum(held.counts[variable].counts.distinct for held in slots)
 
     @property
     def _most_heavy(self) -> int:

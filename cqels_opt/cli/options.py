@@ -102,6 +102,7 @@ class RunOptions:
     max_time: int | None = None
     max_state: int | None = None
     max_memory: int | None = None
+    max_bound: int | None = None
     conf: tuple[tuple[str, str], ...] = ()
     format: Literal["json", "table", "csv", "nt"] = "json"
     limit: int | None = None

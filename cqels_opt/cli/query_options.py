@@ -112,6 +112,9 @@ def query_parameters(answers: bool = True) -> list[click.Parameter]:
         *grouped(
             "Limits per query and micro-batch (a query that exceeds one ends)",
             Option("--max-rows N", "Number of answers (default: no limit).", Value(parse_positive)),
+            Option("--max-bound N",
+                "Rows that an operator may give at most, by its size bound; checked before it runs (default: no limit).",
+                Value(parse_positive)),
             Option("--max-time DUR", "Time (default: no limit).", DURATION),
             Option("--max-state SIZE", "State on disk (default: no limit).", SIZE_LIMIT),
             Option("--max-memory SIZE",

@@ -162,7 +162,7 @@ def sink_of(options: RunOptions, catalog: QueryCatalog) -> Sink:
 
 def _limits(options: RunOptions) -> Limits:
     seconds = None if options.max_time is None else options.max_time / 1000
-    return Limits(options.max_rows, seconds, options.max_state, options.max_memory)
+    return Limits(options.max_rows, seconds, options.max_state, options.max_memory, options.max_bound)
 
 
 def summary(handle: RunHandle, options: RunOptions, stopped: bool, unread: int, seconds: float) -> Summary:

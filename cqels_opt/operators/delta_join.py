@@ -14,7 +14,7 @@ from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.blocks import Block, BlockFilter
 from cqels_opt.operators.eager_aggregation import coalesced
 from cqels_opt.operators.evaluation_step import EvaluationStep, Limits
-from cqels_opt.operators.executed_operators import Chunk, ExecutedOperator, Joined
+from cqels_opt.operators.executed_operators import Chunk, ExecutedOperator, Joined, together
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.multiway_join import JoinedRelation, multiway_join
@@ -171,8 +171,10 @@ class _Term:
             yield from map(Chunk, operator.given)
         elif operator.input is None:
             yield from self._scanned(operator)
-        else:
+        elif operator.above is None:
             yield from self._joined(operator, operator.input)
+        else:
+            yield from together(self._joined(operator, operator.input))
 
     def _scanned(self, operator: ExecutedOperator) -> Iterator[Chunk]:
         self._begin(operator)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.operator_work import OperatorWork
 from cqels_opt.operators.row_limit import LimitedProbe, RowLimit
-from cqels_opt.operators.rows import Rows
+from cqels_opt.operators.rows import Rows, concat
 from cqels_opt.plans import Plan
 from cqels_opt.plans.join_methods import REPLICATED, JoinMethod
+
+ENOUGH: Final = 1 << 14
+"""Small chunks are concatenated to at most this many rows before they are looked up."""
 
 
 class ExecutedOperator:
@@ -81,6 +84,22 @@ class Chunk(NamedTuple):
     rows: Rows
     weight: float = 1.0
     reduction: Reduction | None = None
+
+
+def together(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Chunks with one weight and one reduction, concatenated to at most :data:`ENOUGH` rows.
+
+    A probe gives a chunk per index of a window, and the next one looks each chunk up in each of its own indexes.
+    """
+    held: list[Chunk] = []
+    for chunk in chunks:
+        alike = held and chunk.weight == held[0].weight and chunk.reduction is held[0].reduction
+        if held and not (alike and sum(len(one.rows) for one in (*held, chunk)) <= ENOUGH):
+            yield held[0]._replace(rows=concat([one.rows for one in held]))
+            held = []
+        held.append(chunk)
+    if held:
+        yield held[0]._replace(rows=concat([one.rows for one in held]))
 
 
 Joined: TypeAlias = tuple[Reduction | None, Iterator[Rows]]

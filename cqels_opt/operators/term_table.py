@@ -19,10 +19,11 @@ from cqels_opt.storage.columns import read_table, write_table
 
 Ints = NDArray[np.int64]
 
-PREFIXES: Final = 8
-"""Prefixes of hashes per id of a page, a byte each: the binary search is avoided for all but 1/8 of the ids that are absent."""
+PREFIXES: Final = 64
+"""Prefixes of hashes per id of a page, a bit each: the binary search is avoided for all but 1/64 of the ids that are absent."""
 
 _NOWHERE: Final = np.empty(0, np.int64)
+_BIT: Final = np.left_shift(1, np.arange(8)).astype(np.uint8)
 
 
 def write_page(path: Path, ids: Ints, texts: Sequence[str] | pa.StringArray) -> None:
@@ -41,12 +42,15 @@ class Page:
         self.terms: Any = table.column("term").combine_chunks()
 
     @cached_property
-    def _prefixes(self) -> tuple[int, NDArray[np.bool_]]:
-        """Which prefixes of hashes the page has, :data:`PREFIXES` or more per id, and the bits of an id behind a prefix."""
-        bits = min(term_ids.HASH_BITS, max(1, len(self.ids) * PREFIXES - 1).bit_length())
+    def _prefixes(self) -> tuple[int, NDArray[np.uint8]]:
+        """Which prefixes of hashes the page has, :data:`PREFIXES` or more per id, as a bit set; and the bits of an id behind a prefix."""
+        bits = min(term_ids.HASH_BITS, max(8, len(self.ids) * PREFIXES - 1).bit_length())
         behind = term_ids.HASH_BITS - bits
-        has = np.zeros(1 << bits, bool)
-        has[(self.ids >> behind) & (len(has) - 1)] = True
+        prefix = np.sort((self.ids >> behind) & ((1 << bits) - 1))
+        byte = prefix >> 3
+        first = np.flatnonzero(np.diff(byte, prepend=-1))
+        has = np.zeros(1 << bits - 3, np.uint8)
+        has[byte[first]] = np.bitwise_or.reduceat(_BIT[prefix & 7], first)
         return behind, has
 
     def _places(self, wanted: Ints) -> tuple[Ints, Ints]:
@@ -57,7 +61,8 @@ class Page:
         if not len(self.ids):
             return _NOWHERE, _NOWHERE
         behind, has = self._prefixes
-        asked = np.flatnonzero(has[(wanted >> behind) & (len(has) - 1)])
+        prefix = (wanted >> behind) & (8 * len(has) - 1)
+        asked = np.flatnonzero(has[prefix >> 3] & _BIT[prefix & 7])
         if not len(asked):
             return _NOWHERE, _NOWHERE
         row = np.minimum(np.searchsorted(self.ids, wanted[asked]), len(self.ids) - 1)

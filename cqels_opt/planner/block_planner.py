@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from cqels_opt.operators.block_relations import BlockRelations
@@ -39,6 +40,7 @@ from cqels_opt.plans import (
 from cqels_opt.plans.join_methods import REPLICATED, JoinMethod, PhysicalCostModel, RelationPlacement
 from cqels_opt.plans.physical import physical
 from cqels_opt.plans.plan import joins as plan_joins
+from cqels_opt.plans.plan import operators as plan_operators
 from cqels_opt.plans.plan import parts as plan_parts
 from cqels_opt.plans.plan import probed_keys
 from cqels_opt.plans.plan import relations as plan_relations
@@ -245,6 +247,13 @@ class BlockPlanner:
         view = DegreeView(self.statistics, self._contents(source), begun)
         degrees = MergedDegrees(view, parts_for(source, self.block.occurrences))
         return SizeBounds(self.optimizer.graph, source, degrees)
+
+    def greatest_bound(self, source: str) -> int:
+        """The greatest size bound of an operator of the current plan of a source; 0 if none is known."""
+        graph, found = self.optimizer.graph, self.size_bounds(source)
+        steps = [step for plan in plan_parts(self.delta_plans[source].plan) for step in plan_operators(plan, graph)]
+        rows = [found.rows(graph.set_of(step.covers)) for step in steps] if found is not None else []
+        return int(max((bound for bound in rows if isfinite(bound)), default=0))
 
     def _last_plans(self) -> dict[str, ExecutedPlan]:
         """What ran in the batch before."""

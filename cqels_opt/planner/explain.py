@@ -15,7 +15,7 @@ from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.planner.skew_splitting import SplitChoice
-from cqels_opt.plans import Plan, join_tree
+from cqels_opt.plans import Plan, free_connex, join_tree
 from cqels_opt.plans import explain as explaining
 from cqels_opt.plans import explain_text as explaining_text
 from cqels_opt.plans.explain_text import Description
@@ -173,7 +173,7 @@ def _deltas(block: BlockPlanner, alternatives: int) -> Iterator[Description]:
                 mine = None if counts is None else counts[: len(choice.operators)]
                 counts = None if counts is None else counts[len(choice.operators) :]
                 (described,) = explaining.deltas({source: choice}, None if mine is None else {source: mine}, bounds=bounds)
-                yield {**described, "reduction": _reduction(block, choice.plan, decision.by), "part": rows}
+                yield {**described, **_bounded_work(block, choice.plan, decision.by), "part": rows}
             continue
         retained = {source: block.optimizer.alternatives(source, alternatives)} if alternatives else None
         mine = counts if counts is not None and len(counts) == len(decision.whole.operators) else None
@@ -186,9 +186,15 @@ def _deltas(block: BlockPlanner, alternatives: int) -> Iterator[Description]:
         )
         for operator, by in zip(described["operators"], decision.by):
             operator |= {"by": str(by)} if by else {}
-        yield {**described, "reduction": _reduction(block, decision.whole.plan, decision.by)}
+        yield {**described, **_bounded_work(block, decision.whole.plan, decision.by)}
 
 
-def _reduction(block: BlockPlanner, plan: Plan, by: Sequence[object]) -> str | None:
-    """The sentence on semi-join reduction, which tasks do that have all indexes."""
-    return None if by or block.planned_by_spark else join_tree.described(plan, block.optimizer.graph)
+def _bounded_work(block: BlockPlanner, plan: Plan, by: Sequence[object]) -> Description:
+    """The sentences on semi-join reduction and on the work per row, of tasks that have all indexes."""
+    if by or block.planned_by_spark:
+        return {"reduction": None, "work_per_row": None}
+    graph = block.optimizer.graph
+    return {
+        "reduction": join_tree.described(plan, graph),
+        "work_per_row": free_connex.described(plan, graph, block.block.output),
+    }

@@ -70,6 +70,10 @@ class QueryPlanner:
         """For each block the limits on the rows of operators; see :meth:`BlockPlanner.row_limits`."""
         return {name: found for name, block in self.blocks.items() if (found := block.row_limits())}
 
+    def greatest_bound(self) -> int:
+        """The greatest size bound of an operator of the current plans; operators without one do not count."""
+        return max((block.greatest_bound(source) for block in self.blocks.values() for source in block.delta_plans), default=0)
+
     def replan(
         self, stopped: StoppedDelta, observed: Mapping[str, Observed], step: EvaluationStep
     ) -> dict[str, dict[str, Plan | Split]]:

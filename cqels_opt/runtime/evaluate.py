@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from cqels_opt.errors import LimitError
 from cqels_opt.operators.accumulators import added_up, amount_names
 from cqels_opt.operators.algebra.group import GroupNode
 from cqels_opt.operators.algebra.operator import changing, work_of
@@ -75,6 +76,7 @@ class EvaluateTask:
     take_over: Backfill | None = None  # the step only builds the state of new queries
     memory: int | None = None  # the bytes that a result may take; None: a share of the machine's
     most: int | None = None  # the most answers that are written; with more, the query is over its limit
+    refused: str = ""  # why nothing of the step is evaluated
     attempt: int = 0  # how often deltas of the program were stopped in the batch and planned again
     joint: bool = False  # the answers may be in one file with those of other queries
     leaving: bool = (
@@ -176,6 +178,8 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: Fresh 
     report, terms = EvaluateReport(worker=str(os.getppid())), task.terms()
     if task.leaving:
         return report
+    if task.refused:
+        raise LimitError(task.refused)
     for block in program.blocks:
         run = DeltaJoin(block, program.store, step, terms, part, parts)
         if task.take_over is not None:

@@ -18,7 +18,11 @@ from cqels_opt.runtime.run_state import RunState
 
 
 def evaluate_in_attempts(run: RunState, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
-    """The second stage, each delta in ``parts`` shares; of one share, deltas may be stopped and planned again."""
+    """The second stage, each delta in ``parts`` shares; of one share, deltas may be stopped and planned again.
+
+    Queries whose plans may give more rows than the limit on bounds allows are not evaluated.
+    """
+    tasks = [_admitted(run, task) for task in tasks]
     if parts > 1 or not run.runner.repeats:
         return run.evaluate(tasks, parts)
     done = Evaluated()
@@ -35,6 +39,14 @@ def evaluate_in_attempts(run: RunState, tasks: Sequence[EvaluateTask], parts: in
     return done
 
 
+def _admitted(run: RunState, task: EvaluateTask) -> EvaluateTask:
+    """The task, or one that is refused because an operator of its plans may give too many rows."""
+    limits = run.options.limits
+    if limits.bound is None or task.take_over is not None:
+        return task
+    return replace(task, refused=limits.broken(bound=run.planners[task.program.id].greatest_bound()) or "")
+
+
 def _limited(run: RunState, task: EvaluateTask, limited: bool) -> EvaluateTask:
     """The task with the limits on the rows of its operators, or with none."""
     limits = run.planners[task.program.id].row_limits() if limited else {}
@@ -48,6 +60,6 @@ def _planned_again(run: RunState, task: EvaluateTask, report: EvaluateReport) ->
     while True:
         try:
             plans = planner.replan(report.stopped, report.observed, replace(task.step, displaced=run.scheme.displaced))
-            return replace(task, step=replace(task.step, plans=plans, joins=planner.physical(1)))
+            return _admitted(run, replace(task, step=replace(task.step, plans=plans, joins=planner.physical(1))))
         except CollisionError as error:  # of a term that an expression makes from sampled rows
             run.displace(error)

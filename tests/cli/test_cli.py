@@ -104,7 +104,7 @@ def test_every_option_of_the_interface() -> None:
             "--out",
             "a.jsonl",
         ),
-        *("--max-rows", "1000", "--max-time", "1m", "--max-state", "10G", "--max-memory", "512M"),
+        *("--max-rows", "1000", "--max-time", "1m", "--max-state", "10G", "--max-memory", "512M", "--max-bound", "9"),
         *("--follow", "--master", "local-cluster[2,1,1024]", "--debug"),
     )
     assert options == RunOptions(
@@ -142,12 +142,14 @@ def test_every_option_of_the_interface() -> None:
         max_time=60_000,
         max_state=10 << 30,
         max_memory=512 << 20,
+        max_bound=9,
     )
 
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
-    ("option", "value"), [("rows", "0"), ("rows", "1.5"), ("time", "0"), ("state", "0"), ("memory", "0k"), ("memory", "much")]
+    ("option", "value"),
+    [("rows", "0"), ("rows", "1.5"), ("bound", "0"), ("time", "0"), ("state", "0"), ("memory", "0k"), ("memory", "much")],
 )
 def test_a_limit_allows_something(option: str, value: str) -> None:
     with pytest.raises(InputError, match=f"--max-{option}: '{value}' is "):

@@ -18,7 +18,8 @@ from random_cases import EX, make
 from shared_query_cases import Run, alike
 
 from cqels_opt.errors import LimitError
-from cqels_opt.operators import accumulators, eager_aggregation, memory
+from cqels_opt.operators import accumulators, eager_aggregation, executed_operators, memory
+from cqels_opt.operators.executed_operators import Chunk, Reduction, together
 from cqels_opt.operators.memory import at_most, check
 from cqels_opt.operators.rows import Rows, chunks, concat, gathered
 from cqels_opt.runtime import evaluate as stage
@@ -216,3 +217,25 @@ def test_what_is_taken_over_is_whole_or_an_error() -> None:
     done.add("q", FinishReport(failed="a result takes too much"))
     with pytest.raises(LimitError, match="q: a result takes too much"):
         done.complete()
+
+
+def test_small_chunks_are_looked_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows and their order stay; chunks of another weight, or with another reduction, stay apart, and large ones are not copied."""
+    monkeypatch.setattr(executed_operators, "ENOUGH", 10)
+    reduction, other = Reduction({}, {}), Reduction({}, {})
+    sizes = [
+        (3, 1.0, None),
+        (4, 1.0, None),
+        (4, 1.0, None),
+        (2, 2.0, None),
+        (2, 2.0, reduction),
+        (1, 2.0, other),
+        (30, 2.0, other),
+    ]
+    given = [Chunk(numbered(size), weight, reduced) for size, weight, reduced in sizes]
+    found = [*together(iter(given))]
+    assert [len(chunk.rows) for chunk in found] == [7, 4, 2, 2, 1, 30]
+    assert [chunk.weight for chunk in found] == [1.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    assert found[-1].rows.columns["y"] is given[-1].rows.columns["y"]
+    rows, before = (concat([chunk.rows for chunk in some]).columns["y"].tolist() for some in (found, given))
+    assert rows == before and [*together([])] == []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import warnings
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from shared_query_cases import Alike, Run, alike
 
 from cqels_opt.errors import CheckpointError, LimitError
 from cqels_opt.operators.answer_files import rows_by_query, without_queries
+from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.quotas import NOTES, Quotas, ResourceUsage
@@ -112,7 +115,14 @@ def _interrupted(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(("limits", "why"), [(Limits(bytes=1), "bytes of state"), (Limits(seconds=1e-9), "a micro-batch took")])
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        (Limits(bytes=1), "bytes of state"),
+        (Limits(seconds=1e-9), "a micro-batch took"),
+        (Limits(bound=1), r"an operator may give up to \d+ rows"),
+    ],
+)
 def test_where_all_fail_the_run_is_over_and_nothing_is_committed(
     limits: Limits, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +141,48 @@ def test_where_all_fail_the_run_is_over_and_nothing_is_committed(
             run.batch(number, rows)
     for name in run.span:
         assert run.lines_of(name) == run.alone(name)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_query_whose_bound_exceeds_the_limit_does_not_run(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends before any row of its batch is joined; no operator of a query that runs gives more rows than the limit."""
+    some = alike(seed, 4)
+    some.members[:] = [replace(member, outline=None) for member in some.members]
+    given: dict[str, list[int]] = {member.id: [] for member in some.members}
+    refused: dict[str, int] = {}
+    within = Quotas.within
+
+    def noted(quotas: Quotas, batch: int, programs: Any, taken: ResourceUsage, *rest: Any) -> None:
+        for name, (report,) in taken.shares.items() if quotas.limits.bound else ():
+            rows = [count for observed in report.observed.values() for counts in observed.operators.values() for count in counts]
+            given[name].append(max(rows, default=0))
+            if report.failed:
+                refused[name] = batch
+                assert not rows and "nothing of it has run" in report.failed
+        within(quotas, batch, programs, taken, *rest)
+
+    monkeypatch.setattr(Quotas, "within", noted)
+    Limited.limits = Limits(bound=3)
+    run = Limited(some, [m.id for m in some.members], Cut("4"), tmp_path, monkeypatch)
+    with warnings.catch_warnings(), contextlib.suppress(LimitError):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for number, rows in enumerate(run.source.chunks(run.how)):
+            run.batch(number, rows)
+    assert refused
+    assert max(rows for found in given.values() for rows in found) <= 3
+    assert all(run.lines_of(name) == run.alone(name) for name in run.queries.names())
+
+
+def test_one_with_a_great_bound_goes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    some = alike(0, 2)
+    some.members[:] = [replace(member, outline=None) for member in some.members]
+    monkeypatch.setattr(QueryPlanner, "greatest_bound", lambda self: 2_000 if self.program.id == "m1" else 10)
+    Limited.limits = Limits(bound=1_000)
+    run = Limited(some, ["m0", "m1"], Cut("4"), tmp_path, monkeypatch)
+    with pytest.warns(RuntimeWarning, match="m1 failed at batch .*: an operator may give up to 2,000 rows"):
+        for number, rows in enumerate(run.source.chunks(run.how)):
+            run.batch(number, rows)
+    assert run.queries.names() == ["m0"] and run.lines_of("m0") == run.alone("m0")
 
 
 def test_one_with_too_much_state_goes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

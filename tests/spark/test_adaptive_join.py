@@ -306,6 +306,8 @@ def test_mistakes_are_said_in_one_sentence(spark: SparkSession, places: DataFram
         join.relation("other", places, window="3s")
     with pytest.raises(InputError, match="choose adaptive, static, first, worst, or fixed:PLANS"):
         join.batch(nothing, plan="best")
+    with pytest.raises(InputError, match="joins of DataFrames have no size bounds"):
+        join.batch(nothing, limits=cq.Limits(bound=1000))
     with pytest.raises(CheckpointError, match="the job continues at batch 3, but the join has no state"):
         join.relation("there", window="1s").on("here.loc = there.loc").batch(nothing)(
             spark.createDataFrame([(1, "a", 0)], STREAM), 3
