@@ -180,10 +180,9 @@ class BaseEstimates:
         different: NDArray[np.bool_] = self.factors != before
         return different
 
-    def has_rows(self, source: str, raw: Floats | None = None) -> bool:
-        """Whether the delta of a source had rows when its statistics (or ``raw``, those of an earlier time) were read."""
-        read = self.raw[self.sources.index(source)] if raw is None else raw
-        return bool(read[self.graph.index[source]] > 0)
+    def has_rows(self, source: str) -> bool:
+        """Whether the delta of a source had rows when its statistics were read."""
+        return bool(self.raw[self.sources.index(source), self.graph.index[source]] > 0)
 
     def rows_moved(self, source: str, known: Statistics) -> bool:
         """Whether the rows of a relation have changed by a factor after which the selectivities of a source may differ."""

@@ -5,7 +5,7 @@ that have a variable are connected. It is *free-connex* if those nodes at its to
 Durand & Grandjean 2007). Its *height* is the most nodes on a path from the root, without projections whose variables all nodes below have.
 Queries of height 1 are the q-hierarchical ones (Berkholz, Keppeler & Schweikardt 2017). Up to height 2, state exists that takes constant
 time per row of a window, on average, because rows leave in the order in which they came (CROWN; Wang, Hu, Dai & Yi 2023, *Change
-Propagation Without Joins*). The plans here keep no such state: :func:`described` tells what they do.
+Propagation Without Joins*). The plans here keep no such state: :func:`described` states what they do.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def described(plan: Plan, graph: QueryGraph, output: Collection[str]) -> str | N
 
 
 def height(graph: QueryGraph, output: Collection[str]) -> int | None:
-    """The least height of a free-connex join tree of a query; None if it has none, has units, or is too large to tell.
+    """The least height of a free-connex join tree of a query; None if it has none, has units, or is too large to compute.
 
     >>> from cqels_opt.plans import QueryGraph, RelationNode
     >>> path = QueryGraph([RelationNode(name, frozenset(name), True) for name in ("ab", "bc", "cd")])

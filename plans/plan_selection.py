@@ -56,8 +56,8 @@ class PlanSelection:
             limit_estimates(own.placed(source, before), self.bounds.get(source), LIMITED_FROM)
         plan = plan or self._plan(source)
         reason: tuple[Reason, ...] = ()
-        first, was_known = own.first, own.seen is not None and self.leaves.has_rows(source, own.seen)
-        if (previous := own.replaces(plan, was_known, self.leaves.has_rows(source))) is not None:
+        first = own.first
+        if (previous := own.replaces(plan, self.leaves.has_rows(source))) is not None:
             assert own.seen is not None
             reason = reasons(memo, source, previous, plan, own.seen) + corrected(memo, source, own.estimated)
             if not reason:  # a delta that was stopped has the statistics of the same batch: what its operators gave is the reason

@@ -18,11 +18,11 @@ from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.relation_set import RelationSet
 
 State: TypeAlias = (
-    "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None, float, float | None]"
+    "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None, float, float | None, str | None]"
 )
 """What a checkpoint keeps of one delta source: its plan, the statistics that the plan was chosen from (NaN: not observed), whether it is
 kept at any cost, feedback (or the last sample), estimates, former plans, the cost of plans since they were last sampled (None: never), the
-savings so far of a switch, and the cost of plans since statistics were read (None: to be read at once)."""
+savings so far of a switch, the cost of plans since statistics were read (None: to be read at once), and the first plan."""
 
 FORMER = 3
 """The number of plans chosen before that are priced again with every batch, for the trace."""
@@ -52,28 +52,28 @@ class SourcePlans:
     stays: Plan | None = None
     observed: Observed = ()
     stopped: dict[RelationSet, float] = field(default_factory=dict)
-    before: tuple[Plan | None, tuple[Plan, ...]] = (None, ())
+    before: tuple[Plan | None, tuple[Plan, ...], Plan | None] = (None, (), None)
 
     def begin(self) -> None:
         """A choice begins."""
-        self.observed, self.stopped, self.before = (), {}, (self.current, self.former)
+        self.observed, self.stopped, self.before = (), {}, (self.current, self.former, self.first)
 
     def take_back(self) -> None:
         """The plans are those before the last choice."""
-        self.current, self.former = self.before
+        self.current, self.former, self.first = self.before
 
-    def replaces(self, plan: Plan, was_known: bool, is_known: bool) -> Plan | None:
+    def replaces(self, plan: Plan, has_rows: bool) -> Plan | None:
         """Notes a chosen plan; returns the one that it replaces, if it is another. The new one is not current yet.
 
-        The first plan is the first one that was chosen from observed rows of the delta (``is_known``, and ``was_known`` of the current
-        one), as a plan that is kept is.
+        The first plan is the first one that was chosen from observed rows of the delta (``has_rows``), as a plan that is kept is. Plans
+        before it are not priced again.
         """
-        if self.first is None:
-            self.first = self.current if was_known else plan if is_known else None
+        others = (other for other in self.former if other not in (self.current, plan))
+        former = (self.current, *others)[:FORMER] if self.current is not None and self.first is not None else ()
+        if self.first is None and has_rows:
+            self.first = plan
         if self.current == plan:
             return None
-        others = (other for other in self.former if other not in (self.current, plan))
-        former = (self.current, *others)[:FORMER] if self.current is not None and was_known else ()
         self.former = former if self.first is None or self.first == plan or self.first in former else (*former, self.first)
         return self.current
 
@@ -93,11 +93,11 @@ class SourcePlans:
         """The state of a source that has a current plan, with what other objects keep of it."""
         assert self.current is not None and self.seen is not None
         estimated = [(relations, *found) for relations, found in self.estimated.items()]
-        former = [str(plan) for plan in self.former]
-        return str(self.current), self.seen.tolist(), self.kept is not None, learnt, estimated, former, since, saved, read
+        former, first = [str(plan) for plan in self.former], None if self.first is None else str(self.first)
+        return str(self.current), self.seen.tolist(), self.kept is not None, learnt, estimated, former, since, saved, read, first
 
     def resume(self, state: State) -> None:
         """Continues from a :meth:`state`, without its plan, which the memo need not have. Older checkpoints have five parts."""
         self.former = tuple(map(parse_plan, state[5])) if len(state) > 5 else ()
-        self.first = self.former[-1] if self.former else None
+        self.first = parse_plan(state[9]) if len(state) > 9 and state[9] is not None else None
         self.estimated = {relations: (rows, factor) for relations, rows, factor in state[4]}

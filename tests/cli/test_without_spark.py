@@ -42,7 +42,7 @@ REFUSED = {
 }
 ON_SPARK_ONLY = ["bench", "recovery", "--quick", "--no-spark"]
 SENTENCE = "needs PySpark, which is not installed: pip install 'cqels-opt[spark]'"
-LOCAL_NAMES = {"Limits", "Listener", "local", "metrics", "register_distribution", "register_function"}
+LOCAL_NAMES = {"Limits", "Listener", "local", "metrics", "register_distribution", "register_function", "spark_extension"}
 PROGRAM = """
 import contextlib, io, json, sys
 sys.modules.update(dict.fromkeys(("pyspark", "py4j")))  # as if they were not installed
