@@ -136,12 +136,13 @@ class AdaptiveJoin:
         """A function for ``foreachBatch``; ``then(df, batch_id)`` gets the rows that each micro-batch adds to the join.
 
         A result row is added with the last of its input rows, if all of these are in their windows at one instant. ``state`` is a
-        folder that executors can access, for the rows and statistics of windows; without it a join of several windows lives as
-        long as this object. ``trace`` is a file, ``name`` the query's name in it. ``plan``: adaptive, static (keeps the plan of
-        the first rows), first (joins as written), worst, or ``fixed:`` and plans. ``lateness``: how far a row may be behind the
-        latest row of earlier micro-batches, as ``"10s"`` or in milliseconds; later rows are dropped and counted. ``limits`` end the
-        join and not the job. A micro-batch that does not follow the state of a join of several windows is a CheckpointError, because
-        the windows would lack rows; ``allow_gap=True`` accepts it. ``listener`` gets the trace record of each micro-batch.
+        folder that executors can access, or a URI that Hadoop's file systems open (``s3a://bucket/x``), for the rows and
+        statistics of windows; without it a join of several windows lives as long as this object. ``trace`` is a file, ``name``
+        the query's name in it. ``plan``: adaptive, static (keeps the plan of the first rows), first (joins as written), worst, or
+        ``fixed:`` and plans. ``lateness``: how far a row may be behind the latest row of earlier micro-batches, as ``"10s"`` or
+        in milliseconds; later rows are dropped and counted. ``limits`` end the join and not the job. A micro-batch that does not
+        follow the state of a join of several windows is a CheckpointError, because the windows would lack rows;
+        ``allow_gap=True`` accepts it. ``listener`` gets the trace record of each micro-batch.
         """
         spec, mode, limits = self.spec.checked(), _plan_mode(plan), _without_bound(limits)
         declared = Declared(spec, self.frames, self.projection)

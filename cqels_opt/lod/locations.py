@@ -59,6 +59,12 @@ def local_path(place: str | os.PathLike[str], what: str, why: str = "a local fil
     raise InputError(f"{what}: {shown(text)}: {why}: give a path, if need be of a mounted file system")
 
 
+def hadoop_uri(place: str | os.PathLike[str] | None) -> str | None:
+    """The URI of a folder on a file system of Hadoop, such as ``s3a://bucket/x`` or ``dbfs:/x``; None for a local path or ``file:///…``."""
+    scheme = _SCHEME.match(place) if isinstance(place, str) else None
+    return str(place) if scheme is not None and scheme[1].lower() != "file" else None
+
+
 def state_folder(place: str | os.PathLike[str], what: str) -> Path:
     """A folder for the state of a run. It cannot be in an object store: its files are renamed, and mapped by all executors."""
     return local_path(place, what, "the state of a run needs a folder that all executors see, not an object store")

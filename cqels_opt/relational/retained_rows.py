@@ -96,6 +96,10 @@ class RetainedRows:
         """The folder of the rows of a batch, or of the rows of several batches that it merges."""
         return f"{ROWS}/{number:012d}" + (f"-{shape}" if shape else "")
 
+    def place(self, path: str) -> Path | str:
+        """The path, or the URI, of a folder of rows."""
+        return self.folder / path
+
     def live(self, frontier: int, widest: int) -> list[SlotFile]:
         """The rows that can still join with new ones."""
         return [chunk for chunk in self.state.files if chunk.rows and chunk.greatest + widest > frontier]
@@ -158,6 +162,9 @@ class RetainedRows:
     def bytes(self) -> int:
         """The bytes on disk of the valid rows."""
         return sum(file.stat().st_size for chunk in self.state.files for file in (self.folder / chunk.path).rglob("*"))
+
+    def publish(self) -> None:
+        """Copies files to where a restart reads them; without a URI, that is the folder."""
 
     def _sweep(self) -> None:
         """Deletes files that no record names."""

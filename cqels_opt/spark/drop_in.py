@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CheckpointError, InputError, LimitError
+from cqels_opt.lod.locations import shown
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.spark.worker_python import explained, use_this_python
 from cqels_opt.storage import disk, documents
@@ -23,7 +24,7 @@ FAILED = "failed.json"
 CANCEL_INTERVAL = 0.2
 """Seconds between attempts to cancel a batch that takes too long: a query may be between two jobs."""
 
-_owners: WeakValueDictionary[Path, Claim] = WeakValueDictionary()
+_owners: WeakValueDictionary[Path | str, Claim] = WeakValueDictionary()
 _claiming = threading.Lock()
 
 
@@ -47,12 +48,14 @@ class Claim:
     batch is read; a sink may also read it.
     """
 
-    def __init__(self, state: Path | None) -> None:
+    def __init__(self, state: Path | None, uri: str | None = None) -> None:
+        """With a ``uri``, the folder is a copy of the state there."""
         self.state, self.lock = state.resolve() if state is not None else None, threading.RLock()
-        if self.state is not None:
+        self._owned = uri.rstrip("/") if uri is not None else self.state
+        if self._owned is not None:
             with _claiming:
-                before = _owners.get(self.state)
-                _owners[self.state] = self
+                before = _owners.get(self._owned)
+                _owners[self._owned] = self
             if before is not None:
                 before.wait()
 
@@ -63,9 +66,9 @@ class Claim:
 
     def check(self) -> None:
         """Raises CheckpointError if a newer claim exists."""
-        if self.state is not None and _owners.get(self.state, self) is not self:
+        if self._owned is not None and _owners.get(self._owned, self) is not self:
             raise CheckpointError(
-                f"{self.state}: another query of this process works with this state folder by now; give each its own"
+                f"{shown(str(self._owned))}: another query of this process works with this state folder by now; give each its own"
             )
 
 

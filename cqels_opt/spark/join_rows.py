@@ -27,7 +27,7 @@ from cqels_opt.relational.planner import JoinDecision, ObservedJoin
 from cqels_opt.relational.spec import TIME, JoinInput, JoinSpec
 from cqels_opt.spark.catalyst import Catalyst, analyzed, items
 from cqels_opt.spark.join_inputs import satisfying
-from cqels_opt.spark.paths import to_read, to_write
+from cqels_opt.spark.paths import literal, to_write
 from cqels_opt.spark.session import IN_A_BATCH, settings
 
 ROWS_A_FILE = 1_000_000
@@ -283,15 +283,19 @@ class Computed:
         return cls(frame, number, joined.observed(counting))
 
 
-def read_rows(session: SparkSession, schema: StructType, paths: Sequence[Path]) -> DataFrame:
-    """Reads written rows of a stream; with the known schema, Spark reads no file footers."""
-    return session.read.schema(schema).parquet(*(f"file://{to_read(path)}" for path in paths))
+def read_rows(session: SparkSession, schema: StructType, places: Sequence[Path | str]) -> DataFrame:
+    """Reads written rows of a stream, from paths or URIs; with the known schema, Spark reads no file footers."""
+    return session.read.schema(schema).parquet(*(literal(_uri(place)) for place in places))
 
 
-def write_rows(frame: DataFrame, path: Path, rows: int | None = None) -> None:
+def write_rows(frame: DataFrame, place: Path | str, rows: int | None = None) -> None:
     """Writes rows of a stream, replacing the output of an earlier attempt. ``rows`` determines the number of files.
 
     Without ``rows`` each task writes one file.
     """
     frame = frame if rows is None else frame.coalesce(rows // ROWS_A_FILE + 1)
-    frame.write.mode("overwrite").parquet(f"file://{to_write(path)}")
+    frame.write.mode("overwrite").parquet(_uri(place))
+
+
+def _uri(place: Path | str) -> str:
+    return place if isinstance(place, str) else f"file://{to_write(place)}"

@@ -11,7 +11,12 @@ _SIGNS: Final = re.compile(r"([\[\]{}*?\\])")
 
 def to_read(path: Path) -> str:
     """A path for a reader: a pattern that matches only this path."""
-    return _SIGNS.sub(r"\\\1", str(path.absolute()))
+    return literal(str(path.absolute()))
+
+
+def literal(text: str) -> str:
+    """A pattern that matches only this text."""
+    return _SIGNS.sub(r"\\\1", text)
 
 
 def to_write(path: Path) -> str:

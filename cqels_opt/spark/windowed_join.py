@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CheckpointError, InputError, LimitError
-from cqels_opt.lod.locations import state_folder
+from cqels_opt.lod.locations import hadoop_uri, state_folder
 from cqels_opt.plans import Plan
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, Format, JoinPlanner
@@ -23,6 +23,7 @@ from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.catalyst import analyzed as plan_of
 from cqels_opt.spark.drop_in import Claim
+from cqels_opt.spark.hadoop_state import HadoopRetainedRows
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.job_descriptions import joined as joins_of
 from cqels_opt.spark.join_inputs import (
@@ -88,15 +89,18 @@ class WindowedJoin(JoinRun):
         self._session, self._declared, self.spec, self.then = spark, declared, declared.spec, then
         self._mode, self._streams = mode, self.spec.event_times(lateness)
         self._needs_all = self.spec.stateful and not allow_gap
-        given = state_folder(state, "state").absolute() if state is not None else None
-        if given is None and self.spec.stateful and not on_one_machine(spark):
-            raise InputError("state=FOLDER is needed on a cluster: the rows of windows lie in a folder that all executors reach")
+        uri = hadoop_uri(state)
+        given = state_folder(state, "state").absolute() if state is not None and uri is None else None
+        if state is None and self.spec.stateful and not on_one_machine(spark):
+            raise InputError(
+                "state=FOLDER is needed on a cluster: the rows of windows lie in a folder, or below a URI, that all executors reach"
+            )
         self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-join-") if given is None else None
-        self._given = given is not None
+        self._given = state is not None
         folder = Path(self._temporary.name) if self._temporary is not None else given
         assert folder is not None
-        claim = Claim(given)
-        self.kept = RetainedRows(folder, identity_of(self.spec, lateness))
+        claim, identity = Claim(folder if self._given else None, uri), identity_of(self.spec, lateness)
+        self.kept = RetainedRows(folder, identity) if uri is None else HadoopRetainedRows(spark, uri, folder, identity)
         self._trace = TraceFile(Path(trace), folder) if trace is not None else None
         self._restore_trace()
         self._runner = SparkRunner(spark)
@@ -147,6 +151,12 @@ class WindowedJoin(JoinRun):
     def _cancel(self) -> None:
         self._runner.cancel()
 
+    def _fail(self, batch_id: int, error: LimitError) -> None:
+        try:
+            super()._fail(batch_id, error)
+        finally:
+            self.kept.publish()
+
     def _batch(self, frame: DataFrame, number: int) -> None:
         if not self._given and self._needs_all and self.kept.state.batch < 0 and number != 0:
             raise CheckpointError(
@@ -168,8 +178,8 @@ class WindowedJoin(JoinRun):
         if self.spec.stateful:
             path = self.kept.path(number)
             with self._runner.described("write the rows of windows"):
-                write_rows(timed, self.kept.folder / path)
-            new = read_rows(session, timed.schema, [self.kept.folder / path])
+                write_rows(timed, self.kept.place(path))
+            new = read_rows(session, timed.schema, [self.kept.place(path)])
         else:
             new = timed.persist()
         try:
@@ -203,7 +213,7 @@ class WindowedJoin(JoinRun):
         clock.lap("statistics")
         decisions = planner.choose()
         clock.lap("optimize")
-        old = read_rows(new.sparkSession, new.schema, [self.kept.folder / c.path for c in chunks]) if chunks else None
+        old = read_rows(new.sparkSession, new.schema, [self.kept.place(c.path) for c in chunks]) if chunks else None
         windows = Windows(new, times, old, before)
         joined = Joined(spec, self._statics, windows, frame.columns, self._declared.projection)
         with self._runner.described(joins_of(d.choice.plan for d in decisions.values())):
@@ -248,8 +258,8 @@ class WindowedJoin(JoinRun):
         ]
         if some := self.kept.due(chunks):
             path = self.kept.path(number, MERGED)
-            frame = read_rows(new.sparkSession, new.schema, [self.kept.folder / chunk.path for chunk in some])
-            write_rows(frame, self.kept.folder / path, sum(chunk.rows for chunk in some))
+            frame = read_rows(new.sparkSession, new.schema, [self.kept.place(chunk.path) for chunk in some])
+            write_rows(frame, self.kept.place(path), sum(chunk.rows for chunk in some))
             chunks = [merged(path, some), *(chunk for chunk in chunks if chunk not in some)]
         return chunks
 
