@@ -17,7 +17,10 @@ from cqels_opt.plans.plan_pricing import PricedPlan
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.relation_set import RelationSet
 
-State: TypeAlias = "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None, float, float | None, str | None]"
+Estimated: TypeAlias = "list[tuple[RelationSet, float, float]]"
+"""Sets of relations with their estimated rows and the factors of their corrections."""
+
+State: TypeAlias = "tuple[str, list[float], bool, Logs, Estimated, list[str], float | None, float, float | None, str | None]"
 """What a checkpoint keeps of one delta source: its plan, the statistics that the plan was chosen from (NaN: not observed), whether it is
 kept at any cost, feedback (or the last sample), estimates, former plans, the cost of plans since they were last sampled (None: never), the
 savings so far of a switch, the cost of plans since statistics were read (None: to be read at once), and the first plan."""
