@@ -22,7 +22,7 @@ FLINK   := 2.3.0
 ESPER   := 8.9.0
 PATHWAY := 0.33.0
 DIFFERENTIAL := bench/arena/engines/differential
-IN_WHEEL := tests/plans/test_plan.py tests/stats/test_frequencies.py tests/relational tests/trace tests/rdf tests/windows tests/plugins tests/query/test_dialects.py \
+IN_WHEEL := tests/plans/test_plan.py tests/stats/test_frequencies.py tests/relational tests/trace tests/plugins tests/query/test_dialects.py \
   tests/runtime/test_driver.py tests/bench/test_generators.py tests/test_documentation.py tests/planner/test_explain.py tests/spark/test_standard_output.py
 EXAMPLES := tests/installed/test_examples.py
 INSTALLED ?= $(IN_WHEEL) $(EXAMPLES) tests/installed/test_package.py
