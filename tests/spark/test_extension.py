@@ -13,7 +13,7 @@ import pytest
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.spark import extension
 
-SEEDS = 2
+SEEDS = 1
 
 
 def test_a_jar_cannot_be_made_without_spark_or_from_other_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
