@@ -60,7 +60,7 @@ def test_a_query_shows_its_plans_and_a_run_where_it_stands(page: Path, browser: 
     for shown in (watched, run):
         assert "40 elements" in shown.inner_text()
         assert "answers are final up to" in shown.inner_text()
-    assert "seen » people" in join.inner_text()
+    assert "seen.who = people.who" in join.inner_text() and "explain()" in join.inner_text()
     assert EX not in plans.inner_text().split("where")[0]
     seen.close()
 
