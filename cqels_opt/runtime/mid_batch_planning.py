@@ -29,7 +29,7 @@ def evaluate_in_attempts(run: RunState, tasks: Sequence[EvaluateTask], parts: in
     for attempt in range(MOST_STOPS + 1):
         tasks = [_limited(run, replace(task, attempt=attempt), attempt < MOST_STOPS) for task in tasks]
         found = run.evaluate(tasks, parts)
-        stopped = {name: report for name, (report,) in found.shares.items() if report.stopped is not None}
+        stopped = {name: report for name, shares in found.shares.items() for report in shares if report.stopped is not None}
         done.shares |= {name: shares for name, shares in found.shares.items() if name not in stopped}
         done.finished |= {name: finished for name, finished in found.finished.items() if name not in stopped}
         if not stopped:
@@ -48,8 +48,8 @@ def _admitted(run: RunState, task: EvaluateTask) -> EvaluateTask:
 
 
 def _limited(run: RunState, task: EvaluateTask, limited: bool) -> EvaluateTask:
-    """The task with the limits on the rows of its operators, or with none."""
-    limits = run.planners[task.program.id].row_limits() if limited else {}
+    """The task with the limits on the rows of its operators, or with none; plans that shuffle rows run in several tasks, without limits."""
+    limits = run.planners[task.program.id].row_limits() if limited and not task.step.joins else {}
     return replace(task, step=replace(task.step, limits=limits)) if limits or task.step.limits else task
 
 

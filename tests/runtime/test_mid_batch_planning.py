@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import local_runs
@@ -27,7 +29,10 @@ from cqels_opt.planner.explain import explained_now
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.plans import StatisticKey, Statistics
+from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.limits import NO_LIMITS
 from cqels_opt.runtime.local_runner import LocalSink
+from cqels_opt.runtime.mid_batch_planning import evaluate_in_attempts
 from cqels_opt.trace.history import histories
 from cqels_opt.trace.records import Delta, StoppedPlan, TraceRecord, parse_line
 from cqels_opt.verify import Element
@@ -220,3 +225,36 @@ def test_without_false_estimates_nothing_is_stopped(tmp_path: Path) -> None:
     outcome = query.run(Cut("3"))
     assert not stopped(outcome.records)
     assert not any(told.stopped.sentence for told in histories(outcome.records))
+
+
+@dataclass(frozen=True)
+class Step:
+    joins: dict[str, Any]
+    limits: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Task:
+    step: Step
+    program: Any = field(default_factory=lambda: SimpleNamespace(id="q"))
+    attempt: int = 0
+
+
+def test_a_plan_that_shuffles_rows_has_no_limits_and_as_many_reports_as_tasks() -> None:
+    """Also of a batch that is one share: Spark divides it where its join method does."""
+    asked: list[Task] = []
+    reports = [SimpleNamespace(stopped=None), SimpleNamespace(stopped=None)]
+
+    def evaluate(tasks: list[Task], parts: int) -> Evaluated:
+        asked.extend(tasks)
+        return Evaluated(shares={"q": reports})  # type: ignore[dict-item]
+
+    run: Any = SimpleNamespace(
+        evaluate=evaluate,
+        runner=SimpleNamespace(repeats=True),
+        options=SimpleNamespace(limits=NO_LIMITS),
+        planners={"q": SimpleNamespace(row_limits=lambda: {"block": {"w": (2048.0,)}})},
+    )
+    task: Any = Task(Step({"block": {"w": ("partitioned",)}}))
+    assert evaluate_in_attempts(run, [task], 1).shares["q"] == reports
+    assert [one.step.limits for one in asked] == [{}]
