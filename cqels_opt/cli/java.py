@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cqels_opt.errors import CqelsOptError, InputError
+from cqels_opt.spark.class_archive import java_launcher
 
 OLDEST = 17
 _PACKAGES = ("openjdk-21-jre-headless", "openjdk-17-jre-headless", "default-jre-headless")
@@ -45,12 +46,11 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
         InputError: there is none, or it is older than Java 17; the message says what to install.
     """
     environment = os.environ if environment is None else environment
-    home = environment.get("JAVA_HOME")
-    launcher = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environment.get("PATH", ""))
+    launcher = java_launcher(environment)
     if launcher is None:
         raise InputError(f"Spark needs Java, and there is none on PATH: {_WHAT_TO_DO}")
     if not os.access(launcher, os.X_OK):
-        raise InputError(f"JAVA_HOME={home} has no bin/java: {_WHAT_TO_DO}")
+        raise InputError(f"JAVA_HOME={environment.get('JAVA_HOME')} has no bin/java: {_WHAT_TO_DO}")
     try:
         answer = subprocess.run([launcher, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

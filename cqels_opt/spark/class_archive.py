@@ -47,8 +47,7 @@ def archive_options(make: bool, environment: Mapping[str, str] = os.environ) -> 
 
 def archive_file(environment: Mapping[str, str] = os.environ) -> Path | None:
     """The archive of the Java that Spark starts and of its jars. None without them, or if their class path cannot be archived."""
-    home = environment.get("JAVA_HOME")
-    launcher = Path(home, "bin", "java") if home else shutil.which("java", path=environment.get("PATH"))
+    launcher = java_launcher(environment)
     spark, folder = spark_home(environment), cache_folder()
     if (
         launcher is None or spark is None or _has_settings(spark, environment) or " " in str(folder)
@@ -60,6 +59,12 @@ def archive_file(environment: Mapping[str, str] = os.environ) -> Path | None:
     jars = spark / "jars"
     key = b"\0".join((os.fsencode(java), described, os.fsencode(jars), str(jars.stat().st_mtime_ns).encode()))
     return folder / f"{_NAME}{hashlib.sha256(key).hexdigest()[:16]}.jsa"
+
+
+def java_launcher(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The Java that Spark starts: in ``JAVA_HOME``, even if that has none, or else on ``PATH``."""
+    home = environment.get("JAVA_HOME")
+    return str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH", ""))
 
 
 def spark_home(environment: Mapping[str, str] = os.environ) -> Path | None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from cqels_opt.errors import CqelsOptError, InputError, RunError
-from cqels_opt.spark.class_archive import spark_home
+from cqels_opt.spark.class_archive import java_launcher, spark_home
 from cqels_opt.spark.jvm import FAST_START
 from cqels_opt.storage.cache_folder import cache_folder
 
@@ -47,10 +46,11 @@ def spark_extension() -> str:
 
 def build(jar: Path) -> None:
     """Compiles the extension. InputError without Spark or Java, RunError if it cannot be compiled for this Spark."""
-    jars, home = _jars(), os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    jars, java = _jars(), java_launcher()
     if java is None:
         raise InputError("the Spark extension is compiled with Java, and there is none on PATH: install Java 17 or newer")
+    if not os.access(java, os.X_OK):
+        raise InputError(f"the Spark extension is compiled with Java, and JAVA_HOME has no bin/java: {java} cannot be run")
     jar.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=jar.parent) as folder:
         made = Path(folder, "made.jar")
