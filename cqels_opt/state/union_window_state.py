@@ -24,6 +24,25 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 OWNER = "#owner"
 
 
+class CopiedNewRows:
+    """The new rows of a state that holds all of them in memory, and their places."""
+
+    new: Rows
+
+    @property
+    def new_places(self) -> int:
+        """The number of new rows."""
+        return len(self.new)
+
+    def new_at(self, places: Ints) -> Rows:
+        """The new rows at these places."""
+        return self.new.take(places)
+
+    def new_between(self, begin: int, end: int) -> Rows:
+        """The new rows at the places from one to another."""
+        return self.new.between(begin, end)
+
+
 class SingleWindow(Protocol):
     """The matches of a pattern in one window, see :mod:`cqels_opt.state.window_state`."""
 
@@ -45,7 +64,7 @@ class SingleWindow(Protocol):
         """Bytes that are held in memory."""
 
 
-class UnionWindowState:
+class UnionWindowState(CopiedNewRows):
     """The rows of a merged relation: those of its windows, ``new`` and old, and the static rows, which are old.
 
     If several windows are matched as a set, their rows are in memory, with disjoint intervals: a new row adds what no earlier row covers.
@@ -76,19 +95,6 @@ class UnionWindowState:
         self._upto, self._new_upto, self._ended = step.after, step.upto, step.ended
         self.new = self._beside_static(new)
         self._arrived = _Piece(self.new)
-
-    @property
-    def new_places(self) -> int:
-        """The number of new rows."""
-        return len(self.new)
-
-    def new_at(self, places: Ints) -> Rows:
-        """The new rows at these places."""
-        return self.new.take(places)
-
-    def new_between(self, begin: int, end: int) -> Rows:
-        """The new rows at the places from one to another."""
-        return self.new.between(begin, end)
 
     def _follow(self, step: EvaluationStep) -> None:
         """Moves the old part to the step: adds the rows that were new or, if steps were skipped, reads the windows."""

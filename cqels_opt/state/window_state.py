@@ -23,7 +23,7 @@ from cqels_opt.state.slot_indexes import KIND as INDEX
 from cqels_opt.state.slot_indexes import index_of, slot_run
 from cqels_opt.state.sorted_runs import SortedRun, ends_at, joined, run_of
 from cqels_opt.state.time_slices import sealed, time_slice
-from cqels_opt.state.union_window_state import UnionWindowState
+from cqels_opt.state.union_window_state import CopiedNewRows, UnionWindowState
 from cqels_opt.state.worker_cache import cached
 from cqels_opt.state.worker_cache import relation as static_relation
 from cqels_opt.storage.compaction_policy import runs_to_merge
@@ -196,7 +196,7 @@ def _behind(run: SortedRun, t: int) -> int:
     return int(np.searchsorted(run.offsets, t - run.base, "right"))
 
 
-class CountWindowState:
+class CountWindowState(CopiedNewRows):
     """The content of a window that counts elements. It is small, and read again in each step: its intervals depend on later elements.
 
     A row is new in the step in which its interval begins, which may be a later step than that of its element.
@@ -236,19 +236,6 @@ class CountWindowState:
         rows = rows.take((start < end) & (end > step.ended) & (columns["t"] > occurrence.since))
         self._old, self.new = rows.take(rows.start <= step.after), rows.take(rows.start > step.after)
         self._sides = {False: [Indexed.of_rows(self._old)], True: [Indexed.of_rows(self._old), Indexed.of_rows(self.new)]}
-
-    @property
-    def new_places(self) -> int:
-        """The number of new rows."""
-        return len(self.new)
-
-    def new_at(self, places: Ints) -> Rows:
-        """The new rows at these places."""
-        return self.new.take(places)
-
-    def new_between(self, begin: int, end: int) -> Rows:
-        """The new rows at the places from one to another."""
-        return self.new.between(begin, end)
 
     def indexed(self, with_new: bool) -> list[Indexed]:
         """The indexes of the old part, and of the new one."""
