@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -150,19 +151,22 @@ class BaseEstimates:
 
     # ------------------------------------------------------------------ reading
     def read(
-        self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None, sources: Collection[str] | None = None
+        self,
+        statistics: Mapping[str, Statistics],
+        changed: Collection[Key] | None = None,
+        followed: Mapping[str, Floats] = MappingProxyType({}),
     ) -> NDArray[np.bool_]:
         """Reads the statistics (only the ``changed`` ones if given) and returns which factors have changed, in the shape of ``factors``.
 
-        A join size may be named in either order; names that no estimate reads are ignored. If ``sources`` are given, only the cardinalities
-        are read for the others, and the selectivities of their joins stay.
+        A join size may be named in either order; names that no estimate reads are ignored. Sources that are ``followed`` have these
+        :meth:`cardinalities` now, and keep the selectivities of their joins.
         """
         raw = self.raw.copy()
         columns = None if changed is None else sorted({self._column_of[key] for key in changed if key in self._column_of})
         for row, source in zip(raw, self.sources):
             known = statistics[source]
-            if sources is not None and source not in sources:
-                self._follow_rows(row, known)
+            if source in followed:
+                self._follow_rows(row, followed[source], known)
                 continue
             if columns is None:
                 row[:] = self._read_all(known)
@@ -184,16 +188,21 @@ class BaseEstimates:
         """Whether the delta of a source had rows when its statistics were read."""
         return bool(self.raw[self.sources.index(source), self.graph.index[source]] > 0)
 
-    def rows_moved(self, source: str, known: Statistics) -> bool:
+    def cardinalities(self, known: Statistics) -> Floats:
+        """The rows of all relations; NaN: not known."""
+        return np.array([_number(known.cardinality(*key.names)) for key in self._cardinality])
+
+    def rows_moved(self, source: str, now: Floats) -> bool:
         """Whether the rows of a relation have changed by a factor after which the selectivities of a source may differ."""
         before = self.raw[self.sources.index(source), self._raw_columns.cardinality]
-        now = (_number(known.cardinality(*key.names)) for key in self._cardinality)
-        return any(new != old and (old == 0 or is_surprising(old, new)) for old, new in zip(before.tolist(), now) if new == new)
+        moved = (
+            new != old and (old == 0 or is_surprising(old, new)) for old, new in zip(before.tolist(), now.tolist()) if new == new
+        )
+        return any(moved)
 
-    def _follow_rows(self, row: Floats, known: Statistics) -> None:
+    def _follow_rows(self, row: Floats, now: Floats, known: Statistics) -> None:
         """Sets the rows of relations, the sizes of their joins in proportion, and what filters keep."""
         before = row[self._raw_columns.cardinality].copy()
-        now = np.array([_number(known.cardinality(*key.names)) for key in self._cardinality])
         ratio = np.ones(len(now))
         np.divide(now, before, out=ratio, where=(before > 0) & ~np.isnan(now))
         row[self._raw_columns.cardinality] = now
@@ -201,7 +210,7 @@ class BaseEstimates:
         row[self._raw_columns.selectivity] = [_number(known.selectivity(*key.names)) for key in self._selectivity]
 
     def _read_all(self, known: Statistics) -> list[float]:
-        cardinality = [_number(known.cardinality(*key.names)) for key in self._cardinality]
+        cardinality = self.cardinalities(known)
         join_size = [_number(known.join_size(*key.names)) for key in self._join_size]
         distinct = [float("nan")] * len(self._distinct)
         for edge, value in enumerate(join_size):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
-from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates
+from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates, Floats
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import Constants, CostModel
 from cqels_opt.plans.cost_models import model_named
@@ -129,16 +129,15 @@ class Optimizer:
         """
         if not self.sources:
             return {}
-        read = {
-            source for source in self.sources if changed is not None or self._to_read(source, statistics[source], reading_seconds)
-        }
+        followed = self._followed(statistics, reading_seconds) if changed is None else {}
+        read = {source for source in self.sources if source not in followed}
         self._selection.bounds = {source: bounds(source) for source in self.sources if source in read} if bounds else {}
         for own in self._plans.values():
             if own.priced is not None:  # from the bounds of the last batch, which a restart does not know
                 own.priced.limit(None)
             own.begin()
         chosen = any(own.current is not None for own in self._plans.values())
-        moved = self.leaves.read(statistics, changed if chosen else None, read)
+        moved = self.leaves.read(statistics, changed if chosen else None, followed)
         if self._corrections is None:
             self._plan_greedily(moved, sampling_seconds)
         else:
@@ -157,11 +156,17 @@ class Optimizer:
         self._read = read
         return choices
 
-    def _to_read(self, source: str, known: Statistics, seconds: float) -> bool:
-        """Whether the statistics of a source are read for this batch."""
-        if not seconds or not self._feedback or self.fallback or self._plans[source].current is None:
-            return True
-        return self._reading.due(source, seconds * len(self.graph.edges)) or self.leaves.rows_moved(source, known)
+    def _followed(self, statistics: Mapping[str, Statistics], seconds: float) -> dict[str, Floats]:
+        """The sources of whose statistics only the cardinalities are read for this batch, with these."""
+        found: dict[str, Floats] = {}
+        if not seconds or not self._feedback or self.fallback:
+            return found
+        for source, own in self._plans.items():
+            if own.current is not None and not self._reading.due(source, seconds * len(self.graph.edges)):
+                rows = self.leaves.cardinalities(statistics[source])
+                if not self.leaves.rows_moved(source, rows):
+                    found[source] = rows
+        return found
 
     def replan(
         self, source: str, plan: Plan, rows: Sequence[float | None], sampler: Sampler | None, statistics: Mapping[str, Statistics]
@@ -179,7 +184,8 @@ class Optimizer:
         own.stopped |= seen
         if source not in self._read:
             self._read.add(source)
-            self.memo.refresh(self.leaves.read(statistics, None, {source}))
+            others = {other: self.leaves.cardinalities(statistics[other]) for other in self.sources if other != source}
+            self.memo.refresh(self.leaves.read(statistics, None, others))
             own.seen = self.leaves.raw[self.sources.index(source)]
         self._corrections.correct_delta(source, seen.items())
         self.memo.refresh(np.zeros_like(self.leaves.factors, bool))
@@ -342,19 +348,19 @@ class Optimizer:
     def resume(self, state: Mapping[str, State]) -> None:
         """Continues from the :meth:`state` of an optimizer of the same block; a plan that this memo does not have is dropped."""
         for source, found in state.items():
-            own, (text, seen, kept, learnt) = self._plans[source], found[:4]
-            own.resume(found)
-            since, self._selection.switching.saved[source] = found[6:8] if len(found) > 5 else (None, 0.0)
-            if since is not None:
-                self._pace.since[source] = since
-            if len(found) > 8 and found[8] is not None:
-                self._reading.since[source] = found[8]
+            own, known = self._plans[source], State(*found)
+            own.resume(known)
+            self._selection.switching.saved[source] = known.saved
+            if known.sampled is not None:
+                self._pace.since[source] = known.sampled
+            if known.read is not None:
+                self._reading.since[source] = known.read
             if self._corrections is not None:
-                self._corrections.resume(source, learnt)
-            plan = parse_plan(text)
+                self._corrections.resume(source, known.learnt)
+            plan = parse_plan(known.plan)
             if self.fallback or cost_of(own.memo, source, plan) is not None:
-                own.current, own.seen = plan, np.array(seen, np.float64)
-                if kept and self.mode == "static":
+                own.current, own.seen = plan, np.array(known.seen, np.float64)
+                if known.kept and self.mode == "static":
                     own.kept = plan
         if not self.fallback:  # the statistics that were read last
             rows = zip(self._plans.values(), self.leaves.raw)

@@ -116,7 +116,7 @@ class PlanSelection:
         return least_risky(own.memo, source, best, self.bounds.get(source))
 
     def selected_cost(self, source: str) -> float:
-        """The cost of the plan that :meth:`_select` takes in adaptive mode."""
+        """The cost of the plan that :meth:`select` takes in adaptive mode."""
         least, current = plan_extraction.cheapest_cost(self._plans[source].memo, source), self._plans[source].current
         if current is not None and (cost := self._current_cost(source, current)) <= least * (1 + NEAR_TIE):
             return cost

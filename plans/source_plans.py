@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +18,27 @@ from cqels_opt.plans.plan_pricing import PricedPlan
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.relation_set import RelationSet
 
-Estimated: TypeAlias = "list[tuple[RelationSet, float, float]]"
-"""Sets of relations with their estimated rows and the factors of their corrections."""
 
-State: TypeAlias = "tuple[str, list[float], bool, Logs, Estimated, list[str], float | None, float, float | None, str | None]"
-"""What a checkpoint keeps of one delta source: its plan, the statistics that the plan was chosen from (NaN: not observed), whether it is
-kept at any cost, feedback (or the last sample), estimates, former plans, the cost of plans since they were last sampled (None: never), the
-savings so far of a switch, the cost of plans since statistics were read (None: to be read at once), and the first plan."""
+class State(NamedTuple):
+    """What a checkpoint keeps of one delta source; older ones end with ``estimated`` or ``saved``.
+
+    ``seen`` are the statistics that the ``plan`` was chosen from (NaN: not observed), ``kept``: it is kept at any cost. ``learnt`` is the
+    feedback, or the last sample; ``estimated`` has sets of relations with their rows and the factors of their corrections. ``sampled`` and
+    ``read`` are what plans have cost since they were sampled (None: never) and since statistics were read (None: to be read at once),
+    ``saved`` the savings so far of a switch.
+    """
+
+    plan: str
+    seen: list[float]
+    kept: bool
+    learnt: Logs
+    estimated: list[tuple[RelationSet, float, float]]
+    former: Sequence[str] = ()
+    sampled: float | None = None
+    saved: float = 0.0
+    read: float | None = None
+    first: str | None = None
+
 
 FORMER = 3
 """The number of plans chosen before that are priced again with every batch, for the trace."""
@@ -90,15 +105,16 @@ class SourcePlans:
         self.estimated = dict(zip(priced.covered, zip(rows, factors)))
         return tuple(rows)
 
-    def state(self, learnt: Logs, since: float | None, saved: float, read: float | None) -> State:
+    def state(self, learnt: Logs, sampled: float | None, saved: float, read: float | None) -> State:
         """The state of a source that has a current plan, with what other objects keep of it."""
         assert self.current is not None and self.seen is not None
         estimated = [(relations, *found) for relations, found in self.estimated.items()]
         former, first = [str(plan) for plan in self.former], None if self.first is None else str(self.first)
-        return str(self.current), self.seen.tolist(), self.kept is not None, learnt, estimated, former, since, saved, read, first
+        kept = self.kept is not None
+        return State(str(self.current), self.seen.tolist(), kept, learnt, estimated, former, sampled, saved, read, first)
 
     def resume(self, state: State) -> None:
-        """Continues from a :meth:`state`, without its plan, which the memo need not have. Older checkpoints have five parts."""
-        self.former = tuple(map(parse_plan, state[5])) if len(state) > 5 else ()
-        self.first = parse_plan(state[9]) if len(state) > 9 and state[9] is not None else None
-        self.estimated = {relations: (rows, factor) for relations, rows, factor in state[4]}
+        """Continues from a :meth:`state`, without its plan, which the memo need not have."""
+        self.former = tuple(map(parse_plan, state.former))
+        self.first = None if state.first is None else parse_plan(state.first)
+        self.estimated = {relations: (rows, factor) for relations, rows, factor in state.estimated}
