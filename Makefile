@@ -31,6 +31,7 @@ ARENA   ?=
 BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:  # targets install into one environment
 .PHONY: help setup java demo test test-all test-wheel test-oldest test-services mosquitto lint docs bench arena arena-rivals test-rivals micro clean
 
 help:
@@ -58,7 +59,7 @@ INSTALL = $(PY) -m pip install -qq --disable-pip-version-check --no-compile
 # neither Spark nor the tools, which take most of the time. pip compiles all modules on one core: set-up compiles them on all.
 $(CORE): pyproject.toml
 	@set -e; \
-	if ! $(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	if ! $(PY) -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	  found=; \
 	  for p in $(PYTHON) python3 python3.13 python3.12 python3.11 python; do \
 	    if "$$p" -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found="$$p"; break; fi; \

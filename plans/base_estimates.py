@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from cqels_opt.plans.outer_join_estimates import UnitRatios
 from cqels_opt.plans.query_graph import FilterNode, QueryGraph
-from cqels_opt.plans.reoptimization_budget import is_surprising
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 
 Floats: TypeAlias = "NDArray[np.float64]"
@@ -192,13 +191,9 @@ class BaseEstimates:
         """The rows of all relations; NaN: not known."""
         return np.array([_number(known.cardinality(*key.names)) for key in self._cardinality])
 
-    def rows_moved(self, source: str, now: Floats) -> bool:
-        """Whether the rows of a relation have changed by a factor after which the selectivities of a source may differ."""
-        before = self.raw[self.sources.index(source), self._raw_columns.cardinality]
-        moved = (
-            new != old and (old == 0 or is_surprising(old, new)) for old, new in zip(before.tolist(), now.tolist()) if new == new
-        )
-        return any(moved)
+    def rows_read(self, source: str) -> Floats:
+        """The :meth:`cardinalities` of a source as they were read last."""
+        return self.raw[self.sources.index(source), self._raw_columns.cardinality].copy()
 
     def _follow_rows(self, row: Floats, now: Floats, known: Statistics) -> None:
         """Sets the rows of relations, the sizes of their joins in proportion, and what filters keep."""

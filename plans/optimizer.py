@@ -9,6 +9,7 @@ order, and given plans are kept as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import chain, islice
 
 import numpy as np
@@ -29,11 +30,11 @@ from cqels_opt.plans.plan import Plan
 from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.plan_pricing import PricedPlan, cost_of
-from cqels_opt.plans.plan_selection import PlanSelection
+from cqels_opt.plans.plan_selection import PlanSelection, without_bounds
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.predicate_placement import Placing, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.reoptimization_budget import ReadingBudget, ReoptimizationBudget, is_surprising
+from cqels_opt.plans.reoptimization_budget import Reading, ReadingBudget, ReoptimizationBudget, is_surprising
 from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Sampler
 from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.source_plans import SourcePlans, State
@@ -124,14 +125,15 @@ class Optimizer:
         (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``sampling_seconds`` is the cost of sampling a plan, in the cost
         model's unit: plans are sampled again once they have cost a multiple of it (:class:`ReoptimizationBudget`), or after surprising
         row counts. A greedy search takes about as long as sampling a plan, and runs as often. ``reading_seconds`` is what reading the
-        statistics of an edge takes. With feedback the statistics and bounds of a source are read again once its plans have cost a multiple
-        of that, after surprising row counts, and when a relation has twice or half the rows; until then only rows of relations are read.
+        statistics of an edge takes. With feedback those of a source are read when they are due (:class:`ReadingBudget`); until then only
+        rows of relations are read, and the plan stays unless it is sampled.
         """
         if not self.sources:
             return {}
         followed = self._followed(statistics, reading_seconds) if changed is None else {}
-        read = {source for source in self.sources if source not in followed}
-        self._selection.bounds = {source: bounds(source) for source in self.sources if source in read} if bounds else {}
+        self._read = {source for source in self.sources if source not in followed}
+        planned = set(self._read)
+        self._selection.bounds = cache(bounds) if bounds else without_bounds
         for own in self._plans.values():
             if own.priced is not None:  # from the bounds of the last batch, which a restart does not know
                 own.priced.limit(None)
@@ -144,16 +146,16 @@ class Optimizer:
             self._corrections.expire_samples()
             self.memo.refresh(moved)
             if sampler is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
-                self._sample_plans(self._corrections, sampler, sampling_seconds)
+                planned.update(self._sample_plans(self._corrections, sampler, sampling_seconds))
         choices: dict[str, PlanChoice] = {}
         for number, (source, own) in enumerate(self._plans.items()):
-            choice = choices[source] = own.choice = self._selection.choice(source, sampler is not None)
+            own.choice = choice = self._selection.choice(source, sampler is not None, stays=source not in planned)
+            choices[source] = choice
             if choice.switched or own.seen is None or self.leaves.has_rows(source):
                 own.seen = self.leaves.raw[number]
-            self._reading.spend(source, choice.cost, source in read)
+            self._reading.spend(source, choice.cost, self.leaves.rows_read(source).tolist() if source in self._read else None)
             if choice.switched or not self.leaves.has_rows(source):
                 self._reading.read_next(source)
-        self._read = read
         return choices
 
     def _followed(self, statistics: Mapping[str, Statistics], seconds: float) -> dict[str, Floats]:
@@ -161,10 +163,11 @@ class Optimizer:
         found: dict[str, Floats] = {}
         if not seconds or not self._feedback or self.fallback:
             return found
+        takes = seconds * len(self.graph.edges)
         for source, own in self._plans.items():
-            if own.current is not None and not self._reading.due(source, seconds * len(self.graph.edges)):
+            if own.current is not None:
                 rows = self.leaves.cardinalities(statistics[source])
-                if not self.leaves.rows_moved(source, rows):
+                if not self._reading.due(source, takes, rows.tolist()):
                     found[source] = rows
         return found
 
@@ -218,16 +221,15 @@ class Optimizer:
             return ()
         return validity_ranges(own.memo, source, own.current, NEAR_TIE)
 
-    def _sample_plans(self, corrections: EstimateCorrections, sampler: Sampler, sampling_seconds: float) -> None:
-        """Samples the cheapest plans whose budget allows it, with estimates corrected on the way, until the cheapest has been sampled."""
+    def _sample_plans(self, corrections: EstimateCorrections, sampler: Sampler, sampling_seconds: float) -> list[str]:
+        """Samples the cheapest plans whose budget allows it, with estimates corrected on the way, until the cheapest has been sampled.
+        Returns their sources."""
         moving = [source for source in self.sources if self.leaves.has_rows(source)]
         due = [source for source in moving if self._pace.due(source, self._selection.selected_cost(source), sampling_seconds)]
         for source in due:
             corrections.start_sample(source)
-        if due:
-            self._sample_until_cheapest(
-                corrections, sampler, due, lambda s: self._selection.select(s, self._selection.best(s)).plan
-            )
+        self._sample_until_cheapest(corrections, sampler, due, lambda s: self._selection.select(s, self._selection.best(s)).plan)
+        return due
 
     def _sample_until_cheapest(
         self, corrections: EstimateCorrections, sampler: Sampler, due: Sequence[str], select: Callable[[str], Plan]
@@ -339,7 +341,7 @@ class Optimizer:
                 [] if self._corrections is None else self._corrections.state(source),
                 self._pace.since.get(source),
                 self._selection.switching.saved.get(source, 0.0),
-                self._reading.since.get(source),
+                self._reading.last.get(source),
             )
             for source, own in self._plans.items()
             if own.current is not None
@@ -353,8 +355,8 @@ class Optimizer:
             self._selection.switching.saved[source] = known.saved
             if known.sampled is not None:
                 self._pace.since[source] = known.sampled
-            if known.read is not None:
-                self._reading.since[source] = known.read
+            if isinstance(known.reading, Sequence):
+                self._reading.last[source] = Reading(*known.reading)
             if self._corrections is not None:
                 self._corrections.resume(source, known.learnt)
             plan = parse_plan(known.plan)

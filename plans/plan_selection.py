@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
@@ -20,17 +20,21 @@ from cqels_opt.plans.source_plans import SourcePlans
 from cqels_opt.plans.switching_rule import NEAR_TIE, SwitchingRule
 
 
+def without_bounds(source: str) -> None:
+    """No upper bounds are known."""
+
+
 class PlanSelection:
     """Chooses among the plans of each delta source, in a mode of the optimizer. ``greedy``: plans were found by greedy search.
 
-    ``bounds`` are the upper bounds of the last batch, ``weights`` what the filters cost.
+    ``bounds`` gives the upper bounds of a source in this batch, if there are any; ``weights`` are what the filters cost.
     """
 
     def __init__(
         self, graph: QueryGraph, mode: str, leaves: BaseEstimates, plans: Mapping[str, SourcePlans], greedy: bool
     ) -> None:
         self.graph, self.mode, self.leaves, self._plans, self._greedy = graph, mode, leaves, plans, greedy
-        self.bounds: Mapping[str, SizeBounds | None] = {}
+        self.bounds: Callable[[str], SizeBounds | None] = without_bounds
         self.weights = graph.weights
         self.switching = SwitchingRule()
 
@@ -48,12 +52,14 @@ class PlanSelection:
         best, current = self.best(source), self._plans[source].current
         return current if current is not None and self.cost(source, current) <= best.cost * (1 + NEAR_TIE) else best.plan
 
-    def choice(self, source: str, sampled: bool, plan: Plan | None = None) -> PlanChoice:
-        """The choice of a ``plan``, or of the one that the mode takes."""
+    def choice(self, source: str, sampled: bool, plan: Plan | None = None, *, stays: bool = False) -> PlanChoice:
+        """The choice of a ``plan``, or of the one that the mode takes. The current one ``stays`` where statistics were not read."""
         own = self._plans[source]
         memo, before, last = own.memo, own.current, own.choice
-        if before is not None:
-            limit_estimates(own.placed(source, before), self.bounds.get(source), LIMITED_FROM)
+        if stays:
+            plan = before
+        elif before is not None:
+            limit_estimates(own.placed(source, before), self.bounds(source), LIMITED_FROM)
         plan = plan or self._plan(source)
         reason: tuple[Reason, ...] = ()
         first = own.first
@@ -65,7 +71,7 @@ class PlanSelection:
         priced = own.placed(source, plan)
         if plan != before:
             own.current, last = plan, None
-            limit_estimates(priced, self.bounds.get(source), LIMITED_FROM if sampled else 0.0)
+            limit_estimates(priced, self.bounds(source), LIMITED_FROM if sampled else 0.0)
         return PlanChoice(
             source,
             plan,
@@ -113,7 +119,7 @@ class PlanSelection:
             return best
         if current is not None and (cost := self.cost(source, current)) <= best.cost * (1 + NEAR_TIE):
             return Ranked(current, cost)
-        return least_risky(own.memo, source, best, self.bounds.get(source))
+        return least_risky(own.memo, source, best, self.bounds(source))
 
     def selected_cost(self, source: str) -> float:
         """The cost of the plan that :meth:`select` takes in adaptive mode."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 EXECUTION_PER_PLANNING = 50.0
 """Plans must cost this multiple of a re-optimization before the next one: it may take a fiftieth of the time."""
@@ -49,23 +51,39 @@ class ReoptimizationBudget:
         self.since = dict(since)
 
 
+class Reading(NamedTuple):
+    """The rows of relations when statistics were read (NaN: not known), and the estimated cost of the plans since."""
+
+    rows: list[float]
+    spent: float
+
+
 class ReadingBudget:
-    """For each delta source, the estimated cost of its plans since its statistics were read; no entry if they are to be read at once."""
+    """The last reading of the statistics of each delta source; no entry if they are to be read at once."""
 
     def __init__(self) -> None:
-        self.since: dict[str, float] = {}
+        self.last: dict[str, Reading] = {}
 
-    def due(self, source: str, takes: float) -> bool:
-        """Whether the statistics are to be read again, in the unit of the costs: plans have cost enough, or estimates were wrong."""
-        return source not in self.since or self.since[source] >= EXECUTION_PER_READING * takes
+    def due(self, source: str, takes: float, rows: Sequence[float]) -> bool:
+        """Whether the statistics are to be read again: plans have cost enough, in the unit of ``takes``, estimates were wrong, or the
+        ``rows`` of a relation have changed by a factor after which the selectivities of its joins may differ."""
+        last = self.last.get(source)
+        return last is None or last.spent >= EXECUTION_PER_READING * takes or any(map(_moved, last.rows, rows))
 
-    def spend(self, source: str, cost: float, read: bool) -> None:
-        """Adds the cost of a plan that is about to run; ``read``: for which statistics were read."""
-        self.since[source] = cost + (0.0 if read else self.since[source])
+    def spend(self, source: str, cost: float, rows: Sequence[float] | None) -> None:
+        """Adds the cost of a plan that is about to run. With ``rows`` the statistics were read for it."""
+        read, spent = (rows, 0.0) if rows is not None else self.last[source]
+        self.last[source] = Reading(list(read), spent + cost)
 
     def read_next(self, source: str) -> None:
         """The statistics are read for the next batch."""
-        self.since.pop(source, None)
+        self.last.pop(source, None)
+
+
+def _moved(before: float, now: float) -> bool:
+    if now == before or math.isnan(now):
+        return False
+    return math.isnan(before) or before == 0 or is_surprising(before, now)
 
 
 def is_surprising(expected: float, observed: float) -> bool:

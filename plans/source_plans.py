@@ -17,14 +17,15 @@ from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_pricing import PricedPlan
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.relation_set import RelationSet
+from cqels_opt.plans.reoptimization_budget import Reading
 
 
 class State(NamedTuple):
     """What a checkpoint keeps of one delta source; older ones end with ``estimated`` or ``saved``.
 
     ``seen`` are the statistics that the ``plan`` was chosen from (NaN: not observed), ``kept``: it is kept at any cost. ``learnt`` is the
-    feedback, or the last sample; ``estimated`` has sets of relations with their rows and the factors of their corrections. ``sampled`` and
-    ``read`` are what plans have cost since they were sampled (None: never) and since statistics were read (None: to be read at once),
+    feedback, or the last sample; ``estimated`` has sets of relations with their rows and the factors of their corrections. ``sampled`` is
+    what plans have cost since they were sampled (None: never), ``reading`` the last reading of statistics (None: to be read at once),
     ``saved`` the savings so far of a switch.
     """
 
@@ -36,7 +37,7 @@ class State(NamedTuple):
     former: Sequence[str] = ()
     sampled: float | None = None
     saved: float = 0.0
-    read: float | None = None
+    reading: tuple[list[float], float] | float | None = None  # older checkpoints have a number
     first: str | None = None
 
 
@@ -105,13 +106,13 @@ class SourcePlans:
         self.estimated = dict(zip(priced.covered, zip(rows, factors)))
         return tuple(rows)
 
-    def state(self, learnt: Logs, sampled: float | None, saved: float, read: float | None) -> State:
+    def state(self, learnt: Logs, sampled: float | None, saved: float, reading: Reading | None) -> State:
         """The state of a source that has a current plan, with what other objects keep of it."""
         assert self.current is not None and self.seen is not None
         estimated = [(relations, *found) for relations, found in self.estimated.items()]
         former, first = [str(plan) for plan in self.former], None if self.first is None else str(self.first)
         kept = self.kept is not None
-        return State(str(self.current), self.seen.tolist(), kept, learnt, estimated, former, sampled, saved, read, first)
+        return State(str(self.current), self.seen.tolist(), kept, learnt, estimated, former, sampled, saved, reading, first)
 
     def resume(self, state: State) -> None:
         """Continues from a :meth:`state`, without its plan, which the memo need not have."""

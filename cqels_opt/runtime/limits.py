@@ -38,7 +38,7 @@ class Limits:
         if self.bound is not None and bound > self.bound:
             return (
                 f"an operator may give up to {bound:,} rows in a micro-batch, more than the limit of {self.bound:,}{_named('bound')};"
-                " nothing of it has run"
+                " the micro-batch gives no answers"
             )
         return None
 

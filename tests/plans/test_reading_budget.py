@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 
 import pytest
 
 from cqels_opt.bench.shapes import relation
 from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph
 from cqels_opt.plans.plan_choice import PlanChoice
+from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.plans.reoptimization_budget import EXECUTION_PER_READING
+from cqels_opt.plans.size_bounds import SizeBounds
 
 GRAPH = QueryGraph([relation("s", "x y", True), relation("a", "x u"), relation("b", "y v")])
 SIZES = {("s", "a", "x"): 500.0, ("s", "b", "y"): 900.0}
@@ -38,9 +41,9 @@ class Run:
         first = Optimizer(GRAPH, ["s"]).choose({"s": counted()})["s"]
         self.seconds = share * first.cost / len(GRAPH.edges)
 
-    def batch(self, statistics: Counted, factor: float = 1.0) -> PlanChoice:
+    def batch(self, statistics: Counted, factor: float = 1.0, bounds: SizeBounds | None = None) -> PlanChoice:
         """A batch whose last operator gives ``factor`` times the estimate."""
-        choice = self.optimizer.choose({"s": statistics}, reading_seconds=self.seconds)["s"]
+        choice = self.optimizer.choose({"s": statistics}, bounds=lambda _: bounds, reading_seconds=self.seconds)["s"]
         self.optimizer.observe("s", [*choice.estimated[:-1], choice.estimated[-1] * factor])
         return choice
 
@@ -102,3 +105,42 @@ def test_a_restart_keeps_what_was_read_and_what_plans_have_cost() -> None:
         one, other = counted(rows), counted(rows)
         assert run.batch(one).estimated == pytest.approx(restarted.batch(other).estimated)
         assert one.reads == other.reads
+
+
+def test_a_slow_change_has_them_read_once_it_adds_up() -> None:
+    """No batch has twice the rows of the batch before."""
+    run, read = Run(share=1e6), []
+    for rows in (100.0, 150.0, 190.0, 210.0, 390.0, 430.0):
+        run.batch(statistics := counted(rows))
+        read.append(bool(statistics.reads))
+    assert read == [True, False, False, True, False, True]
+
+
+def test_rows_that_become_known_have_them_read_at_once() -> None:
+    run = Run(share=1e6)
+    run.batch(replace(known := counted(), cardinalities={"s": 100.0, "a": 1e4}))
+    run.batch(known)
+    assert known.reads
+
+
+class Bounds(SizeBounds):
+    """One bound of the rows of the delta with ``a``; nothing else is known."""
+
+    def __init__(self) -> None:
+        """Reads no degrees."""
+
+    def rows(self, relations: RelationSet) -> float:
+        return 500.0 if relations == GRAPH.set_of(("s", "a")) else inf
+
+
+def test_a_plan_that_its_bound_keeps_stays_where_bounds_are_not_read() -> None:
+    """The estimate of the current plan is above its bound; without the bound the other plan would be cheaper."""
+    run, grown = Run(share=1e6), {"a": 12_000.0, "b": 450.0}
+    slow, run.seconds = run.seconds, 0.0
+    first = run.batch(counted(), bounds=Bounds())
+    kept = run.batch(counted(**grown), bounds=Bounds())
+    without = Run(share=0.0)
+    assert without.batch(counted()).plan == first.plan == kept.plan != without.batch(counted(**grown)).plan
+    run.seconds = slow
+    assert run.batch(unread := counted(**grown), bounds=Bounds()).plan == first.plan
+    assert not unread.reads

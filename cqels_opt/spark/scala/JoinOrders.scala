@@ -34,6 +34,9 @@ class JoinSizes(joins: MicroBatchJoins, counts: Map[JoinKey, KeyCounts], sample:
     }._1
   )
 
+  /** Whether the size of the join of a set of relations follows from the sampled rows alone: averages may be far too small. */
+  def isSampled(set: Set[Int]): Boolean = (set - joins.stream).forall(perRow.contains)
+
   private def fanOut(relation: Int, set: Set[Int]): Double =
     joins.keysBetween(relation, set).map(counts(_).average).minOption.getOrElse(rows(relation))
 
@@ -51,9 +54,12 @@ class JoinSizes(joins: MicroBatchJoins, counts: Map[JoinKey, KeyCounts], sample:
 class JoinOrders(joins: MicroBatchJoins, sizes: JoinSizes, mostBytes: Double, perJoin: Double) {
   private val fixed = perJoin * joins.others.size + sizes.rows.sum / 10 // joins, and scans
 
-  /** The side that the next join broadcasts: true for the joined relations, false for the next one, None for neither. */
+  /** The side that the next join broadcasts: true for the joined relations, false for the next one, None for neither. Joined relations whose
+    * size is an estimate from averages are not: adaptive execution broadcasts them once it knows their bytes.
+    */
   def broadcast(done: Set[Int], next: Int): Option[Boolean] = {
-    val (left, right) = (sizes.bytes(done), sizes.bytes(Set(next)))
+    val left = if (sizes.isSampled(done)) sizes.bytes(done) else Double.PositiveInfinity
+    val right = sizes.bytes(Set(next))
     if (math.min(left, right) > mostBytes) None else Some(left < right)
   }
 
