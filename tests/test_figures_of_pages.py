@@ -90,7 +90,7 @@ def ratios(column: str) -> list[float]:
 
 def rows_under_drift() -> list[str]:
     columns = ("query", "workload", "adaptive", "static", "best by phase", "static / adaptive", "adaptive / best by phase")
-    return ["| " + " | ".join(row[c] for c in columns) + " |" for row in table("evaluation", "Rows under drift")]
+    return ["| " + " | ".join(row[c] for c in columns) + " |" for row in table("measurements", "Rows under drift")]
 
 
 def whole_batches() -> list[str]:
