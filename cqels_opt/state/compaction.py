@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -40,6 +40,9 @@ class PagesTask:
 
 
 MergeTask: TypeAlias = "TimeSliceMergeTask | PagesTask"
+
+PAGE_SHARE = 4
+"""A merged page of terms has at most this part of all terms: each page is searched for each new term."""
 
 REST = 64
 """Batches, at most, between two attempts at merges that fail."""
@@ -139,7 +142,7 @@ class Compaction:
         for number, stream in enumerate(dict.fromkeys(f.stream for f in pages)):
             mine = [f for f in pages if f.stream == stream]
             small, large = [f for f in mine if not f.shape], [f for f in mine if f.shape == MERGED]
-            if group := self.tiers.group([f.rows for f in large], [f.rows for f in small]):
+            if group := replace(self.tiers, share=PAGE_SHARE).group([f.rows for f in large], [f.rows for f in small]):
                 some, all_small = group
                 inputs = (*large[some], *(small if all_small else []))
                 found.append(PagesTask(str(self.folder), f"slots/terms-{name}-m{number}.arrow", inputs))

@@ -6,7 +6,7 @@ No answer depends on a cache: one that does not fit the current step is filled a
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -124,14 +124,15 @@ def page(path: Path) -> Page:
     return cached(_PAGES, (str(path), stamp_in_state(path)), lambda: Page(path))
 
 
-def _page_of(folder: str, path: str) -> Page:
-    return page(Path(folder) / path)
+def _page_of(folder: str, path: str) -> Callable[[], Page]:
+    """Opens a page when it is first read, and looks it up once in a step."""
+    return cache(lambda: page(Path(folder) / path))
 
 
 def term_table(store_folder: str, scheme: IdScheme, step: EvaluationStep) -> TermTable:
     """A term table over a store and the pages of a step, with the results of extension functions in the step so far."""
     scheme = scheme.with_displaced(step.displaced)
-    pages = step.derived("pages", lambda: [partial(_page_of, step.folder, f.path) for f in step.select("terms")])
+    pages = step.derived("pages", lambda: [_page_of(step.folder, f.path) for f in step.select("terms")])
     results = cached(_RESULTS, (step.folder, step.run, step.program, step.batch), dict) if step.remember else None
     opened, stamp = step.derived(f"store {store_folder}", lambda: (store(store_folder), stamp_of(header_file(store_folder))))
     json = cached(_JSON, (store_folder, stamp, scheme), dict)

@@ -31,6 +31,7 @@ from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.state import result_store, window_state
 from cqels_opt.state.commit_log import ANONYMOUS, NAME, CommitLog, Identity
+from cqels_opt.state.compaction import PAGE_SHARE
 from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Element
@@ -341,6 +342,7 @@ def test_the_record_of_a_long_window_names_few_files(tmp_path: Path) -> None:
         files = Counter(f.kind for f in driver.state.files if f.kind != "result")
         assert set(files) <= {"segment", "slot", "times", "terms", "pending"}
         assert all(count <= how.tiers.most(600) + how.tiers.files for count in files.values()), number
+        assert files["terms"] <= replace(how.tiers, share=PAGE_SHARE).most(600) + how.tiers.files, number
     assert number == 199
     assert how.tiers.most(600) + how.tiers.files < 40
 
