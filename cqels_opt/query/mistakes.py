@@ -11,6 +11,7 @@ from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
 
+from cqels_opt.errors import option
 from cqels_opt.query.functions import ARITIES
 
 _WORDS: Final = {
@@ -59,6 +60,8 @@ _BARE_ITEM = re.compile(
 """A variable or a call at the end of the text, in the head of a SELECT."""
 _STREAM_OF = re.compile(r"(?:\bON|(?<!REGISTER )\bSTREAM)$", re.IGNORECASE)
 """The words before the name of a window's stream, with one space between words."""
+_FILE_NAME = re.compile(r"\s*[^\s{}]*\.\w+\s*")
+"""A text that is no query but one word with a suffix."""
 _PREFIXED = re.compile(r"[\w.-]*:[\w.-]+$")
 _NAME = re.compile(r"AS\s+([?$]\w+)", re.IGNORECASE)
 
@@ -129,6 +132,8 @@ def _known_mistake(text: str, at: int, accepted: set[str]) -> str | None:
     rest = text[at:]
     word = _WORD.match(rest)
     upper = word[0].upper() if word is not None else ""
+    if _FILE_NAME.fullmatch(text):
+        return f"{text.strip()!r} looks like the name of a file: give {option('its text, open(…).read()', 'it without -e')}"
     if upper in _UPDATES:
         return f"{upper} changes data, and is not supported: a continuous query is a SELECT, CONSTRUCT, ASK or DESCRIBE"
     if rest.startswith("<<") and "IRIREF" in accepted:
