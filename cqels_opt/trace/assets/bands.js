@@ -67,7 +67,7 @@ function reasons(query, one) {
   if (!one.reason.length) return [element("li", { class: "dim" }, "no statistic is named as the reason")];
   return one.reason.map(([statistic, ...values]) => {
     const name = query.statistics[statistic], [was, now] = values.map((value) => (name.startsWith("share of ") && value !== null ? `${figure(100 * value)} %` : known(value)));
-    return element("li", {}, `${name}: ${was} → ${now}`);
+    return element("li", {}, unbroken(`${name}: ${was} → ${now}`));
   });
 }
 

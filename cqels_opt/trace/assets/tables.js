@@ -74,7 +74,7 @@ function savedCell(query, { one, saved }, greatest) {
   const { batches, outcome, share } = one.since;
   const more = batches ? `${(100 * share).toFixed(1)} % in ${plural(batches, "batch")}` : "in its batch";
   const word = batches && outcome === "regret" ? "regret" : saved < 0 ? "cost" : "saved";
-  return element("span", {}, bar, `${word} ${costText(query, Math.abs(saved))}, ${more}`);
+  return element("span", {}, bar, unbroken(`${word} ${costText(query, Math.abs(saved))}, ${more}`));
 }
 
 function switchTable(query, shown, choose) {
