@@ -260,7 +260,7 @@ def _show_files(out: Path, options: DemoOptions, files: FlightFiles, console: Co
         ("page", _short(page)),
         ("answers", _short(out / "answers.jsonl")),
         ("traces", " ".join(_short(out / f"{mode}.jsonl") for mode in MODES)),
-        ("notebooks", f"{_short(options.out / NOTEBOOKS.name)} (pip install 'cqels-opt[notebooks]')"),
+        ("notebooks", f"{_short(options.out / NOTEBOOKS.name)} (pip install 'cqels-opt[bench,notebooks]')"),
         ("run it", command(options, files)),
     ):
         console.print(Text(f"  {what:9} {shown}"), soft_wrap=True)

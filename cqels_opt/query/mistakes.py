@@ -117,11 +117,12 @@ def _keywords(accepted: set[str], grammar: Lark) -> list[str]:
 
 
 def _listed(accepted: set[str], grammar: Lark) -> str:
-    """At most six expected items, the most useful first: brackets, then terms, then keywords, then operators."""
+    """At most six expected items, the most useful first: a variable or an IRI, brackets, other terms, keywords, operators."""
     words = {_spelt(name, grammar) for name in accepted}
     if "STAR" in accepted and "SLASH" not in accepted:  # SELECT * and the like: no path, no product
         words = (words - {"an operator"}) | {"'*'"}
-    order = sorted(words, key=lambda word: (word == "an operator", not word.startswith("'"), word.isupper(), word))
+    first = {"a variable", "an IRI"} if "a variable" in words else set()
+    order = sorted(words, key=lambda w: (w == "an operator", w not in first, not w.startswith("'"), w.isupper(), w))
     shown = order[:_MOST]
     text = ", ".join(shown[:-1]) + f" or {shown[-1]}" if len(shown) > 1 else "".join(shown)
     return text + (" …" if len(order) > _MOST else "")
