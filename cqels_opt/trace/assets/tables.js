@@ -95,7 +95,7 @@ function switchTable(query, shown, choose) {
   const more = rest.length > shown ? element("p", { class: "more" }, element("button", { type: "button", "data-key": "more", onclick: () => choose(null) }, `${WHOLE.format(rest.length - shown)} more`)) : null;
   return [
     element("h2", {}, `${plural(query.switched, "plan switch")}${kept}`),
-    switches.length ? element("p", { class: "dim" }, "Ranked by what each saved over the plan before it until the next one, as the cost model estimates it.") : element("p", { class: "dim" }, "Every delta source kept its first plan."),
+    switches.length ? element("p", { class: "dim" }, "Ranked by what each saved over the plan before it until the next one, as the cost model estimates it. The headline compares with the first plan instead.") : element("p", { class: "dim" }, "Every delta source kept its first plan."),
     switches.length ? table(columns, rows(first), "plan switches and why") : null,
     rest.length ? folded("more switches", `${WHOLE.format(rest.length)} smaller: ${saved < 0 ? "cost" : "saved"} ${costText(query, Math.abs(saved))} together`,
       () => [table(columns, rows(rest.slice(0, shown)), "smaller plan switches and why"), more]) : null,
