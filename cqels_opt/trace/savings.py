@@ -55,6 +55,12 @@ class Savings:
         return self.cost + self.saved
 
     @property
+    def slowdown(self) -> float:
+        """The measured over the expected time of joins (1: not measured, or less). Of short joins it has fixed costs that plans share, so
+        savings times this are an upper estimate of what was saved on this machine at its load."""
+        return max(1.0, self.measured / 1000 / self.expected) if self.expected > 0 else 1.0
+
+    @property
     def share(self) -> float:
         """The savings as a share of what the first plans would have cost; if they are negative, of what the plans that ran cost."""
         whole = self.first if self.saved > 0 else self.cost
@@ -89,7 +95,7 @@ def _verdict(savings: Savings, seconds: bool, planning: float | None) -> str:
         amount = (
             f"an estimated {duration(1000 * savings.saved)} of {duration(1000 * savings.first)} over the first plan ({share})"
         )
-        if planning is not None and planning > 1000 * savings.saved:
+        if planning is not None and planning > 1000 * savings.saved * savings.slowdown:
             return f"Adapting did not pay off: it saved {amount}, and planning took {duration(planning)}."
         return f"Adapting saved {amount}."
     if savings.saved == 0:

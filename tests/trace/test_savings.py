@@ -162,6 +162,14 @@ def switched(cost: float, former: float | None) -> Delta:
             "Adapting did not pay off: it saved an estimated 50 ms of 100 ms over the first plan (50 %), and planning took 316 ms.",
         ),
         (
+            run(
+                Delta("w", A, 0.02),
+                replace(switched(0.03, 0.08), operators=(OperatorRecord("scan", "w", (), 1.0, 1, None, 300.0),)),
+                planning=316.0,
+            ),
+            "Adapting saved an estimated 50 ms of 100 ms over the first plan (50 %).",
+        ),
+        (
             run(Delta("w", A, 2.0), switched(8.0, 5.0)),
             "Adapting saved nothing: the plans that ran cost an estimated 3.0 s (30 %) more than the first plan.",
         ),
