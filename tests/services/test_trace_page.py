@@ -217,6 +217,13 @@ def test_queries_of_one_run_are_listed_by_their_joins(browser: Browser, written:
         ]
 
 
+def test_the_axis_names_each_batch_once(browser: Browser, written: Callable[[list[TraceRecord]], str]) -> None:
+    for batches in (1, 3):
+        with opened(browser, written(flapping(batches))) as page:
+            places = page.locator(".axis span").all_inner_texts()
+            assert [place.split(" · ")[0] for place in places] == [str(number) for number in range(batches)]
+
+
 def test_a_value_between_gaps_is_a_point(browser: Browser, q2: str) -> None:
     line = "{label: 'a', colour: 'p0', values: {mean: [1, 1, null, 7, null, null, 2]}}"
     query = "{...page.query, points: {width: 1, batches: [0, 1, 2, 3, 4, 5, 6]}}"

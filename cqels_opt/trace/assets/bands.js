@@ -108,12 +108,13 @@ function hideTip() {
   document.getElementById("tip").hidden = true;
 }
 
-/** Batch numbers, and the time of day where there is room, below the bands. */
+/** Batch numbers and their stream times below the bands, each batch once. */
 function drawAxis(query, view, pixels) {
   const ticks = Math.max(2, Math.floor(pixels / 190));
-  return element("div", { class: "axis", "aria-hidden": "true" }, [...Array(ticks + 1).keys()].map((number) => {
-    const record = Math.min(view.from + ((view.to - view.from) * number) / ticks, query.batches - 1);
-    const made = element("span", {}, placeOf(query, record));
+  const places = [...Array(ticks + 1).keys()].map((number) => placeOf(query, Math.min(view.from + ((view.to - view.from) * number) / ticks, query.batches - 1)));
+  return element("div", { class: "axis", "aria-hidden": "true" }, places.map((place, number) => {
+    if (place === places[number - 1]) return null;
+    const made = element("span", {}, place);
     made.style.left = `${(100 * number) / ticks}%`;
     made.style.transform = `translateX(-${number === ticks ? 100 : number ? 50 : 0}%)`;
     return made;

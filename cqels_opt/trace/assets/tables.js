@@ -31,8 +31,8 @@ function notes(query) {
   return [
     query.notes.length ? folded("notes", plural(query.notes.length, "notice"), () => [element("ul", {}, query.notes.slice(-AT_ONCE).map((line) => element("li", {}, line)))]) : null,
     element("p", { class: "dim" }, `Stream time ${clock(query.first_time)} to ${clock(query.last_time)} UTC. `,
-      `${duration(total(query.ms))} in all: ${Object.entries(query.ms).map(([phase, ms]) => `${phase} ${duration(ms)}`).join(", ")}.`),
-    query.lag ? element("p", { class: "dim" }, `Lag: ${query.lag}.`) : null,
+      unbroken(`${duration(total(query.ms))} in all: ${Object.entries(query.ms).map(([phase, ms]) => `${phase} ${duration(ms)}`).join(", ")}.`)),
+    query.lag ? element("p", { class: "dim" }, unbroken(`Lag: ${query.lag}.`)) : null,
     ...query.fallbacks.map((reason) => element("p", { class: "note" }, `The optimizer fell back to a greedy order: ${reason}.`)),
     query.points.width > 1 ? element("p", { class: "dim" }, `Each point of a chart is ${query.points.width} batches: the line is their mean, the band reaches from the least to the greatest.`) : null,
   ];
