@@ -54,14 +54,17 @@ def hindsight(
     found = {}
     for source in observed:
         cost, least = priced[source].cost, plan_extraction.cheapest_cost(priced[source].memo, source)
-        others = {other.plan: other.cost for other in priced[source].former_costs()}
-        before = next(iter(others.values()), None)
-        kept = first.get(source)
-        instead = None if kept is None else (others | {priced[source].plan: cost}).get(kept)
+        before = next((places.cost(priced[source].memo) for _, places in priced[source].former), None)
+        instead = cost if first[source] == priced[source].plan else _cost_of_former(priced[source], first[source])
         # equal but for rounding where the plan itself is the cheapest
         found[source] = Hindsight(cost + wasted[source], min(cost, least), instead, before)
     corrections.forget_assumed(observed)
     return found
+
+
+def _cost_of_former(priced: PricedPlan, plan: Plan | None) -> float | None:
+    """The cost of a former plan; None if it is not one of them."""
+    return next((places.cost(priced.memo) for other, places in priced.former if other == plan), None)
 
 
 def _cost_of_stopped(priced: PricedPlan, corrections: EstimateCorrections, stopped: Stopped) -> float:
