@@ -58,6 +58,16 @@ _NEED_SPARK = ("concurrent",)
 """Studies whose full size needs Spark."""
 
 
+def check(options: BenchOptions) -> None:
+    """InputError for names and options that do not fit, before anything runs."""
+    names = options.scenarios or (EVALUATION,)
+    if options.page and len({EVALUATION, ARENA} & {*names}) != 1:
+        raise InputError(f"--page: {EVALUATION} or {ARENA} alone has a page; others have --html")
+    for name in names:
+        _check(name)
+    _check_jobs(names, options)
+
+
 def bench(options: BenchOptions) -> None:
     """Runs the named scenarios and studies; prints and stores (``--keep``) their reports, writes ``--json`` and ``--html``."""
     if options.list:
@@ -68,12 +78,8 @@ def bench(options: BenchOptions) -> None:
         for contender in available().values():
             print(f"{contender.name}: {contender.about}")
         return
+    check(options)
     names = options.scenarios or (EVALUATION,)
-    if options.page and len({EVALUATION, ARENA} & {*names}) != 1:
-        raise InputError(f"--page: {EVALUATION} or {ARENA} alone has a page; others have --html")
-    for name in names:
-        _check(name)
-    _check_jobs(names, options)
     progress = Console(stderr=True)
     of = {
         "quick": options.quick,
@@ -93,7 +99,7 @@ def bench(options: BenchOptions) -> None:
 
 
 def _check(name: str) -> None:
-    """InputError for an unknown name, before anything runs."""
+    """InputError for an unknown name."""
     known = (EVALUATION, *STUDIES, *shipped())
     if name.endswith(".toml"):
         read(Path(name))

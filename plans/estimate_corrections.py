@@ -14,7 +14,7 @@ import numpy as np
 
 from cqels_opt.plans.feedback import LEAST, Feedback, corrected, correction_of
 from cqels_opt.plans.memo import Memo
-from cqels_opt.plans.relation_set import RelationSet, size
+from cqels_opt.plans.relation_set import RelationSet, contains, size
 from cqels_opt.plans.sampling import Corrections, SampledCardinality
 
 Logs: TypeAlias = "list[tuple[RelationSet, float]]"
@@ -74,10 +74,15 @@ class EstimateCorrections:
             self._apply(source, self._observed(source))
 
     def assume_observed(self, observed: Mapping[str, Iterable[tuple[RelationSet, float]]]) -> None:
-        """Prices the memo with exactly these rows, beside what feedback has observed, until :meth:`forget_assumed`."""
+        """Prices the memo with exactly these rows, until :meth:`forget_assumed`.
+
+        Feedback counts only for patterns without a join that was observed: it is of earlier batches, in which that join gave other rows.
+        """
         for source, rows in observed.items():
             exact = {s: correction_of(seen, self._memo.uncorrected_rows(source, s)) for s, seen in rows}
-            self._apply(source, self._observed(source) | exact)
+            joined = [s for s in exact if size(s) > 1]
+            earlier = {s: factor for s, factor in self._observed(source).items() if not any(contains(s, z) for z in joined)}
+            self._apply(source, earlier | exact)
         self._memo.refresh(np.zeros_like(self._memo.leaves.factors, bool))
 
     def forget_assumed(self, sources: Iterable[str]) -> None:

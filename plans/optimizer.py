@@ -272,22 +272,15 @@ class Optimizer:
         if self._corrections is not None:
             self._corrections.observe(source, own.observed, own.stopped)
 
-    def regret(self, source: str) -> float | None:
-        """The cost of the source's plan less that of the plan before the last switch, under the statistics of the last choice and the rows
-        observed since; None if there is no such plan."""
-        priced = self._plans[source].priced if source in self._plans else None
-        if priced is None or not priced.former:
-            return None
-        priced.memo.refresh(np.zeros_like(self.leaves.factors, bool))
-        return priced.cost - priced.former[0][1].cost(priced.memo)
-
     def hindsight(self, stopped: Mapping[str, Stopped] | None = None) -> dict[str, Hindsight]:
         """For each source whose operators were observed since the last choice: the cost of its plan, with that of the ``stopped`` plans
-        before it, and of the cheapest retained one."""
+        before it, and of other plans."""
         if self._corrections is None:
             return {}
         priced = {source: own.priced for source, own in self._plans.items() if own.priced is not None}
-        return hindsight(priced, self._corrections, {source: self._plans[source].observed for source in priced}, stopped or {})
+        observed = {source: self._plans[source].observed for source in priced}
+        first = {source: own.first for source, own in self._plans.items()}
+        return hindsight(priced, self._corrections, observed, stopped or {}, first)
 
     def price_of(self, source: str, plan: Plan) -> tuple[float, list[float]] | None:
         """The cost of any plan and the estimated rows of its operators, under the statistics of the last choice; None if the memo does not

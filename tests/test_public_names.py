@@ -77,7 +77,7 @@ def test_keywords_of_another_function() -> None:
 def test_messages_name_options_as_their_reader_writes_them() -> None:
     def message() -> str:
         with pytest.raises(InputError) as caught:
-            check_streams(["<http://s>"], {})
+            check_streams(["<http://s>"], {}, "DATAFRAME")
         return str(caught.value)
 
     python = "the query reads stream <http://s>, but given is no stream: add streams={'http://s': DATAFRAME}"

@@ -13,6 +13,7 @@ from typing import Any, TextIO, cast
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Query
+from cqels_opt.trace.figures import clock
 
 
 def check_format(options: RunOptions, queries: Sequence[Query]) -> None:
@@ -69,7 +70,8 @@ class AnswerText:
 
     def _row(self, answer: dict[str, Any]) -> list[str]:
         cells = (answer["bindings"].get(name, {}).get("value", "") for name in self._names)
-        return [str(answer["time"]), answer["op"], *map(str, cells)]
+        time = clock(answer["time"]) if self._format == "table" else str(answer["time"])
+        return [time, answer["op"], *map(str, cells)]
 
 
 def answer_text(options: RunOptions, query: Query) -> TextIO | None:

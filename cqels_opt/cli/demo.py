@@ -170,9 +170,9 @@ class Switch:
     until: int
     source: str
 
-    def gain(self, steps: Sequence[Step]) -> float:
-        """The measured milliseconds that the plan chosen first took longer in these batches."""
-        return sum(step.ms("static") - step.ms("adaptive") for step in steps[self.at : self.until])
+    def gain(self, steps: Sequence[Step]) -> int:
+        """The rows that the plan chosen first joined more in these batches: unlike times, the same in each run."""
+        return sum(step.rows("static") - step.rows("adaptive") for step in steps[self.at : self.until])
 
     def clearest(self, steps: Sequence[Step]) -> Step:
         """The batch of these in which the plan chosen first produced the most rows more."""
@@ -260,7 +260,7 @@ def _show_files(out: Path, options: DemoOptions, files: FlightFiles, console: Co
         ("page", _short(page)),
         ("answers", _short(out / "answers.jsonl")),
         ("traces", " ".join(_short(out / f"{mode}.jsonl") for mode in MODES)),
-        ("notebooks", f"{_short(options.out / NOTEBOOKS.name)} (pip install 'cqels-opt[notebooks]')"),
+        ("notebooks", f"{_short(options.out / NOTEBOOKS.name)} (pip install 'cqels-opt[bench,notebooks]')"),
         ("run it", command(options, files)),
     ):
         console.print(Text(f"  {what:9} {shown}"), soft_wrap=True)

@@ -257,10 +257,11 @@ def _trace(options: TraceOptions) -> int:
 
 
 def _bench(options: BenchOptions) -> int:
-    if not options.list and options.spark and (options.full or options.scenarios != ("arena",)):
-        _need_spark("--no-spark leaves out what needs it")
-    from cqels_opt.bench.harness import bench
+    from cqels_opt.bench.harness import bench, check
 
+    if not options.list and options.spark and (options.full or options.scenarios != ("arena",)):
+        check(options)
+        _need_spark("--no-spark leaves out what needs it")
     bench(options)
     return DONE
 

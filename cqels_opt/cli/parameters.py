@@ -253,12 +253,15 @@ def usage_error(error: click.ClickException) -> NoReturn:
     if isinstance(error, click.NoSuchOption):
         message = f"there is no option {error.option_name!r}{suggestion(error.option_name, error.possibilities or ())}"
     elif isinstance(error, NoSuchCommand):
-        message = f"there is no command {error.command_name!r}{suggestion(error.command_name, error.possibilities or ())}"
+        near = suggestion(error.command_name, error.possibilities or ())
+        message = f"there is no command {error.command_name!r}{near or f'; {PROGRAM} -h lists them'}"
     elif isinstance(error, click.BadOptionUsage):
         written = _written(error.option_name, ctx)
         message = f"{error.option_name}: {f'a value is missing: write {written}' if written else 'it takes no value'}"
     elif isinstance(error, click.MissingParameter):
-        message = f"{place_of(error.param, ctx)} is missing"
+        kind = error.param.type if isinstance(error.param, click.Option) else None
+        choice = f": choose from {', '.join(kind.words)}" if isinstance(kind, OneOf) else ""
+        message = f"{place_of(error.param, ctx)} is missing{choice}"
     elif isinstance(error, click.BadParameter):
         place = place_of(error.param, ctx)
         message = f"{place}: {error.message.removeprefix(f'Option {place!r} ')}".rstrip(".")

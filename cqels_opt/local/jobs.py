@@ -26,7 +26,7 @@ from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.query_catalog import QueryCatalog
-from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of
+from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of, streams_by_iri
 from cqels_opt.runtime.run_state import COMMIT_EVERY, DriverOptions
 from cqels_opt.trace.listener import BatchReporter, ListenerLike
 from cqels_opt.windows.frontier import Frontier
@@ -81,8 +81,10 @@ class LocalOptions(TypedDict, total=False):
 
 def sink_of(sink: TableFunction | PathLike, programs: Callable[[], Sequence[CompiledProgram]], with_query: bool) -> Sink:
     """The sink that a user names. ``with_query``: the run may have several queries, and answers say of which they are."""
-    if not isinstance(sink, str | Path):
+    if callable(sink):
         return TableSink(sink, programs, with_query)
+    if not isinstance(sink, str | Path):
+        raise InputError(f"sink={sink!r}: give a function of a table and the number of its batch, a file NAME.jsonl, or a folder")
     path = local_path(sink, "sink").absolute()
     if path.suffix.lower() in LINES and not path.is_dir():
         return FileSink(path)
@@ -123,7 +125,7 @@ def start(
     listener: ListenerLike | None = None,
 ) -> LocalRun:
     """Starts the queries of a catalog; see ``cq.local.Engine.start``. ``keeps`` owns files that the run reads."""
-    given = [(iri.strip("<>"), path) for iri, files in streams.items() for path in _paths(iri, files)]
+    given = [(iri, path) for iri, files in streams_by_iri(streams).items() for path in _paths(iri, files)]
     if processes is not None and processes < 1:
         raise InputError(f"processes={processes}: a run has at least 1 process")
     needed = external_streams(catalog)
@@ -187,13 +189,13 @@ def _paths(iri: str, files: Files) -> list[Path]:
     given: object = [files] if isinstance(files, str | Path) else files
     if not isinstance(given, Sequence) or not all(isinstance(one, str | Path) for one in given):
         raise InputError(
-            f"streams: <{iri.strip('<>')}> is {type(files).__name__}: the local engine reads files and folders; DataFrames, messages and "
+            f"streams: <{iri}> is {type(files).__name__}: the local engine reads files and folders; DataFrames, messages and "
             "topics need cq.Engine, which runs on Spark"
         )
-    found = [local_path(one, f"streams: <{iri.strip('<>')}>").absolute() for one in given]
+    found = [local_path(one, f"streams: <{iri}>").absolute() for one in given]
     for path in found:
         if not path.exists():
-            raise InputError(f"streams: <{iri.strip('<>')}>: {path}: no such file or folder")
+            raise InputError(f"streams: <{iri}>: {path}: no such file or folder")
     return found
 
 

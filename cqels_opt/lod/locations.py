@@ -49,6 +49,8 @@ def local_path(place: str | os.PathLike[str], what: str, why: str = "a local fil
 
     ``why`` is the reason in the error message, and ``what`` the parameter that names the place.
     """
+    if not isinstance(place, str | os.PathLike):
+        raise InputError(f"{what}: {place!r} is no path")
     text = os.fspath(place)
     scheme = _SCHEME.match(text)
     if scheme is None:

@@ -371,8 +371,6 @@ class BlockPlanner:
             decision = self.delta_plans[source]
             if not self.planned_by_spark and decision.split is None and len(counts) == len(decision.whole.operators):
                 self.optimizer.observe(source, counts)
-                if decision.switched and decision.whole.former:
-                    self.delta_plans[source] = replace(decision, observed_regret=self.optimizer.regret(source))
         stopped = {source: [(s.choice.plan, s.given) for s in decision.stopped] for source, decision in self.delta_plans.items()}
         for source, found in self.optimizer.hindsight(stopped).items():
             self.delta_plans[source] = replace(self.delta_plans[source], hindsight=found)

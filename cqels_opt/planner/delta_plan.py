@@ -47,16 +47,15 @@ class StoppedChoice:
 class DeltaPlan:
     """The plan of a delta source in a batch: one for all of its delta, or a split (chosen or fixed).
 
-    ``last`` is the plan before. ``by`` has the join method of each operator, unless all are replicated probes. ``observed_regret`` is the
-    regret of a switch under the rows that the batch produced, ``hindsight`` compares the plan with the cheapest one under them.
-    ``stopped`` are the plans that ran before it in the same batch and were stopped.
+    ``last`` is the plan before. ``by`` has the join method of each operator, unless all are replicated probes. ``hindsight`` compares the
+    plan with others under the rows that the batch produced. ``stopped`` are the plans that ran before it in the same batch and were
+    stopped.
     """
 
     whole: PlanChoice
     split: SplitChoice | Split | None = None
     last: ExecutedPlan | None = None
     by: tuple[JoinMethod | None, ...] = ()
-    observed_regret: float | None = None
     hindsight: Hindsight | None = None
     stopped: tuple[StoppedChoice, ...] = ()
 
@@ -110,7 +109,7 @@ class DeltaPlan:
         )
         runner_up = RunnerUp(str(other.plan), other.cost) if other else None
         former = tuple(RunnerUp(text, f.cost) for f in self.whole.former if (text := str(f.plan)) != str(self.plan))
-        compared = self._regret(), InHindsight(*self.hindsight) if self.hindsight else None
+        seen = InHindsight(self.hindsight.cost, self.hindsight.least, self.hindsight.first) if self.hindsight else None
         return Delta(
             self.whole.source,
             str(self.plan),
@@ -120,16 +119,19 @@ class DeltaPlan:
             self._reason(),
             operators,
             former,
-            *compared,
+            self._regret(counts),
+            seen,
             tuple(stopped.record() for stopped in self.stopped),
             self.whole.first,
         )
 
-    def _regret(self) -> float | None:
+    def _regret(self, counts: Sequence[int] | None) -> float | None:
         """The regret of the last switch in this batch, see :class:`Delta`."""
-        if self.split is not None or self.observed_regret is not None:
-            return self.observed_regret
-        return self.whole.cost - self.whole.former[0].cost if self.whole.former else None
+        if self.split is not None or not self.whole.former:
+            return None
+        if self.hindsight is not None:
+            return None if self.hindsight.before is None else self.hindsight.cost - self.hindsight.before
+        return 0.0 if counts and not any(counts) else self.whole.cost - self.whole.former[0].cost
 
     def _reason(self) -> tuple[Moved, ...]:
         """The statistics that caused a switch; first, for a delta that is or was split, the rows on the heavier side of the cut."""

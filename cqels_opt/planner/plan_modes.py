@@ -10,6 +10,7 @@ from cqels_opt.planner.calibration_store import Calibration, known
 from cqels_opt.planner.planner_options import PlannerOptions, join_methods
 from cqels_opt.plans import parse_plans
 from cqels_opt.plans.cost import Shuffled
+from cqels_opt.plans.optimizer import MODES
 from cqels_opt.plans.predicate_placement import Placing
 
 _SHUFFLED: Mapping[str, Shuffled] = {"partitioned": "left", **dict.fromkeys(("shuffle-hash", "sort-merge", "spark"), "both")}
@@ -36,6 +37,8 @@ def plan_mode(
 
     The heuristics of Keskisärkkä et al. 2021 (§4.1) combine: H1 and H2 order the joins, H3 and H4 place filters.
     """
+    if plan not in (*MODES, "spark", "fixed") and not str(plan).startswith("fixed:"):
+        raise InputError(f"plan={plan!r}: choose from adaptive, static, first, worst, or give fixed: and plans")
     if plan.startswith("fixed:"):
         plan, fixed = "fixed", plan.removeprefix("fixed:")
     if fixed is not None:

@@ -11,6 +11,7 @@ from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
 
+from cqels_opt.errors import option
 from cqels_opt.query.functions import ARITIES
 
 _WORDS: Final = {
@@ -59,6 +60,8 @@ _BARE_ITEM = re.compile(
 """A variable or a call at the end of the text, in the head of a SELECT."""
 _STREAM_OF = re.compile(r"(?:\bON|(?<!REGISTER )\bSTREAM)$", re.IGNORECASE)
 """The words before the name of a window's stream, with one space between words."""
+_FILE_NAME = re.compile(r"\s*[^\s{}]*\.\w+\s*")
+"""A text that is no query but one word with a suffix."""
 _PREFIXED = re.compile(r"[\w.-]*:[\w.-]+$")
 _NAME = re.compile(r"AS\s+([?$]\w+)", re.IGNORECASE)
 
@@ -114,11 +117,12 @@ def _keywords(accepted: set[str], grammar: Lark) -> list[str]:
 
 
 def _listed(accepted: set[str], grammar: Lark) -> str:
-    """At most six expected items, the most useful first: brackets, then terms, then keywords, then operators."""
+    """At most six expected items, the most useful first: a variable or an IRI, brackets, other terms, keywords, operators."""
     words = {_spelt(name, grammar) for name in accepted}
     if "STAR" in accepted and "SLASH" not in accepted:  # SELECT * and the like: no path, no product
         words = (words - {"an operator"}) | {"'*'"}
-    order = sorted(words, key=lambda word: (word == "an operator", not word.startswith("'"), word.isupper(), word))
+    first = {"a variable", "an IRI"} if "a variable" in words else set()
+    order = sorted(words, key=lambda w: (w == "an operator", w not in first, not w.startswith("'"), w.isupper(), w))
     shown = order[:_MOST]
     text = ", ".join(shown[:-1]) + f" or {shown[-1]}" if len(shown) > 1 else "".join(shown)
     return text + (" …" if len(order) > _MOST else "")
@@ -129,6 +133,8 @@ def _known_mistake(text: str, at: int, accepted: set[str]) -> str | None:
     rest = text[at:]
     word = _WORD.match(rest)
     upper = word[0].upper() if word is not None else ""
+    if _FILE_NAME.fullmatch(text):
+        return f"{text.strip()!r} looks like the name of a file: give {option('its text, open(…).read()', 'it without -e')}"
     if upper in _UPDATES:
         return f"{upper} changes data, and is not supported: a continuous query is a SELECT, CONSTRUCT, ASK or DESCRIBE"
     if rest.startswith("<<") and "IRIREF" in accepted:

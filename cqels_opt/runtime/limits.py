@@ -24,6 +24,8 @@ class Limits:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
+            if not isinstance(value, int | float | None):
+                raise InputError(f"limits: {one.name}={value!r} is no number; None is no limit")
             if value is not None and not value > 0:
                 raise InputError(f"limits: {one.name}={value!r} allows nothing; None is no limit")
 

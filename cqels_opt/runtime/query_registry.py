@@ -152,6 +152,8 @@ class QueryRegistry(ABC, Generic[Q]):
 
         :class:`QueryOptions` describes the keywords; ``report`` is for example ``"wc,nc"``, or ``{"w": "p:10s"}`` by window.
         """
+        if not isinstance(text, str):
+            raise InputError(f"a query is a text, not {type(text).__name__}")
         name = id or f"q{len(self._queries) + 1}"
         if not _NAME.fullmatch(name):
             raise InputError(
@@ -171,8 +173,13 @@ class QueryRegistry(ABC, Generic[Q]):
 
 
 def _paths(given: PathLike | Sequence[PathLike], what: str) -> list[Path]:
-    return [local_path(path, what) for path in ([given] if isinstance(given, str | Path) else given)]
+    several = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    return [local_path(path, what) for path in several]
 
 
 def _graphs(given: Mapping[str, PathLike] | None) -> list[tuple[str, Path]]:
+    if not isinstance(given or {}, Mapping):
+        raise InputError(
+            f'graphs={given!r}: give files by the IRI of their graph, such as {{"http://example.org/map": "map.ttl"}}'
+        )
     return [(iri, local_path(path, f"graphs: {iri}")) for iri, path in (given or {}).items()]

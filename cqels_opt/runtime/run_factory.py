@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import InputError, option
@@ -20,6 +21,8 @@ from cqels_opt.runtime.static_data import fingerprint
 from cqels_opt.state.commit_log import Identity
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.frontier import Frontier
+
+S = TypeVar("S")
 
 
 def make_driver(
@@ -78,13 +81,20 @@ def external_streams(catalog: QueryCatalog) -> tuple[str, ...]:
     return tuple(dict.fromkeys(s for program in programs for s in program.streams if s not in fed))
 
 
-def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:
-    """Raises InputError if a stream that a query reads is not given."""
+def streams_by_iri(streams: Mapping[str, S]) -> dict[str, S]:
+    """The streams of a run by their IRIs without brackets. Raises InputError for anything but a mapping."""
+    if not isinstance(streams, Mapping):
+        raise InputError(f"streams={streams!r}: give the streams by their IRIs, such as {{'http://example.org/stream': …}}")
+    return {iri.strip("<>"): stream for iri, stream in streams.items()}
+
+
+def check_streams(needed: Sequence[str], given: Mapping[str, object], kind: str = "PATH") -> None:
+    """Raises InputError if a stream that a query reads is not given; ``kind`` is what a stream of a run in Python is."""
     for iri in needed:
         if iri.strip("<>") not in given:
             named = ", ".join(f"<{i}>" for i in given) or "no stream"
             bare = iri.strip("<>")
-            remedy = option(f"streams={{{bare!r}: DATAFRAME}}", f"--stream {shlex.quote(bare)} PATH")
+            remedy = option(f"streams={{{bare!r}: {kind}}}", f"--stream {shlex.quote(bare)} PATH")
             raise InputError(f"the query reads stream <{bare}>, but given is {named}: add {remedy}")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cqels_opt.errors import EngineWarning
+from cqels_opt.errors import EngineWarning, InputError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import EvaluationStep, StepFiles
 from cqels_opt.operators.rows import Ints
@@ -69,6 +69,10 @@ class DriverOptions:
     limits: Limits = NO_LIMITS  # of each query, see :mod:`cqels_opt.runtime.quotas`
     allow_gap: bool | None = None  # a batch need not follow the state; None: the user has no such option
     continue_changed: bool = False  # a changed query may continue the checkpoint, if its windows are the same
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.limits, Limits):
+            raise InputError(f"limits={self.limits!r}: give Limits(rows=…, seconds=…, bytes=…, memory=…, bound=…)")
 
 
 DEFAULTS = DriverOptions()

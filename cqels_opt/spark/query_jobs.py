@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.compiler.multi_query_sharing import Member
+from cqels_opt.errors import InputError
 from cqels_opt.lod.locations import local_path
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner.plan_modes import plan_mode
@@ -19,7 +20,7 @@ from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.query_catalog import QueryCatalog
-from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of
+from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of, streams_by_iri
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.kafka import KafkaSink
 from cqels_opt.spark.kafka_topic import KafkaTopic
@@ -54,6 +55,8 @@ def sink_of(
         return KafkaSink(spark, sink, programs())
     if isinstance(sink, str | Path):
         return FolderSink(local_path(sink, "sink").absolute(), programs if with_query else None)
+    if not callable(sink):
+        raise InputError(f"sink={sink!r}: give a function of a DataFrame and the number of its batch, a folder, or a KafkaTopic")
     return FunctionSink(spark, sink, programs, with_query)
 
 
@@ -82,9 +85,9 @@ def start(
 ) -> StreamRun:
     """Starts the queries of a catalog; see ``Engine.start``. With ``coming``, queries can be added to the run and removed."""
     spark = engine.spark
-    given = {iri.strip("<>"): frame for iri, frame in streams.items()}
+    given = streams_by_iri(streams)
     needed = external_streams(catalog)
-    check_streams(needed, given)
+    check_streams(needed, given, "DATAFRAME")
     frontier = frontier_of(needed, lateness, eager, max_ahead)
     options = DriverOptions(
         skip_bad=on_error == "skip",

@@ -271,7 +271,7 @@ class _Query:
         if (time := self._lag["time"]).most is not None:
             most, batch = time.most
             parts.append(f"{duration(time.last)} of stream time behind at the end, at most {duration(most)} (batch {batch})")
-        if (waiting := self._lag["waiting"]).most is not None:
+        if (waiting := self._lag["waiting"]).most is not None and waiting.most[0]:
             most, batch = waiting.most
             parts.append(f"{waiting.last:,} waiting at the end, at most {most:,} (batch {batch})")
         return "; ".join(parts)

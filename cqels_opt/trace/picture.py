@@ -50,7 +50,8 @@ class Picture:
         for history in map(self.histories.of, self.queries[:MOST_INDEXED]):
             worst = max((one.p95 for one in history.estimates), default=None)
             entry = {"query": history.query, "headline": history.headline[0], "batches": history.batches}
-            found.append({**entry, "ms": history.ms.total, "switched": history.switched, "worst": worst})
+            spent = {"ms": history.ms.total, "joins": history.savings.measured}
+            found.append({**entry, **spent, "switched": history.switched, "worst": worst})
         return found
 
     def to_json(self, title: str) -> dict[str, Any]:

@@ -69,10 +69,12 @@ class OperatorRecord(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class InHindsight(JsonRecord):
-    """The cost of the plan that ran, and the least cost of the retained plans, both under the rows that the batch produced."""
+    """The cost of the plan that ran, the least cost of the retained plans, and the cost of the first plan of the delta source (None: there
+    is none yet), all under the rows that the batch produced."""
 
     cost: float
     least: float
+    first: float | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +96,10 @@ class Delta(JsonRecord):
     """A delta source's plan in one batch: the chosen plan and its cost, the runner-up, and the operators that ran.
 
     ``former`` are up to three earlier plans with their costs in this batch, the latest first, and then the first plan of all.
-    ``regret`` is the cost of the plan less that of the plan before the last switch, both under the statistics of this batch, and in the
-    batch of the switch also under the rows that its operators produced. It is negative if the switch saves. ``hindsight`` compares the plan
-    with the cheapest retained one (None: no rows were observed), and its cost includes that of the ``stopped`` plans. ``first``: the plan
-    is the first one that was chosen from observed rows of the delta.
+    ``regret`` is the cost of the plan less that of the plan before the last switch, negative if the switch saves: in ``hindsight``, 0 if
+    the operators produced no rows, and an estimate before the batch if their rows are not known. ``hindsight`` compares the plan with
+    others under the rows that its operators produced (None: there are none), and its cost includes that of the ``stopped`` plans.
+    ``first``: the plan is the first one that was chosen from observed rows of the delta.
     """
 
     source: str
@@ -112,6 +114,11 @@ class Delta(JsonRecord):
     hindsight: InHindsight | None = field(default=None, metadata=OMITTED)
     stopped: tuple[StoppedPlan, ...] = field(default=(), metadata=OMITTED)
     first: bool = field(default=False, metadata=OMITTED)
+
+    @property
+    def without_rows(self) -> bool:
+        """Whether all operators are known to have produced no rows."""
+        return bool(self.operators) and all(operator.observed == 0 for operator in self.operators)
 
     @property
     def others(self) -> dict[str, float | None]:

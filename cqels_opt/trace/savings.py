@@ -31,12 +31,14 @@ class Savings:
 
     @classmethod
     def of_delta(cls, delta: Delta, first: str) -> Savings:
-        """Of one choice. The regret of a switch is preferred to the difference of costs: it is computed with observed rows."""
+        """Of one choice: in hindsight; where no rows were observed with the regret of a switch, or the difference of estimated costs."""
         if delta.cost is None:
             return cls(1)
         ms = [operator.ms for operator in delta.operators if operator.ms is not None]
         measured = (sum(ms), delta.cost) if ms else (0.0, 0.0)
-        if delta.plan == first:
+        if (seen := delta.hindsight) is not None and seen.first is not None:
+            return cls(1, 1, seen.cost, seen.first - seen.cost, *measured)
+        if delta.plan == first or delta.without_rows:
             return cls(1, 1, delta.cost, 0.0, *measured)
         if delta.regret is not None and delta.former and delta.former[0].plan == first:
             return cls(1, 1, delta.cost, -delta.regret, *measured)
@@ -51,6 +53,12 @@ class Savings:
     def first(self) -> float:
         """What the first plans would have cost."""
         return self.cost + self.saved
+
+    @property
+    def slowdown(self) -> float:
+        """The measured over the expected time of joins (1: not measured, or less). Of short joins it has fixed costs that plans share, so
+        savings times this are an upper estimate of what was saved on this machine at its load."""
+        return max(1.0, self.measured / 1000 / self.expected) if self.expected > 0 else 1.0
 
     @property
     def share(self) -> float:
@@ -87,7 +95,7 @@ def _verdict(savings: Savings, seconds: bool, planning: float | None) -> str:
         amount = (
             f"an estimated {duration(1000 * savings.saved)} of {duration(1000 * savings.first)} over the first plan ({share})"
         )
-        if planning is not None and planning > 1000 * savings.saved:
+        if planning is not None and planning > 1000 * savings.saved * savings.slowdown:
             return f"Adapting did not pay off: it saved {amount}, and planning took {duration(planning)}."
         return f"Adapting saved {amount}."
     if savings.saved == 0:
@@ -97,7 +105,10 @@ def _verdict(savings: Savings, seconds: bool, planning: float | None) -> str:
 
 
 def _qualifications(savings: Savings, seconds: bool) -> tuple[str, ...]:
-    found = ["Both plans are priced by the cost model in the same batches, without running the first plan a second time."]
+    found = [
+        "The cost model prices both plans in the same batches, with the rows observed there where they are known; the first plan did not "
+        "run a second time."
+    ]
     if savings.compared < savings.choices:
         missing = savings.choices - savings.compared
         found.append(f"{plural(missing, 'choice')} of {savings.choices:,} could not be compared and are left out.")

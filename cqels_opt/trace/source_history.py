@@ -119,7 +119,8 @@ class SourceBuilder:
         compared = delta.former and self._switches and delta.former[0].plan == self._switches[-1].before
         if compared and delta.cost is not None and delta.regret is not None:
             batches, cost, regret = self._last
-            self._last = batches + 1, cost + delta.cost, regret + delta.regret
+            own = delta.hindsight.cost if delta.hindsight else delta.cost  # of which the regret is a part
+            self._last = batches + 1, cost + own, regret + delta.regret
             self._switches[-1] = replace(self._switches[-1], since=Regret.of_switch(*self._last))
         use = self._uses.get(delta.plan)
         letter, batches, ms = (use.letter, use.batches, use.ms) if use else (self._next_letter(), 0, 0.0)

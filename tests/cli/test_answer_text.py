@@ -32,7 +32,9 @@ def printed(rows: list[dict[str, Any]], **options: Any) -> str:
 
 def test_formats() -> None:
     assert printed(ROWS, format="csv") == 'time,op,x,y\n1,+,"a, b",\n22,-,u,long\n'
-    assert printed(ROWS, format="table").splitlines() == ["time  op  x     y", "1     +   a, b", "22    -   u     long"]
+    times = "1970-01-01 00:00:00.001", "1970-01-01 00:00:00.022"
+    table = [f"{'time':23}  op  x     y", f"{times[0]}  +   a, b", f"{times[1]}  -   u     long"]
+    assert printed(ROWS, format="table").splitlines() == table
     assert printed([{"time": 1, "op": "+", "triples": [["<a>", "<b>", '"c"']]}], format="nt") == '<a> <b> "c" .\n'
 
 

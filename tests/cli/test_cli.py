@@ -273,6 +273,7 @@ def test_demo_and_bench(monkeypatch: pytest.MonkeyPatch) -> None:
         assert main(words) == 0
     assert demos == [DemoOptions(), DemoOptions(days=7), DemoOptions(days=None, out=Path("d"))]
     benches = stand_in(monkeypatch, "cqels_opt.bench.harness", bench=lambda _: None)
+    monkeypatch.setattr(sys.modules["cqels_opt.bench.harness"], "check", lambda _: None, raising=False)
     assert main(["bench", "q2", "q3", "--quick", "--json", "o.json"]) == 0
     assert main(["bench", "--list", "--keep", "k"]) == 0
     assert main(["bench", "adaptive-join", "--job", "star", "--job", "memory", "--data", "live"]) == 0
@@ -458,7 +459,7 @@ def test_convert_points_at_what_the_dialect_cannot_say(capsys: pytest.CaptureFix
         (["check"], "QUERY.rq is missing: name a file, - for standard input, or give the text with -e TEXT"),
         (["check", "q.rq", "-e", "ASK {}"], "-e: the query is given twice"),
         (["check", "q.rq", "-"], "-: standard input is one query"),
-        (["convert", "q.rq"], "--to is missing"),
+        (["convert", "q.rq"], "--to is missing: choose from cqels, rspql"),
         (["run", "q.rq", "--conf", "memory=4g"], "--conf: 'memory=4g' is no setting of Spark: write spark.NAME=VALUE"),
     ],
 )

@@ -49,6 +49,7 @@ USAGE: list[tuple[list[str], str]] = [
     (["trace", "t.jsonl", "--html", "t.jsonl"], "--html t.jsonl: the file is given twice"),
     (["trace", "none/t.jsonl", "--follow"], "trace: none/t.jsonl: there is no folder none"),
     (["rum"], "cqels-opt: there is no command 'rum'; did you mean run?"),
+    (["foo"], "cqels-opt: there is no command 'foo'; cqels-opt -h lists them"),
     (["run"], "cqels-opt run: QUERY.rq is missing"),
     (["run", "q.rq", "--colour", "red"], "cqels-opt run: there is no option '--colour'"),
     (["run", "q.rq", "--dupl", "set"], "there is no option '--dupl'; did you mean --duplicates?"),

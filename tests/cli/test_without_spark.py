@@ -71,7 +71,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[tuple[int, str
     folder = tmp_path_factory.mktemp("without")
     for file, text in (("q.rq", QUERY), ("s.ndjson", STREAM), ("a.nt", STATIC), ("b.nt", STATIC.replace("ex.org/b", "ex.org/d"))):
         (folder / file).write_text(text, encoding="utf-8")
-    words = json.dumps([*WORKS, *(line.split() for line in REFUSED), ON_SPARK_ONLY])
+    words = json.dumps([*WORKS, *(line.split() for line in REFUSED), ["bench", "evalution"], ON_SPARK_ONLY])
     # with ``-c`` the path begins with the folder of the process, not with the checkout
     source = f"import sys\nsys.path.insert(0, {str(Path(cqels_opt.__file__).parents[1])!r})\n{PROGRAM}"
     done = subprocess.run([sys.executable, "-c", source], cwd=folder, input=words, capture_output=True, text=True, check=True)
@@ -101,6 +101,11 @@ def test_other_commands_say_what_to_install_and_what_to_do_instead(
 def test_a_study_that_runs_on_spark_only_says_what_to_install(found: tuple[list[tuple[int, str, str]], Any]) -> None:
     code, _, err = found[0][-1]
     assert (code, err) == (2, f"this command {SENTENCE}\n")
+
+
+def test_a_misspelt_scenario_is_named_before_what_to_install(found: tuple[list[tuple[int, str, str]], Any]) -> None:
+    code, _, err = found[0][-2]
+    assert code == 2 and err.startswith("there is no scenario 'evalution'; did you mean evaluation?")
 
 
 def test_names_of_spark_say_what_to_install(found: tuple[Any, dict[str, str]]) -> None:

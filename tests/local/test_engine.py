@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import queue
+import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -178,6 +179,34 @@ def test_bad_input(
     query = engine(files).register(MET)
     with pytest.raises(cq.InputError, match=message.replace("(", r"\(")):
         query.start({STREAM: stream}, Path("out.jsonl"), Path("c"), **options)  # type: ignore[arg-type]
+
+
+WRONG: list[tuple[Callable[[cq.local.Engine, Path], object], str]] = [
+    (lambda one, _: one.register(5), "a query is a text, not int"),
+    (lambda one, _: one.register("late.rq"), "'late.rq' looks like the name of a file: give its text"),
+    (lambda *_: cq.local.Engine(static=5), "static: 5 is no path"),
+    (lambda *_: cq.local.Engine(graphs="map.ttl"), "graphs='map.ttl': give files by the IRI of their graph"),
+    (lambda *_: cq.Limits(rows="many"), "limits: rows='many' is no number"),
+    (
+        lambda one, file: one.register(MET).start({}, file, file),
+        f"the query reads stream <{STREAM}>, but given is no stream: add",
+    ),
+    (lambda one, file: one.register(MET).start("s.ndjson", file, file), "streams='s.ndjson': give the streams by their IRIs"),
+    (lambda one, file: one.register(MET).start({STREAM: file}, 5, file), "sink=5: give a function"),
+    (lambda one, file: one.register(MET).start({STREAM: file}, "o.jsonl", 5), "checkpoint: 5 is no path"),
+    (lambda one, file: one.register(MET).start({STREAM: file}, "o.jsonl", "c", 5), "trace: 5 is no path"),
+    (
+        lambda one, file: one.register(MET).start({STREAM: file}, "o.jsonl", "c", plan="adptive"),
+        "plan='adptive': choose from adaptive",
+    ),
+    (lambda one, file: one.register(MET).start({STREAM: file}, "o.jsonl", "c", limits=5), "limits=5: give Limits"),
+]
+
+
+@pytest.mark.parametrize(("use", "message"), WRONG, ids=[message[:30] for _, message in WRONG])
+def test_wrong_types(use: Callable[[cq.local.Engine, Path], object], message: str, files: Files) -> None:
+    with pytest.raises(cq.InputError, match=re.escape(message)):
+        use(engine(files), files.stream)
 
 
 def test_other_static_data_under_a_checkpoint(files: Files, tmp_path: Path) -> None:

@@ -46,10 +46,10 @@ def marked(text: str) -> tuple[str, int, int]:
         ("SELECT ?x { ?x ^:name ?z }", "the prefix ':' is not declared; add PREFIX : <…> before SELECT"),
         ("SELECT ?x { ?x ?y ^'1'^^nix:int }", "the prefix 'nix:' is not declared; add PREFIX nix: <…> before SELECT"),
         # unexpected tokens
-        ("SELECT ?x { ?x foaf:name ^}", "unexpected '}'; expected '(', '[', '|', a blank node, a number or a quoted triple …"),
-        ("SELECT ?x { ?x foaf:name ?z .^  ", "the query ends too early; expected '(', '[', '{', '}', a blank node or a number …"),
+        ("SELECT ?x { ?x foaf:name ^}", "unexpected '}'; expected a variable, an IRI, '(', '[', '|' or a blank node …"),
+        ("SELECT ?x { ?x foaf:name ?z .^  ", "the query ends too early; expected a variable, an IRI, '(', '[', '{' or '}' …"),
         ("SELECT ?x { ?x ?y ?z } ^}", "unexpected '}'; expected the end of the query, GROUP, HAVING, LIMIT, OFFSET or ORDER …"),
-        ("SELECT ?x^, ?y { ?x ?y ?z }", "unexpected ','; expected '(', '{', a function, a variable, an IRI or an aggregate …"),
+        ("SELECT ?x^, ?y { ?x ?y ?z }", "unexpected ','; expected a variable, an IRI, '(', '{', a function or an aggregate …"),
         ("SELECT ?x { ?x ?y ?z } LIMIT ^?x", "unexpected ?x; expected a number"),
         ("SELECT ?x { ?x ?y ?z FILTER ^?x > 2 }", "unexpected ?x; expected '(', a function, an IRI, an aggregate, EXISTS or NOT"),
         ("SELECT ?x { ?x ?y ^'abc }", "a string is not closed"),
@@ -74,7 +74,7 @@ def marked(text: str) -> tuple[str, int, int]:
         ("CONSTRUCT { ?x ?y ?z ^FILTER(?x) } WHERE { ?x ?y ?z }", "unexpected FILTER; expected"),
         ("^CONSTUCT { ?x ?y ?z } WHERE { ?x ?y ?z }", "unexpected CONSTUCT; did you mean CONSTRUCT?"),
         ("ASK ^?x { ?x ?y ?z }", "unexpected ?x; expected '{', FROM or WHERE"),
-        ("DESCRIBE ^{ ?x ?y ?z }", "unexpected '{'; expected '*', a variable or an IRI"),
+        ("DESCRIBE ^{ ?x ?y ?z }", "unexpected '{'; expected a variable, an IRI or '*'"),
         # syntax of other languages
         ("SELECT ^x { ?x ?y ?z }", "unexpected x: a variable is written ?x"),
         ("SELECT ?x { ?x ?y ?z FILTER(?z =^= 1) }", "unexpected ==: write ="),

@@ -198,9 +198,39 @@ def test_two_traces_on_one_page(browser: Browser, tmp_path: Path) -> None:
     file.write_text(trace_page(flapping(20), "a.jsonl", (flapping(40, 40), "b.jsonl")), encoding="utf-8")
     with opened(browser, file.as_uri()) as page:
         compared = page.locator("#compared")
-        expect(compared).to_contain_text("a.jsonl has 20 batches, b.jsonl 40: compare medians, not sums.")
+        expect(compared).to_contain_text("“a.jsonl” has 20 batches, “b.jsonl” 40: compare medians, not sums.")
         expect(compared).to_contain_text("Both ran the same plan in 50 % of the batches")
         assert page.locator("#comparedCharts canvas").count() == 1
+
+
+def test_queries_of_one_run_are_listed_by_their_joins(browser: Browser, written: Callable[[list[TraceRecord]], str]) -> None:
+    """The phases of a batch are common to them, so the time of batches does not tell them apart."""
+    delta = Delta("w", "w » a[?x]", 1.0, operators=(OperatorRecord("scan", "w", (), 1.0, 1, None, 250.0),))
+    quick = replace(delta, operators=(replace(delta.operators[0], ms=1.0),))
+    records = [replace(flapping(1)[0], query=name, deltas=(one,)) for name, one in (("quick", quick), ("slow", delta))]
+    with opened(browser, written(records)) as page:
+        queries = page.get_by_role("region", name="queries")
+        assert queries.locator("th").all_inner_texts()[3] == "joins"
+        assert [row.split("\t")[0::3] for row in queries.locator("tbody tr").all_inner_texts()] == [
+            ["slow", "250 ms"],
+            ["quick", "1 ms"],
+        ]
+
+
+def test_the_axis_names_each_batch_once(browser: Browser, written: Callable[[list[TraceRecord]], str]) -> None:
+    for batches in (1, 3):
+        with opened(browser, written(flapping(batches))) as page:
+            places = page.locator(".axis span").all_inner_texts()
+            assert [place.split(" · ")[0] for place in places] == [str(number) for number in range(batches)]
+
+
+def test_a_value_between_gaps_is_a_point(browser: Browser, q2: str) -> None:
+    line = "{label: 'a', colour: 'p0', values: {mean: [1, 1, null, 7, null, null, 2]}}"
+    query = "{...page.query, points: {width: 1, batches: [0, 1, 2, 3, 4, 5, 6]}}"
+    points = f"prepared({query}, {{lines: [{line}], format: figure}}).series[1].points"
+    with opened(browser, q2) as page:
+        assert page.evaluate(f"{points}.filter(null, 1, false)") == [3, 6]
+        assert page.evaluate(f"{points}.filter(null, 1, true)") is None, "all values have points"
 
 
 @pytest.mark.parametrize("width", [320, 360, 768])
@@ -270,7 +300,7 @@ def test_a_long_trace_stays_quick_to_draw(browser: Browser, written: Callable[[l
         expect(page.locator("#head")).to_contain_text("9.0 s (777)")
         page.locator("#from").fill("40000")
         page.locator("#to").fill("40010")
-        page.get_by_role("button", name="look").click()
+        page.get_by_role("button", name="zoom in").click()
         assert page.locator(".reign").all_inner_texts() == ["A", "B"] * 2 + ["A"]
         line = "batch 40002, 1970-01-01 00:00:40.002, delta w: A → B, cost 2 → 1"
         expect(page.locator(".mark").nth(1)).to_have_attribute("aria-label", line)

@@ -31,7 +31,7 @@ def test_it_is_planned_again_in_the_same_job(spark: SparkSession, tmp_path: Path
     local_run.run(calm)
     monkeypatch.setattr(row_limits, "FEWEST", 1.0)
     monkeypatch.setattr(row_limits, "TIMES", 1.5)
-    monkeypatch.setattr(Optimizer, "_sample_plans", lambda *_: None)  # a sample would correct the false statistics before
+    monkeypatch.setattr(Optimizer, "_sample_plans", lambda *_: [])  # a sample would correct the false statistics before
     assert disturbed.checkpoint is not None
     with falsified(FALSIFIED["statistics scaled by 10^±3"], 0):
         commands.in_session(spark, disturbed, disturbed.checkpoint, None)

@@ -67,7 +67,7 @@ function reasons(query, one) {
   if (!one.reason.length) return [element("li", { class: "dim" }, "no statistic is named as the reason")];
   return one.reason.map(([statistic, ...values]) => {
     const name = query.statistics[statistic], [was, now] = values.map((value) => (name.startsWith("share of ") && value !== null ? `${figure(100 * value)} %` : known(value)));
-    return element("li", {}, `${name}: ${was} → ${now}`);
+    return element("li", {}, unbroken(`${name}: ${was} → ${now}`));
   });
 }
 
@@ -108,12 +108,13 @@ function hideTip() {
   document.getElementById("tip").hidden = true;
 }
 
-/** Batch numbers, and the time of day where there is room, below the bands. */
+/** Batch numbers and their stream times below the bands, each batch once. */
 function drawAxis(query, view, pixels) {
   const ticks = Math.max(2, Math.floor(pixels / 190));
-  return element("div", { class: "axis", "aria-hidden": "true" }, [...Array(ticks + 1).keys()].map((number) => {
-    const record = Math.min(view.from + ((view.to - view.from) * number) / ticks, query.batches - 1);
-    const made = element("span", {}, placeOf(query, record));
+  const places = [...Array(ticks + 1).keys()].map((number) => placeOf(query, Math.min(view.from + ((view.to - view.from) * number) / ticks, query.batches - 1)));
+  return element("div", { class: "axis", "aria-hidden": "true" }, places.map((place, number) => {
+    if (place === places[number - 1]) return null;
+    const made = element("span", {}, place);
     made.style.left = `${(100 * number) / ticks}%`;
     made.style.transform = `translateX(-${number === ticks ? 100 : number ? 50 : 0}%)`;
     return made;

@@ -18,7 +18,9 @@ function prepared(query, spec) {
   let below = null;
   for (const line of spec.lines) {
     const stroke = colour(line.colour), raw = (line.peaks && line.values.greatest) || line.values.mean;
-    const shown = { label: line.label, stroke, width: line.width ?? 1.5, dash: line.dash, value: (_, v, s, at) => spec.format(raw[at ?? end]) };
+    const single = raw.flatMap((value, at) => (value !== null && (raw[at - 1] ?? null) === null && (raw[at + 1] ?? null) === null ? [at] : []));
+    const points = { filter: (_, s, all) => (all || !single.length ? null : single) }; // a value between gaps is no line
+    const shown = { label: line.label, stroke, width: line.width ?? 1.5, dash: line.dash, points, value: (_, v, s, at) => spec.format(raw[at ?? end]) };
     if (spec.stacked) {
       below = raw.map((value, at) => (value === null && below === null ? null : (value ?? 0) + (below ? below[at] ?? 0 : 0)));
       data.push(below);

@@ -90,6 +90,13 @@ function planClass(place) {
 const COLOURS = 7;
 const DASHES = [undefined, [7, 3], [2, 3]]; // of lines, as the patterns of bands
 
+const QUANTITY = String.raw`(?:\d[\d.,]*(?: (?:%|d|h|min|s|ms|µs)(?!\w))?|unknown)`, QUANTITIES = new RegExp(`(${QUANTITY}(?:(?: →)? ${QUANTITY})*)`);
+
+/** A text whose quantities are not broken: `7 min 33 s`, `100 % → 47.8 %`. */
+function unbroken(text) {
+  return text.split(QUANTITIES).map((part, at) => (at % 2 ? element("span", { class: "whole" }, part) : part));
+}
+
 /** A plan's letter on its colour; the text of the plan where the mouse rests. */
 function key(source, place) {
   const plan = source.plans[place];

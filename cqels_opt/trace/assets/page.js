@@ -10,7 +10,7 @@ const narrow = matchMedia("(max-width: 40rem)");
 function lay() {
   const number = (id, label) => [element("label", { for: id }, label), element("input", { id, type: "number", min: 0 })];
   const range = element("form", { class: "range", onsubmit: (event) => { event.preventDefault(); fromInputs(); } },
-    number("from", "records from"), number("to", "to"), element("button", {}, "look"),
+    number("from", "records from"), number("to", "to"), element("button", {}, "zoom in"),
     element("button", { type: "button", id: "all", onclick: () => look(0, page.query.batches) }, "all"));
   main.replaceChildren(parts.head, parts.index, parts.compared, parts.comparedCharts, element("h2", {}, "Plans over time"),
     element("p", { class: "dim" }, "Each band is a delta source, coloured by its plan. ▽ is a switch: point at it for the reason, press it for both plans as trees. ◆ is the first batch with another version of the static data. Drag over a chart to zoom in."),

@@ -3,7 +3,7 @@
 /** The headline of a query, and what qualifies it. */
 function headline(query) {
   const [first, ...rest] = query.headline;
-  return [element("p", { class: "headline" }, first), rest.length ? element("p", { class: "dim" }, rest.join(" ")) : null];
+  return [element("p", { class: "headline" }, unbroken(first)), rest.length ? element("p", { class: "dim" }, unbroken(rest.join(" "))) : null];
 }
 
 function queryText(query) {
@@ -12,16 +12,18 @@ function queryText(query) {
 
 /** A query in the list of queries. */
 function indexEntry(query) {
-  return { query: query.query, headline: query.headline[0], batches: query.batches, ms: total(query.ms), switched: query.switched, worst: query.estimates[0]?.p95 ?? null };
+  return { query: query.query, headline: query.headline[0], batches: query.batches, ms: total(query.ms), joins: query.savings.measured, switched: query.switched, worst: query.estimates[0]?.p95 ?? null };
 }
 
-/** All queries of a trace, those that took most time first; `choose` is called with the name of one. */
+/** All queries of a trace, those that took most time first; `choose` is called with the name of one. Phases are common to the queries of a
+ *  run: where all took the same time, it is that of their joins. */
 function indexTable(entries, current, choose) {
+  const common = entries.every((entry) => entry.ms === entries[0].ms) && entries.some((entry) => entry.joins), time = common ? "joins" : "ms";
   const rows = (some) => some.map((entry) => [
     element("button", { type: "button", class: "link", "data-key": `query ${entry.query}`, "aria-current": entry.query === current ? "true" : null, onclick: () => choose(entry.query) }, entry.query),
-    entry.headline, WHOLE.format(entry.batches), duration(entry.ms), WHOLE.format(entry.switched), figure(entry.worst)]);
-  const columns = [["query", ""], ["what adapting saved", "wide"], ["batches", "n"], ["time", "n"], ["switches", "n"], ["q-error", "n"]];
-  const ordered = [...entries].sort((a, b) => b.ms - a.ms), first = ordered.slice(0, INDEXED), rest = ordered.slice(INDEXED);
+    unbroken(entry.headline), WHOLE.format(entry.batches), duration(entry[time]), WHOLE.format(entry.switched), figure(entry.worst)]);
+  const columns = [["query", ""], ["what adapting saved", "wide"], ["batches", "n"], [common ? "joins" : "time", "n"], ["switches", "n"], ["q-error", "n"]];
+  const ordered = [...entries].sort((a, b) => b[time] - a[time]), first = ordered.slice(0, INDEXED), rest = ordered.slice(INDEXED);
   return [element("h2", {}, plural(entries.length, "query").replace("querys", "queries")), table(columns, rows(first), "queries"),
     rest.length ? folded("queries", `${WHOLE.format(rest.length)} more queries`, () => [table(columns, rows(rest), "more queries")]) : null];
 }
@@ -43,8 +45,8 @@ function comparison(query) {
     ["plan switches", (q) => q.switched, WHOLE.format], ["greatest q-error (95 %)", (q) => q.estimates[0]?.p95 ?? null, figure]];
   const rows = measures.filter(([, of]) => of(query) || of(other)).map(([name, of, format]) => [name, shown(of(query), format), shown(of(other), format), relative(of(query), of(other))]);
   const [a, b] = [total(query.ms), total(other.ms)];
-  const words = query.batches !== other.batches ? `${data.title} has ${plural(query.batches, "batch")}, ${data.compare.title} ${WHOLE.format(other.batches)}: compare medians, not sums.`
-    : a === b ? "Both took the same time." : `All batches took ${duration(Math.abs(a - b))} ${b < a ? "less" : "more"} in ${data.compare.title} than in ${data.title} (${relative(a, b)}).`;
+  const words = query.batches !== other.batches ? `“${data.title}” has ${plural(query.batches, "batch")}, “${data.compare.title}” ${WHOLE.format(other.batches)}: compare medians, not sums.`
+    : a === b ? "Both took the same time." : `All batches took ${duration(Math.abs(a - b))} ${b < a ? "less" : "more"} in “${data.compare.title}” than in “${data.title}” (${relative(a, b)}).`;
   return [head, element("p", {}, element("strong", {}, words), ` ${agreement(query, other)}`), table([["", ""], [data.title, "n"], [data.compare.title, "n"], ["difference", "n"]], rows, "two traces")];
 }
 

@@ -31,8 +31,8 @@ function notes(query) {
   return [
     query.notes.length ? folded("notes", plural(query.notes.length, "notice"), () => [element("ul", {}, query.notes.slice(-AT_ONCE).map((line) => element("li", {}, line)))]) : null,
     element("p", { class: "dim" }, `Stream time ${clock(query.first_time)} to ${clock(query.last_time)} UTC. `,
-      `${duration(total(query.ms))} in all: ${Object.entries(query.ms).map(([phase, ms]) => `${phase} ${duration(ms)}`).join(", ")}.`),
-    query.lag ? element("p", { class: "dim" }, `Lag: ${query.lag}.`) : null,
+      unbroken(`${duration(total(query.ms))} in all: ${Object.entries(query.ms).map(([phase, ms]) => `${phase} ${duration(ms)}`).join(", ")}.`)),
+    query.lag ? element("p", { class: "dim" }, unbroken(`Lag: ${query.lag}.`)) : null,
     ...query.fallbacks.map((reason) => element("p", { class: "note" }, `The optimizer fell back to a greedy order: ${reason}.`)),
     query.points.width > 1 ? element("p", { class: "dim" }, `Each point of a chart is ${query.points.width} batches: the line is their mean, the band reaches from the least to the greatest.`) : null,
   ];
@@ -74,7 +74,7 @@ function savedCell(query, { one, saved }, greatest) {
   const { batches, outcome, share } = one.since;
   const more = batches ? `${(100 * share).toFixed(1)} % in ${plural(batches, "batch")}` : "in its batch";
   const word = batches && outcome === "regret" ? "regret" : saved < 0 ? "cost" : "saved";
-  return element("span", {}, bar, `${word} ${costText(query, Math.abs(saved))}, ${more}`);
+  return element("span", {}, bar, unbroken(`${word} ${costText(query, Math.abs(saved))}, ${more}`));
 }
 
 function switchTable(query, shown, choose) {
@@ -95,7 +95,7 @@ function switchTable(query, shown, choose) {
   const more = rest.length > shown ? element("p", { class: "more" }, element("button", { type: "button", "data-key": "more", onclick: () => choose(null) }, `${WHOLE.format(rest.length - shown)} more`)) : null;
   return [
     element("h2", {}, `${plural(query.switched, "plan switch")}${kept}`),
-    switches.length ? element("p", { class: "dim" }, "Ranked by what each saved over the plan before it until the next one, as the cost model estimates it.") : element("p", { class: "dim" }, "Every delta source kept its first plan."),
+    switches.length ? element("p", { class: "dim" }, "Ranked by what each saved over the plan before it until the next one, as the cost model estimates it. The headline compares with the first plan instead.") : element("p", { class: "dim" }, "Every delta source kept its first plan."),
     switches.length ? table(columns, rows(first), "plan switches and why") : null,
     rest.length ? folded("more switches", `${WHOLE.format(rest.length)} smaller: ${saved < 0 ? "cost" : "saved"} ${costText(query, Math.abs(saved))} together`,
       () => [table(columns, rows(rest.slice(0, shown)), "smaller plan switches and why"), more]) : null,

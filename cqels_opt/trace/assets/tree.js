@@ -1,6 +1,7 @@
 // A plan as a tree: relations on the left in the order in which they are joined, joins to the right of what they join.
 
-const ROW = 24, TOP = 16, LETTER = 7.3, SMALL = 420; // pixels; a narrower room has shorter names
+const ROW = 24, TOP = 16, LETTER = 7.3; // pixels
+const SHORT = 18, USUAL = 26, LONG = 60; // letters of a name: at least, where trees are measured, and at most
 const STEP = 34, END = 58; // pixels between joins at least, and to the right of the last one
 const LEAST_SCALE = 0.72; // a tree that is wider than its room is drawn smaller, and scrolls beyond this
 
@@ -17,17 +18,21 @@ function joinSets(tree) {
   return found;
 }
 
+function depth(node) {
+  return node.sides ? 1 + Math.max(...node.sides.map(depth)) : 0;
+}
+
 /** The least width of a tree in pixels. */
 function treeWidth(tree) {
-  const depth = (node) => (node.sides ? 1 + Math.max(...node.sides.map(depth)) : 0);
-  const longest = (node, on) => (node.sides ? Math.max(longest(node.sides[0], null), longest(node.sides[1], node.sides[1].sides ? null : node.on)) : label(node.relation, on, 26).length);
+  const longest = (node, on) => (node.sides ? Math.max(longest(node.sides[0], null), longest(node.sides[1], node.sides[1].sides ? null : node.on)) : label(node.relation, on, USUAL).length);
   return longest(tree, null) * LETTER + 8 + STEP * depth(tree) + END;
 }
 
 /** The tree of a plan with the rows that its operators gave; `rows` are pairs of estimated and observed, in the trace's order.
  *  Joins that are not in `other` (a set of :joinSets) are highlighted; null highlights none. */
 function drawTree(tree, rows, place, room, other = null) {
-  const leaves = [], joins = [], longest = room < SMALL ? 18 : 26;
+  const leaves = [], joins = [], letters = Math.floor((room - 10 - END - STEP * depth(tree)) / LETTER);
+  const longest = Math.max(SHORT, Math.min(LONG, letters));
   const lay = (node, on) => {
     if (!node.sides) {
       Object.assign(node, { y: TOP + ROW * leaves.length, level: 0, label: label(node.relation, on, longest), relations: [node.relation] });
