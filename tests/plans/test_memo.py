@@ -55,7 +55,7 @@ def sizes_of(memo: Memo, source: str) -> brute_force.Sizes:
 
 
 @pytest.mark.long
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=140, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(["default", "paper"]))
 def test_the_memo_finds_the_optimum_of_all_trees(rng: random.Random, model: str) -> None:
     units = 0 if rng.random() < 0.5 else 2
