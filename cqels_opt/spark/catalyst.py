@@ -16,14 +16,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.relational.column_names import quoted
+from cqels_opt.relational.planner import Side
 
 LogicalPlan: TypeAlias = Any
 """A node of Catalyst's logical plans (``org.apache.spark.sql.catalyst.plans.logical``)."""
 Expression: TypeAlias = Any
 """An expression of Catalyst (``org.apache.spark.sql.catalyst.expressions``)."""
 JoinType: TypeAlias = Literal["Inner", "LeftOuter", "LeftSemi", "LeftAnti"]
-
-Side: TypeAlias = Literal["left", "right"]
 
 _identities = count(1 << 40)
 """Numbers of observed plans, above those that Spark gives to its own DataFrames."""

@@ -20,7 +20,8 @@ from pyspark.sql import DataFrame
 from cqels_opt.plans import FilterNode, Plan, QueryGraph, RelationNode, Scan
 from cqels_opt.plans.plan import Join, Multiway, Probe
 from cqels_opt.plans.query_graph import GraphError, JoinKind
-from cqels_opt.spark.catalyst import Catalyst, Expression, JoinType, LogicalPlan, Side, analyzed, children, conjuncts, items
+from cqels_opt.relational.planner import Side
+from cqels_opt.spark.catalyst import Catalyst, Expression, JoinType, LogicalPlan, analyzed, children, conjuncts, items
 
 KINDS: Mapping[str, JoinKind] = {"LeftOuter": "optional", "LeftSemi": "semi", "LeftAnti": "anti"}
 TYPES: Mapping[JoinKind, JoinType] = {kind: name for name, kind in KINDS.items()}  # type: ignore[misc]
@@ -390,10 +391,8 @@ def _rows_of(name: str) -> str:
 
 def _label(expression: Expression) -> str:
     """The name of a key: its column, without a cast."""
-    kind = expression.nodeName()
-    while kind == "Cast":
+    while (kind := expression.nodeName()) == "Cast":
         expression = expression.child()
-        kind = expression.nodeName()
     if kind in ("AttributeReference", "Alias"):
         return str(expression.name())
     if kind == "GetStructField":

@@ -20,7 +20,7 @@ from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.drop_in import Claim
 from cqels_opt.spark.join_run import JoinRun, analyzed
-from cqels_opt.spark.replanning import Replanned, Replanner
+from cqels_opt.spark.replanning import LONGEST_WAIT, Estimated, Replanned, Replanner
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.trace import display
@@ -85,12 +85,17 @@ class ReplannedJoin(JoinRun):
             return self._planner.summary() if self._planner is not None else {}
 
     def explain(self, format: Format = "text", alternatives: int = 0, analyze: bool = False) -> str:
-        """See :class:`JoinRun`; it reports why Spark's own plan is used, if it is. The plans of ``analyze`` include your own action."""
+        """See :class:`JoinRun`; it reports why Spark's own plan is used, if it is. The plans of ``analyze`` include your own action.
+
+        ``analyze`` waits for relations that are being counted in the background, at most ten seconds.
+        """
+        if analyze and self._replanner is not None:
+            self._replanner.wait(LONGEST_WAIT)
         with self._lock:
             if analyze and self._runner is not None:
+                found = self._replanner.estimated() if self._replanner is not None else Estimated()
                 reason = self._replanner.reason if self._replanner is not None else None
-                planner = self._planner if reason is None else None
-                return analyzed(planner, format, alternatives, self.last, self._runner, reason or "")
+                return analyzed(found.planner, format, alternatives, self.last, self._runner, reason, found.age)
             if self._replanner is None:
                 return "There has been no micro-batch yet.\n" if format == "text" else "{}"
             return self._replanner.explain(format, alternatives)
@@ -168,7 +173,7 @@ class ReplannedJoin(JoinRun):
             None,
             None,
             elements,
-            windows=dict.fromkeys(planner.sources if planner is not None else (), elements),
+            windows=dict.fromkeys(planner.sources, elements) if planner is not None and found.elements is not None else {},
             deltas=planner.deltas() if planner is not None and found.elements else (),
             epoch=planner.statistics.epoch if planner is not None else 0,
             ms=clock.done(),

@@ -90,10 +90,13 @@ def test_the_first_batch_is_sparks_own(spark: SparkSession) -> None:
     assert notices(function) == ("Spark's own plan: the first micro-batch",)
     assert sink.bags[0] == bag(query(frame))
     found = json.loads(function.explain("json", analyze=True))
-    assert found["spark_plan"] == "no micro-batch has been planned yet" and found["deltas"] == []
+    assert found["spark_plan"] == "no micro-batch has been planned yet"
+    assert found["deltas"][0]["assumed"] and found["sample_age"] is None
+    assert len({found["deltas"][0]["plan"], found["deltas"][0]["runner_up"]["plan"]}) == 2
     joins = [node["rows"] for plan in found["executed"] for node in plan["nodes"] if "Join" in node["node"]]
     assert max(joins) == sum(sink.bags[0].values())
     assert "Spark ran (SQL query " in function.explain(analyze=True)
+    assert function.plans() == {} and function.switches == 0  # what EXPLAIN estimates changes nothing
 
 
 @pytest.mark.long
@@ -112,6 +115,8 @@ def test_it_gets_out_of_the_way_where_the_order_does_not_matter(spark: SparkSess
     assert "the order does not matter" in notices(function)[0]
     assert "the order does not matter" in function.explain()
     assert function.switches == 0
+    explained = function.explain(analyze=True)
+    assert "by the last sample, 1 micro-batch before" in explained and "runner-up" in explained
 
 
 def test_one_join_has_no_order_to_choose(spark: SparkSession) -> None:
@@ -334,6 +339,8 @@ def test_wide_rows_are_not_broadcast(spark: SparkSession, monkeypatch: pytest.Mo
         function(views, 0)
     assert sink == [100_000]
     assert sides == ["right", None]
+    steps = json.loads(function.explain("json"))["deltas"][0]["operators"]
+    assert [(step.get("by"), step.get("build")) for step in steps] == [(None, None), ("broadcast", "right"), ("sort merge", None)]
     assert row_width(wide._jdf.queryExecution().analyzed(), 1_000) > 500
 
 
