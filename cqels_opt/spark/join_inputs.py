@@ -26,6 +26,7 @@ from cqels_opt.relational.planner import Counts
 from cqels_opt.relational.spec import JoinInput, JoinSpec
 from cqels_opt.spark.catalyst import LogicalPlan, analyzed
 from cqels_opt.spark.session import shuffle_partitions
+from cqels_opt.spark.versions import arrow_table
 from cqels_opt.stats import SlotCounts, tally
 
 PLACE = f"monotonically_increasing_id() & {(1 << 33) - 1}"
@@ -170,7 +171,7 @@ def static_counts(rows: DataFrame, columns: Mapping[str, SparkColumn]) -> Counts
         counted = hashed.groupBy(f.col(f"h{j}").alias("key")).count().where("key IS NOT NULL")
         if level:
             counted = counted.where(f"shiftrightunsigned(key, {64 - level}) = 0 OR count >= {heavy}")
-        table = counted.toArrow()
+        table = arrow_table(counted)
         held = tally(table.column("key").to_numpy(), table.column("count").to_numpy())
         counts[variable] = KeyCounts(number, float(whole[f"d{j}"]) if level else float(len(held.values)), held, level, heavy)
     return Counts(number, counts)
@@ -179,7 +180,7 @@ def static_counts(rows: DataFrame, columns: Mapping[str, SparkColumn]) -> Counts
 def _few_counts(hashed: DataFrame, variables: Sequence[str]) -> Counts | None:
     """The exact counts of the hashes of keys, counted in the driver; None if a partition has more than :data:`FEW_ROWS` rows."""
     chosen = hashed.observe(COUNTS, f.count(f.lit(1)).alias("rows")).where(f"{PLACE} < {FEW_ROWS}")
-    table = chosen.toArrow()
+    table = arrow_table(chosen)
     if int(chosen._jdf.queryExecution().observedMetrics().apply(COUNTS).getLong(0)) > table.num_rows:
         return None
     found = {}
@@ -213,7 +214,7 @@ class Sampling:
 
     def take(self, number: int) -> Sample:
         """The key counts of a micro-batch, from one job."""
-        table = self.frame.toArrow()
+        table = arrow_table(self.frame)
         weights = weights_of(table.column("place").to_numpy())
         total, found = int(weights.sum()), {}
         for i, variable in enumerate(self.variables):
@@ -280,7 +281,7 @@ def stream_counts(
         at_i = f.when(f.col(f"p{i}"), f.col(f"t{stream}"))
         exact += [f.count_if(f"p{i}").alias(f"rows{i}"), f.min(at_i).alias(f"first{i}"), f.max(at_i).alias(f"last{i}")]
     sample = rows.observe(COUNTS, *exact).where(IN_SAMPLE).drop("late", "rejected")
-    slots = sampled_counts(sample.toArrow(), layout, number)
+    slots = sampled_counts(arrow_table(sample), layout, number)
     seen = sample._jdf.queryExecution().observedMetrics().apply(COUNTS)
     elements, late_rows, rejected = (int(seen.getLong(i)) for i in range(3))
     extents = {}

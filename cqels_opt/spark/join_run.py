@@ -8,8 +8,8 @@ from typing import Any
 
 from cqels_opt.planner import batch_report
 from cqels_opt.relational.planner import Format, JoinPlanner
+from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.drop_in import DropIn
-from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.trace.records import TraceRecord
 
 
@@ -49,7 +49,7 @@ def analyzed(
     format: Format,
     alternatives: int,
     last: TraceRecord | None,
-    runner: SparkRunner,
+    runner: BatchJobs,
     reason: str | None = None,
     age: int | None = 0,
 ) -> str:

@@ -18,10 +18,10 @@ from cqels_opt.plans import Plan
 from cqels_opt.relational.planner import Format, JoinPlanner
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.phase_timer import PhaseTimer
+from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.drop_in import Claim
 from cqels_opt.spark.join_run import JoinRun, analyzed
 from cqels_opt.spark.replanning import LONGEST_WAIT, Estimated, Replanned, Replanner
-from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.trace import display
 from cqels_opt.trace.listener import ListenerLike
@@ -134,8 +134,8 @@ class ReplannedJoin(JoinRun):
         self._replanner.learn(plain, frame)
         self._record(number, found, clock, jobs, fallback)
 
-    def _runner_on(self, session: SparkSession) -> SparkRunner:
-        runner = SparkRunner(session)
+    def _runner_on(self, session: SparkSession) -> BatchJobs:
+        runner = BatchJobs(session)
         if self._trace is not None:
             runner.link_to(self._trace.path)
         return runner

@@ -14,6 +14,8 @@ from cqels_opt.relational.planner import Counts
 from cqels_opt.spark import join_inputs
 from cqels_opt.spark.join_inputs import static_counts
 
+from .join_orders import frame_of_table
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -26,7 +28,7 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Data
     some, folder = np.random.default_rng(5), tmp_path_factory.mktemp("table")
     numbers = pa.array([None if n < 5 else n for n in some.integers(0, 60, ROWS).tolist()], pa.int64())
     texts = pa.array([None if n > 7 else f"t{n}" for n in some.integers(0, 10, ROWS).tolist()], pa.string())
-    rows = spark.createDataFrame(pa.table({"n": numbers, "s": texts}))
+    rows = frame_of_table(spark, pa.table({"n": numbers, "s": texts}))
     rows.where("n % 2 = 0 OR n IS NULL").coalesce(1).write.parquet(f"file://{folder}/even")
     rows.where("n % 2 = 1").coalesce(1).write.parquet(f"file://{folder}/odd")
     rows.where("false").coalesce(1).write.parquet(f"file://{folder}/none")

@@ -1,0 +1,38 @@
+"""What Spark 3.5 has under another name than Spark 4. Joins of DataFrames work with both, all else with Spark 4."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyspark
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+BEFORE_4 = int(pyspark.__version__.partition(".")[0]) < 4
+
+
+@lru_cache(maxsize=1)
+def datasets(jvm: Any) -> Any:
+    """The class of DataFrames in a JVM; each part of its name is a call."""
+    return jvm.org.apache.spark.sql.Dataset if BEFORE_4 else jvm.org.apache.spark.sql.classic.Dataset
+
+
+def columns(jvm: Any) -> Any:
+    """A function from an expression of Catalyst to a column of the JVM."""
+    return jvm.org.apache.spark.sql.Column if BEFORE_4 else jvm.org.apache.spark.sql.classic.ExpressionUtils.column
+
+
+def arrow_table(frame: DataFrame) -> pa.Table:
+    """The rows of a DataFrame."""
+    if not BEFORE_4:
+        return frame.toArrow()
+    old: Any = frame
+    return pa.Table.from_batches(old._collect_as_arrow(), to_arrow_schema(frame.schema))
+
+
+def tree_of(column: Column) -> Any:
+    """The tree of a column in the JVM, in Spark 3.5 an expression of Catalyst."""
+    inner: Any = column
+    return inner._jc.expr() if BEFORE_4 else inner._jc.node()
