@@ -211,16 +211,6 @@ class JoinQuery:
         relation = self.relations[name]
         return self.catalyst.frame(self.catalyst.filtered(relation.plan, relation.own))
 
-    def identity(self, name: str) -> tuple[object, ...]:
-        """Equal for equal rows and keys, as far as Spark can see: the plan, its size, the relation's own conditions, and its keys."""
-        relation = self.relations[name]
-        size, filtered = int(relation.plan.stats().sizeInBytes()), self.catalyst.filtered(relation.plan, relation.own)
-        keys = sorted(
-            (variable, int(self.catalyst.filtered(relation.plan, [self.catalyst.equal(key, key)]).semanticHash()))
-            for variable, key in self.keys[name].items()
-        )
-        return (int(filtered.semanticHash()), size, *keys)
-
     # ------------------------------------------------------------------ writing back
     def rebuilt(
         self, plan: Plan, filters: Sequence[Sequence[str]], broadcast: Callable[[int], Side | None]

@@ -27,6 +27,7 @@ from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.join_inputs import Sampling, broadcast_bytes, row_width, sampling_of, spark_cost, static_counts
 from cqels_opt.spark.join_query import JoinQuery, NotReadableError, read
 from cqels_opt.spark.kept_query import KeptQuery
+from cqels_opt.spark.relation_identity import Identity, identity_of
 
 TIE = 0.1
 """The order of the query is kept if the cheapest one saves less than this share of it."""
@@ -46,7 +47,6 @@ UNREADABLE = 64
 LONGEST_WAIT = 10.0
 """Seconds for which EXPLAIN ANALYZE waits for the counts of relations."""
 
-Identity = tuple[object, ...]
 _log = logging.getLogger("cqels_opt.join")
 
 
@@ -142,26 +142,34 @@ class Replanner:
 
     def _planned(self, query: JoinQuery, plain: DataFrame, stream: DataFrame) -> Replanned:
         others = [name for name in query.relations if name != query.stream]
-        identities = {name: query.identity(name) for name in others}
+        identities = {name: identity_of(query, name) for name in others}
         missing = [name for name in others if identities[name] not in self._counts]
-        for name in missing:
+        for name in (name for name in missing if identities[name] not in self._failed):
             self._count(query, name, identities[name])
         if missing and self._mode != "adaptive":
             self.wait()
         if lost := [name for name in missing if identities[name] in self._failed]:
-            self._counting -= {identities[name] for name in lost}  # and tried again after the pause
-            self._failed.clear()
+            self._failed.clear()  # and tried again after the pause
             return self._leave(plain, f"the rows of {', '.join(lost)} could not be counted", UNREADABLE)
-        if waiting := [name for name in missing if identities[name] not in self._counts]:
+        known = {name: found for name in others if (found := self._known(identities[name])) is not None}
+        if waiting := [name for name in others if name not in known]:
             return self._leave(plain, f"the rows of {', '.join(waiting)} are being counted", 1)
-        planner = self._planner_of(query, identities)
+        planner = self._planner_of(query, known)
         sampling = sampling_of(query.rows(query.stream), self._columns(query, query.stream))
         left = self._left(planner, sampling, plain)
         if left is None:
             return self._rebuilt(query)
-        if self._mode == "adaptive":
+        if known != identities:
+            self._pause = min(self._pause, GROWTH - 1)
+        elif self._mode == "adaptive":
             self._kept = KeptQuery(query.catalyst, plain, stream, sampling)
         return left
+
+    def _known(self, identity: Identity) -> Identity | None:
+        """The identity of a relation if it has been counted; while a new version of its tables is being counted, that of a former one."""
+        if identity in self._counts:
+            return identity
+        return next((former for former in reversed([*self._counts]) if former.is_version_of(identity)), None)
 
     def _left(self, planner: JoinPlanner, sampling: Sampling, plain: DataFrame) -> Replanned | None:
         """The query as it is, if no other order than its own pays off for a micro-batch; None otherwise."""
@@ -217,23 +225,26 @@ class Replanner:
             return
         for name in query.relations:
             if name != query.stream:
-                self._count_now(query, name, query.identity(name))
+                self._count_now(query, name, identity_of(query, name))
 
     def _count(self, query: JoinQuery, name: str, identity: Identity) -> None:
-        if identity not in self._counting:
+        """Starts to count a relation in the background, unless it is being counted, or an earlier version of its tables is."""
+        if not any(other.is_version_of(identity) for other in tuple(self._counting)):
             self._counting.add(identity)
             self._background.submit(self._count_now, query, name, identity)
 
     def _count_now(self, query: JoinQuery, name: str, identity: Identity) -> None:
-        if identity in self._counts:
-            return
         rows = query.rows(name)
         try:
+            if identity in self._counts:
+                return
             with described(rows.sparkSession.sparkContext, f"{self._name}: count the join keys of {name}", self._page):
                 self._counts[identity] = static_counts(rows, self._columns(query, name))
         except (PySparkException, Py4JError) as error:
             self._failed.add(identity)
             _log.warning("%s: the rows of %s could not be counted: %s", self._name, name, first_line(error)[:200])
+        finally:
+            self._counting.discard(identity)
 
     def _columns(self, query: JoinQuery, name: str) -> dict[str, Any]:
         catalyst = query.catalyst
@@ -273,7 +284,7 @@ class Replanner:
             return Estimated(self.planner, self._batches - self._sampled)
         if (query := self._first) is None:
             return Estimated()
-        identities = {name: query.identity(name) for name in query.relations if name != query.stream}
+        identities = {name: identity_of(query, name) for name in query.relations if name != query.stream}
         if not self._counts.keys() >= {*identities.values()}:
             return Estimated()
         planner = self._new_planner(query, {name: self._counts[identity] for name, identity in identities.items()})

@@ -21,7 +21,7 @@ from cqels_opt.spark.join_inputs import row_width, static_counts
 from cqels_opt.spark.join_query import JoinQuery
 from cqels_opt.spark.session import settings
 
-from .join_orders import Collected, bag
+from .join_orders import Collected, bag, frame_of_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,13 +32,14 @@ FAMOUS = Size(famous=10, fanout=4_000, ordinary=40_000, batches=2, views=100, ma
 @pytest.fixture(scope="module", autouse=True)
 def small(spark: SparkSession) -> Iterator[None]:
     """Nothing of these tests depends on generated code, which takes longer to compile than to run."""
-    with settings(spark, {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}):
+    given = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false", "spark.sql.ansi.enabled": "true"}
+    with settings(spark, given):
         yield
 
 
 def frame_of(spark: SparkSession, **columns: list[Any] | np.ndarray) -> DataFrame:
     """A DataFrame of numbers or texts."""
-    return spark.createDataFrame(pa.table({name: pa.array(column) for name, column in columns.items()}))
+    return frame_of_table(spark, pa.table({name: pa.array(column) for name, column in columns.items()}))
 
 
 def dimensions(spark: SparkSession) -> Callable[[DataFrame], DataFrame]:
@@ -291,6 +292,26 @@ def test_a_new_version_of_a_relation_is_counted(spark: SparkSession, monkeypatch
     assert sorted(counted) == [2, 3, 30]
     assert [sum(rows.values()) for rows in sink.bags.values()] == [4] * 6 + [60] * 5
     assert function.statistics()["relations"]["a"]["rows"] == 30
+
+
+@pytest.mark.long
+def test_former_counts_are_used_while_a_table_that_has_changed_is_counted(spark: SparkSession, tmp_path: Path) -> None:
+    """A folder that grows is one table at different times. Joins are planned in the micro-batch in which that is seen, too."""
+    folder, other = f"file://{tmp_path}/a", frame_of(spark, k=[1, 1, 2])
+    frame_of(spark, k=[1] * 2).coalesce(1).write.parquet(folder)
+    sink = Collected()
+    function = cq.adaptive(lambda v: v.join(spark.read.parquet(folder), "k").join(other, "k")).batch(sink)
+    rows, reasons = list[Any](), list[str]()
+    for number in range(18):
+        if number == 4:
+            frame_of(spark, k=[1] * 30).coalesce(1).write.mode("append").parquet(folder)
+        function(frame_of(spark, k=[1, 2]).localCheckpoint(), number)
+        rows.append(function.statistics().get("relations", {}).get("a", {}).get("rows"))
+        function.wait_for_counts()
+        reasons += notices(function)
+    assert [sum(bag.values()) for bag in sink.bags.values()] == [4] * 4 + [64] * 14
+    assert rows == [None, *[2] * 16, 32]  # sampled in micro-batches 1, 9 and 17
+    assert not any("counted" in reason for reason in reasons)
 
 
 # ------------------------------------------------------------------ broadcasts
