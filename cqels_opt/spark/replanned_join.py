@@ -25,7 +25,7 @@ from cqels_opt.spark.replanning import LONGEST_WAIT, Estimated, Replanned, Repla
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.trace import display
 from cqels_opt.trace.listener import ListenerLike
-from cqels_opt.trace.records import TraceRecord
+from cqels_opt.trace.records import SPARK_PLAN, TraceRecord
 from cqels_opt.trace.writer import TraceFile
 
 Build: TypeAlias = Callable[[DataFrame, int], DataFrame]
@@ -180,7 +180,7 @@ class ReplannedJoin(JoinRun):
             jobs=jobs,
             fallback=fallback,
             cost_unit=planner.model.unit if planner is not None else None,
-            notices=(f"Spark's own plan: {found.reason}",) if found.reason is not None else (),
+            notices=(f"{SPARK_PLAN}{found.reason}",) if found.reason is not None else (),
         )
         self._totals = {"batches": self._totals["batches"] + 1, "elements": self._totals["elements"] + elements}
         if self._trace is not None:

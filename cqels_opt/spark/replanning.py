@@ -212,8 +212,6 @@ class Replanner:
 
     def _leave(self, plain: DataFrame, reason: str, interval: int, elements: int | None = None) -> Replanned:
         """Leaves the query as it is, and the next micro-batches but the last of ``interval`` as well."""
-        if reason != self.reason:
-            _log.info("Spark's own plan: %s", reason)
         self.reason, self._pause = reason, interval - 1
         return Replanned(plain, reason, elements=elements)
 
