@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
 
 from cqels_opt.plans import FilterNode, Plan, QueryGraph, RelationNode, Scan
@@ -369,9 +371,10 @@ def _table(node: LogicalPlan) -> str:
     if node.nodeName() == "LogicalRelation":
         if not node.catalogTable().isEmpty():
             return str(node.catalogTable().get().identifier().table())
-        roots = node.relation().location().rootPaths() if hasattr(node.relation(), "location") else None
-        if roots is not None and roots.size():
-            return str(roots.apply(0).getName())
+        with suppress(Py4JError):  # the relation is not over files, but over JDBC, for example
+            roots = node.relation().location().rootPaths()
+            if roots.size():
+                return str(roots.apply(0).getName())
     return "relation"
 
 

@@ -242,6 +242,21 @@ def test_an_action_that_reads_all_rows_corrects_the_estimates(spark: SparkSessio
     assert [operator.observed for operator in delta.operators] == [40] * 4
 
 
+@pytest.mark.long
+def test_a_table_over_jdbc(spark: SparkSession, tmp_path: Path) -> None:
+    """It has neither files nor a name in the catalog."""
+    jvm: Any = spark._jvm
+    jvm.java.lang.System.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
+    place = {"url": f"jdbc:derby:memory:{tmp_path.name};create=true", "table": "KEYS"}
+    properties = {"driver": "org.apache.derby.jdbc.EmbeddedDriver"}
+    frame_of(spark, K=list(range(20)), W=[1] * 20).write.jdbc(**place, properties=properties)
+    keys, other, sink = spark.read.jdbc(**place, properties=properties), frame_of(spark, W=[1, 1]), Collected()
+    function = cq.adaptive(lambda views: views.join(keys, "K").join(other, "W")).batch(sink, plan="first")
+    function(frame_of(spark, K=[1, 2, 30]).localCheckpoint(), 0)
+    assert notices(function) == ()
+    assert sum(sink.bags[0].values()) == 4
+
+
 # ------------------------------------------------------------------ limits, empty batches, versions
 @pytest.mark.long
 def test_limits_of_rows_and_seconds(spark: SparkSession) -> None:
