@@ -28,6 +28,7 @@ from cqels_opt.spark.join_inputs import Sampling, broadcast_bytes, row_width, sa
 from cqels_opt.spark.join_query import JoinQuery, NotReadableError, read
 from cqels_opt.spark.kept_query import KeptQuery
 from cqels_opt.spark.relation_identity import Identity, identity_of
+from cqels_opt.spark.versions import await_observations
 
 TIE = 0.1
 """The order of the query is kept if the cheapest one saves less than this share of it."""
@@ -130,6 +131,7 @@ class Replanner:
         """
         if self.planner is None or not replanned.observations:
             return
+        await_observations(replanned.frame.sparkSession)
         found = (count_of(observation) for observation in replanned.observations)
         rows = [n for n in found if n is not None]
         if len(rows) == len(replanned.observations) and rows[0] >= WHOLE_SCAN * (replanned.elements or 0):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 import pyspark
-from pyspark.sql import Column, DataFrame
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 BEFORE_4 = int(pyspark.__version__.partition(".")[0]) < 4
@@ -30,6 +32,13 @@ def arrow_table(frame: DataFrame) -> pa.Table:
         return frame.toArrow()
     old: Any = frame
     return pa.Table.from_batches(old._collect_as_arrow(), to_arrow_schema(frame.schema))
+
+
+def await_observations(spark: SparkSession) -> None:
+    """Waits up to a second for what the last action has observed, which Spark 3.5 reports from another thread, after the action."""
+    if BEFORE_4:
+        with suppress(Py4JError):  # the time is over
+            spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(1_000)
 
 
 def tree_of(column: Column) -> Any:
