@@ -1,4 +1,4 @@
-# make setup | demo | test | test-wheel | test-oldest | test-services | lint | docs | bench | arena | micro.  Each makes .venv where it is missing.
+# make setup | demo | test | test-wheel | test-oldest | test-spark-3.5 | test-services | lint | docs | bench | arena | micro.  Each makes .venv where it is missing.
 VENV    := .venv
 PY      := $(VENV)/bin/python
 CORE    := $(VENV)/.core
@@ -13,6 +13,8 @@ KAFKA   := $(SERVED)/kafka-$(KAFKA_VERSION)
 SPARK_4_0 := 4.0.0
 CONNECTOR := $(SERVED)/spark-kafka-$(SPARK_4_0)
 DELTA   := $(SERVED)/delta-$(SPARK_4_0)
+ICEBERG_VERSION := 1.10.1
+ICEBERG := $(SERVED)/iceberg-$(ICEBERG_VERSION)
 DEMO    ?=
 TESTS   ?= tests bench/micro
 SERVICES ?= tests/services
@@ -27,12 +29,14 @@ IN_WHEEL := tests/plans/test_plan.py tests/stats/test_frequencies.py tests/relat
 EXAMPLES := tests/installed/test_examples.py
 INSTALLED ?= $(IN_WHEEL) $(EXAMPLES) tests/installed/test_package.py
 OLDEST  := 4.0.0
+SPARK_3_5 := 3.5.9
+JOINS   := $(addprefix tests/spark/test_,adaptive_join.py declared_joins.py hadoop_state.py join_orders.py kept_query.py replanning.py static_counts.py)
 ARENA   ?=
 BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # targets install into one environment
-.PHONY: help setup java demo test test-all test-wheel test-oldest test-services mosquitto lint docs bench arena arena-rivals test-rivals micro clean
+.PHONY: help setup java demo test test-all test-wheel test-oldest test-spark-3.5 test-services mosquitto lint docs bench arena arena-rivals test-rivals micro clean
 
 help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
@@ -40,7 +44,8 @@ help:
 	@echo "make test     a sample of the tests, every room among them          (TESTS=tests/plans: a part)"
 	@echo "make test-all every test that needs no service beside Spark"
 	@echo "make test-wheel      tests of the wheel in an empty environment, with the newest PySpark   (PYSPARK=4.1.0: that one; EXAMPLES=: without examples)"
-	@echo "make test-oldest     the same with PySpark $(OLDEST), the oldest that is supported"
+	@echo "make test-oldest     the same with PySpark $(OLDEST), the oldest that everything works with"
+	@echo "make test-spark-3.5  the tests of joins of DataFrames in the wheel, with PySpark $(SPARK_3_5)"
 	@echo "make test-services   tests against an S3 server that it builds (with Go), and in a browser that it installs"
 	@echo "make lint     ruff, mypy --strict and codespell"
 	@echo "make docs     the documentation as a site that needs no network, in site/"
@@ -114,6 +119,10 @@ test-wheel: setup
 test-oldest: PYSPARK = $(OLDEST)
 test-oldest: test-wheel
 
+test-spark-3.5: PYSPARK = $(SPARK_3_5)
+test-spark-3.5: INSTALLED = $(JOINS)
+test-spark-3.5: test-wheel
+
 # An S3-compatible server, built once: https://github.com/versity/versitygw (two minutes of one core).
 $(S3):
 	@command -v go >/dev/null || { \
@@ -150,6 +159,14 @@ $(DELTA):
 	  tail -n 5 $(SERVED)/delta.log >&2; echo "Delta $(SPARK_4_0) could not be fetched: is Maven's repository reachable?" >&2; exit 2; }
 	@mv "$@.half" "$@"
 
+$(ICEBERG):
+	@echo "fetching Iceberg $(ICEBERG_VERSION) into $@"
+	@rm -rf "$@.half"
+	@$(IVY) -dependency org.apache.iceberg iceberg-spark-runtime-4.0_2.13 $(ICEBERG_VERSION) \
+	  -retrieve "$(abspath $@).half/[artifact]-[revision].[ext]" >$(SERVED)/iceberg.log 2>&1 || { \
+	  tail -n 5 $(SERVED)/iceberg.log >&2; echo "Iceberg $(ICEBERG_VERSION) could not be fetched: is Maven's repository reachable?" >&2; exit 2; }
+	@mv "$@.half" "$@"
+
 # An MQTT broker: Debian's.
 mosquitto:
 	@PATH="$$PATH:/usr/sbin" command -v mosquitto >/dev/null || { \
@@ -157,12 +174,12 @@ mosquitto:
 	  apt-get install -qq -y mosquitto >/dev/null || { \
 	    echo "make test-services needs mosquitto, an MQTT broker: install it (apt-get update && apt-get install mosquitto)" >&2; exit 2; }; }
 
-test-services: setup $(S3) $(KAFKA) $(CONNECTOR) $(DELTA) mosquitto
+test-services: setup $(S3) $(KAFKA) $(CONNECTOR) $(DELTA) $(ICEBERG) mosquitto
 	@$(PY) -m pip install -qq --disable-pip-version-check -e '.[services]'
 	@$(PY) tests/services/browser.py
 	@CQELS_OPT_S3_SERVER="$(abspath $(S3))" CQELS_OPT_KAFKA_JARS="$(abspath $(KAFKA))" \
 	  CQELS_OPT_PYSPARK_4_0="$(abspath $(CONNECTOR))/python" CQELS_OPT_KAFKA_CONNECTOR="$(abspath $(CONNECTOR))/jars" \
-	  CQELS_OPT_DELTA_JARS="$(abspath $(DELTA))" \
+	  CQELS_OPT_DELTA_JARS="$(abspath $(DELTA))" CQELS_OPT_ICEBERG_JARS="$(abspath $(ICEBERG))" \
 	  $(PY) -m pytest $(SERVICES)
 
 lint: $(STAMP)

@@ -16,12 +16,12 @@ from cqels_opt.query.durations import duration_of
 from cqels_opt.relational.planner import Format
 from cqels_opt.relational.spec import HOWS, JoinInput, JoinSpec, window_of
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
+from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.drop_in import check_classic
 from cqels_opt.spark.join_run import JoinRun
 from cqels_opt.spark.plain_join import Column, DataFrame, PlainJoin, SparkSession, query_of_sql, text_of
 from cqels_opt.spark.replanned_join import Build, ReplannedJoin
 from cqels_opt.spark.replanning import Replanner
-from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.spark.windowed_join import Declared, Versions, WindowedJoin
 from cqels_opt.trace import display
@@ -176,7 +176,7 @@ class AdaptiveQuery:
         """The answers of a micro-batch, to be used within ``foreachBatch``. What is counted is kept for later calls."""
         check_classic(frame.sparkSession)
         if self._replanner is None:
-            self._replanner = Replanner("adaptive", SparkRunner(frame.sparkSession).parallelism, "query")
+            self._replanner = Replanner("adaptive", BatchJobs(frame.sparkSession).parallelism, "query")
         plain = self.build(frame, 0)
         found = self._replanner.rows(plain, frame)
         self._replanner.learn(plain, frame)

@@ -20,8 +20,8 @@ import pyarrow.parquet as parquet
 from cqels_opt.adaptive_join import AdaptiveJoin
 from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Contender, Job
 from cqels_opt.bench.rivals.jobs import PLANNER
+from cqels_opt.spark.plain_join import DataFrame
 from cqels_opt.spark.session import SparkSession
-from cqels_opt.spark.stream import DataFrame
 
 SEED = 9
 PHASES = 4

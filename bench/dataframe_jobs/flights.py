@@ -21,8 +21,8 @@ from cqels_opt.bench.dataframe_jobs.job import (
     write_table,
 )
 from cqels_opt.errors import InputError
+from cqels_opt.spark.plain_join import DataFrame
 from cqels_opt.spark.session import SparkSession
-from cqels_opt.spark.stream import DataFrame
 
 SEED = 23
 ROWS, QUICK_ROWS, BATCHES, QUICK_BATCHES = 750_000, 50_000, 4, 3

@@ -15,8 +15,8 @@ import pyarrow.parquet as parquet
 from cqels_opt.adaptive_join import AdaptiveJoin
 from cqels_opt.bench.rivals.jobs import PLANNER
 from cqels_opt.spark.extension import ENABLED
+from cqels_opt.spark.plain_join import DataFrame
 from cqels_opt.spark.session import SparkSession
-from cqels_opt.spark.stream import DataFrame
 
 Batch: TypeAlias = Callable[[DataFrame, int], float | None]
 """Runs one micro-batch; returns milliseconds if it has measured them itself."""

@@ -10,8 +10,8 @@ import pandas as pd
 
 from cqels_opt.adaptive_join import AdaptiveJoin
 from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Contender, Job, in_sql, names_of, write_stream, write_table
+from cqels_opt.spark.plain_join import DataFrame
 from cqels_opt.spark.session import SparkSession
-from cqels_opt.spark.stream import DataFrame
 
 SEED = 5
 STATIC, ROWS, BATCHES = 500_000, 600_000, 2

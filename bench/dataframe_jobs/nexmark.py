@@ -17,8 +17,8 @@ from cqels_opt.adaptive_join import AdaptiveJoin
 from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Contender, Job, names_of, write_stream
 from cqels_opt.bench.dataframe_jobs.windows import SETTINGS, Side, WindowJoin, unchanged
 from cqels_opt.bench.nexmark import STATES, events
+from cqels_opt.spark.plain_join import DataFrame
 from cqels_opt.spark.session import SparkSession
-from cqels_opt.spark.stream import DataFrame
 
 SEED, RATE, WINDOW = 1, 1_000, 10
 ROWS, QUICK_ROWS, BATCHES, QUICK_BATCHES = 5_000, 1_000, 24, 4

@@ -8,8 +8,8 @@ from cqels_opt.adaptive_join import AdaptiveJoin
 from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Contender, Job, cached, enriched, names_of, write_stream
 from cqels_opt.bench.dataframe_jobs.real_flights import departures, write_statics
 from cqels_opt.bench.dataframe_jobs.windows import SETTINGS, Side, WindowJoin
+from cqels_opt.spark.plain_join import DataFrame
 from cqels_opt.spark.session import SparkSession
-from cqels_opt.spark.stream import DataFrame
 
 ROWS, QUICK_ROWS, BATCHES, QUICK_BATCHES = 1_000, 300, 24, 3
 COLUMNS = (

@@ -18,8 +18,8 @@ from cqels_opt.bench.dataframe_jobs.job import (
     write_table,
 )
 from cqels_opt.bench.dataframe_jobs.real_flights import departures, observations, write_statics
+from cqels_opt.spark.plain_join import DataFrame
 from cqels_opt.spark.session import SparkSession
-from cqels_opt.spark.stream import DataFrame
 
 ROWS, BATCHES, QUICK_BATCHES = 4_500, 24, 3
 COLUMNS = (

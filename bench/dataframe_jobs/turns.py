@@ -26,8 +26,8 @@ from cqels_opt.bench.circumstances import CpuSeconds, cpu_seconds
 from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Digest, Job, Sink, files_of
 from cqels_opt.errors import RunError
 from cqels_opt.spark.extension import ENABLED, EXTENSION, spark_extension
+from cqels_opt.spark.plain_join import DataFrame
 from cqels_opt.spark.session import SparkSession, make_session, settings
-from cqels_opt.spark.stream import DataFrame
 
 IDLE, INTERVAL, LONGEST_WAIT = 0.02, 0.1, 50
 """The process tree is idle if it uses at most ``IDLE`` CPU seconds in ``INTERVAL`` seconds; it is awaited that often."""

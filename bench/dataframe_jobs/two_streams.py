@@ -10,8 +10,8 @@ from cqels_opt.adaptive_join import AdaptiveJoin
 from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Contender, Job, cached, enriched, names_of, write_stream
 from cqels_opt.bench.dataframe_jobs.real_flights import departures, observations, write_statics
 from cqels_opt.bench.dataframe_jobs.windows import SETTINGS, Side, WindowJoin
+from cqels_opt.spark.plain_join import DataFrame
 from cqels_opt.spark.session import SparkSession
-from cqels_opt.spark.stream import DataFrame
 
 ROWS, QUICK_ROWS, BATCHES, QUICK_BATCHES = 4_500, 500, 24, 3
 FLIGHT, WEATHER = "kind = 'flight'", "kind = 'weather'"

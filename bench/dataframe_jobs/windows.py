@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.dataframe_jobs.job import Batch, Case, files_of
-from cqels_opt.spark.stream import DataFrame
+from cqels_opt.spark.plain_join import DataFrame
 
 WATERMARK = "1 minute"
 """A stream-stream join drops rows that are as old as its watermark: equal times at the end of a micro-batch must not be."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from cqels_opt.bench.social import AT
+from cqels_opt.spark.plain_join import DataFrame
 from cqels_opt.spark.session import SparkSession
-from cqels_opt.spark.stream import DataFrame
 
 StreamingQuery: TypeAlias = Any
 """Spark's handle of a streaming query."""

@@ -15,7 +15,7 @@ from cqels_opt.plans import DeltaRule, Optimizer, Plan, PlanChoice, QueryGraph, 
 from cqels_opt.plans import explain as explaining
 from cqels_opt.plans import explain_text as explaining_text
 from cqels_opt.plans.cost_models.spark import SparkCost
-from cqels_opt.plans.join_methods import BROADCAST
+from cqels_opt.plans.join_methods import BROADCAST, LOOP, SORT_MERGE
 from cqels_opt.plans.measured import with_runner_up
 from cqels_opt.plans.physical import MethodChoice, size, spark_methods
 from cqels_opt.plans.plan import Join, Scan, relations, right_relations, written_order
@@ -27,6 +27,8 @@ from cqels_opt.stats.slot_statistics import Intervals
 from cqels_opt.trace.records import Delta, Moved, OperatorRecord, RunnerUp
 
 Format: TypeAlias = Literal["text", "json", "dot"]
+Side: TypeAlias = Literal["left", "right"]
+"""A side of a join."""
 StaticCounts: TypeAlias = Mapping[str, KeyCounts]
 """The key counts of a static relation, by variable."""
 
@@ -169,6 +171,23 @@ class JoinPlanner:
         """The estimated bytes of both sides of each operator of a plan; of a scan: twice its own."""
         choice = self.decisions[source].choice
         return list(_side_bytes(choice, choice.plan, 0, self._rows_in(self._views()[source]), self.widths))
+
+    def broadcast_below(self, source: str, most: float) -> list[Side | None]:
+        """The side of each join of a plan that is broadcast: the one with fewer bytes, if it has at most ``most``; never the left side
+        of an outer, semi or anti join. The join methods of the plan are set accordingly.
+        """
+        choice, methods = self.decisions[source].choice, list(self.decisions[source].methods)
+        found: list[Side | None] = [None] * len(methods)
+        for place, (step, (left, right)) in enumerate(zip(choice.operators, self.side_bytes(source), strict=True)):
+            if (method := methods[place].by) is None:
+                continue
+            smaller: Side = "left" if left < right else "right"
+            if min(left, right) <= most and (smaller == "right" or step.op in ("probe", "hash", "cross")):
+                found[place] = smaller
+            if method != LOOP:
+                methods[place] = MethodChoice(BROADCAST if found[place] else SORT_MERGE, smaller == "left")
+        self.decisions[source] = JoinDecision(choice, tuple(methods))
+        return found
 
     def observe(self, observed: ObservedJoin, chosen: bool = True) -> None:
         """Records the observed rows; ``chosen``: they are those of the chosen plans, so that they correct later estimates."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, reduce
+from functools import reduce
 from itertools import count
 from typing import Any, Literal, TypeAlias
 
@@ -16,14 +16,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.relational.column_names import quoted
+from cqels_opt.relational.planner import Side
+from cqels_opt.spark.versions import BEFORE_4, columns, datasets
 
 LogicalPlan: TypeAlias = Any
 """A node of Catalyst's logical plans (``org.apache.spark.sql.catalyst.plans.logical``)."""
 Expression: TypeAlias = Any
 """An expression of Catalyst (``org.apache.spark.sql.catalyst.expressions``)."""
 JoinType: TypeAlias = Literal["Inner", "LeftOuter", "LeftSemi", "LeftAnti"]
-
-Side: TypeAlias = Literal["left", "right"]
 
 _identities = count(1 << 40)
 """Numbers of observed plans, above those that Spark gives to its own DataFrames."""
@@ -43,13 +43,7 @@ def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
     """The DataFrame in another session of its JVM, such as the one that a streaming query has cloned."""
     if frame.sparkSession is session:
         return frame
-    return DataFrame(_dataset(session._jvm).ofRows(session._jsparkSession, analyzed(frame)), session)
-
-
-@lru_cache(maxsize=1)
-def _dataset(jvm: Any) -> Any:
-    """The class of DataFrames in a JVM; each part of its name is a call."""
-    return jvm.org.apache.spark.sql.classic.Dataset
+    return DataFrame(datasets(session._jvm).ofRows(session._jsparkSession, analyzed(frame)), session)
 
 
 def children(node: Any) -> list[Any]:
@@ -111,7 +105,7 @@ class Catalyst:
         assert jvm is not None
         sql, scala = jvm.org.apache.spark.sql, jvm.scala
         expressions, logical, plans = sql.catalyst.expressions, sql.catalyst.plans.logical, sql.catalyst.plans
-        self._dataset, self._columns = _dataset(jvm), sql.classic.ExpressionUtils
+        self._dataset, self._column = datasets(jvm), columns(jvm)
         self._has_subquery = expressions.SubqueryExpression.hasSubquery
         self._equal, self._and = expressions.EqualTo, expressions.And
         self._filter, self._project, self._join = logical.Filter, logical.Project, logical.Join
@@ -123,7 +117,8 @@ class Catalyst:
         self.sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
         self._observation = sql.Observation
         self._inline = sql.catalyst.optimizer.InlineCTE
-        template = spark.range(0).observe("rows", f.count(f.lit(1)).alias("rows"))
+        self._counting: Any = f.count(f.lit(1)).alias("rows")
+        template = spark.range(0).observe("rows", self._counting)
         self._count = analyzed(template).metrics()  # the expressions of a count are the same in all plans
 
     # ------------------------------------------------------------------ DataFrames
@@ -133,7 +128,7 @@ class Catalyst:
 
     def column(self, expression: Expression) -> Column:
         """An expression as a column of a DataFrame whose plan has its attributes."""
-        return Column(self._columns.column(expression))
+        return Column(self._column(expression))
 
     # ------------------------------------------------------------------ expressions
     def movable(self, condition: Expression) -> bool:
@@ -177,6 +172,9 @@ class Catalyst:
         identity = next(_identities)
         name = f"{name} #{identity - (1 << 40)}"
         observation = self._observation(name)
+        if BEFORE_4:
+            frame = self._dataset.ofRows(self.spark._jsparkSession, plan)
+            return observation.on(frame, self._counting._jc, self.sequence([])).queryExecution().analyzed(), observation
         self.spark._jsparkSession.observationManager().register(observation, identity)
         return self._collect_metrics(name, self._count, plan, identity), observation
 

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from cqels_opt.plans.figures import milliseconds, nbytes, ratio, rows
@@ -103,7 +102,7 @@ def executed(spark: SparkSession, tag: str) -> list[ExecutedPlan]:
     jobs = set(scala.statusTracker().getJobIdsForTag(tag))
     store = spark._jsparkSession.sharedState().statusStore()
     recent = list(items(store.executionsList()))[-MOST:]
-    plans = [_plan(store, execution) for execution in recent if jobs & _jobs(spark.sparkContext, execution)]
+    plans = [_plan(store, execution) for execution in recent if jobs & _jobs(execution)]
     joined = [plan for plan in plans if any("Join" in node.node for node in plan.nodes)]
     return joined or plans
 
@@ -112,9 +111,8 @@ MOST = 64
 """The queries that are looked through, the latest ones: those of a micro-batch are among them."""
 
 
-def _jobs(context: SparkContext, execution: Any) -> set[int]:
-    keys = context._jvm.scala.jdk.javaapi.CollectionConverters.asJava(execution.jobs().keySet())  # type: ignore[union-attr]
-    return {int(key) for key in keys}
+def _jobs(execution: Any) -> set[int]:
+    return {int(key) for key in items(execution.jobs().keySet().toSeq())}
 
 
 def _plan(store: Any, execution: Any) -> ExecutedPlan:

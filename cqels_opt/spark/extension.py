@@ -73,6 +73,8 @@ def _jars() -> Path:
         raise InputError(
             "the Spark extension is compiled for the Spark that is installed, and there is none: pip install pyspark"
         )
+    if any((home / "jars").glob("spark-core_*-3.*.jar")):
+        raise InputError(f"the Spark extension needs Spark 4, and {home} has Spark 3")
     return home / "jars"
 
 

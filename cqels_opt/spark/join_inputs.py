@@ -24,8 +24,9 @@ from cqels_opt.relational.counting import WHOLE, Counted, Extent, Layout, sample
 from cqels_opt.relational.fanouts import KeyCounts, heavy_for, level_for
 from cqels_opt.relational.planner import Counts
 from cqels_opt.relational.spec import JoinInput, JoinSpec
-from cqels_opt.spark.catalyst import LogicalPlan
+from cqels_opt.spark.catalyst import LogicalPlan, analyzed
 from cqels_opt.spark.session import shuffle_partitions
+from cqels_opt.spark.versions import arrow_table
 from cqels_opt.stats import SlotCounts, tally
 
 PLACE = f"monotonically_increasing_id() & {(1 << 33) - 1}"
@@ -44,7 +45,10 @@ AT, LATE = "__at", "__late"
 """Columns added to a stream's rows: the time in milliseconds (null: no time, or late), and whether the row is late."""
 
 COUNTS = "counts"
-"""The name of the exact counts of a micro-batch."""
+"""The name of the exact counts of a micro-batch, or of a relation."""
+
+FEW_BYTES, FEW_ROWS = 4 << 20, 1 << 16
+"""The size of a relation, as Spark estimates it, up to which the driver counts its keys, and the most rows of a partition for that."""
 
 
 # ------------------------------------------------------------------ columns
@@ -150,22 +154,41 @@ def spec_keys(relation: JoinInput, spec: JoinSpec, types: Mapping[str, t.DataTyp
 
 
 def static_counts(rows: DataFrame, columns: Mapping[str, SparkColumn]) -> Counts:
-    """The number of rows of a static relation and its key counts by variable, in one pass plus one per variable."""
+    """The number of rows of a static relation and its key counts by variable.
+
+    Few rows are counted in the driver, from one job without a shuffle; more of them in one pass plus one per variable.
+    """
     variables, keys = list(columns), [_hashed(key).alias(f"h{j}") for j, key in enumerate(columns.values())]
     hashed = rows.select(*keys) if keys else rows.select(f.lit(0).alias("h"))
+    if keys and int(analyzed(rows).stats().sizeInBytes()) <= FEW_BYTES and (found := _few_counts(hashed, variables)) is not None:
+        return found
     about = [f.approx_count_distinct(f"h{j}").alias(f"d{j}") for j, _ in enumerate(variables)]
     whole = hashed.agg(f.count(f.lit(1)).alias("rows"), *about).collect()[0]
-    number, found = int(whole["rows"]), dict[str, KeyCounts]()
+    number, counts = int(whole["rows"]), dict[str, KeyCounts]()
     for j, variable in enumerate(variables):
         level = level_for(float(whole[f"d{j}"]))
         heavy = heavy_for(number, level)
         counted = hashed.groupBy(f.col(f"h{j}").alias("key")).count().where("key IS NOT NULL")
         if level:
             counted = counted.where(f"shiftrightunsigned(key, {64 - level}) = 0 OR count >= {heavy}")
-        table = counted.toArrow()
+        table = arrow_table(counted)
         held = tally(table.column("key").to_numpy(), table.column("count").to_numpy())
-        found[variable] = KeyCounts(number, float(whole[f"d{j}"]) if level else float(len(held.values)), held, level, heavy)
-    return Counts(number, found)
+        counts[variable] = KeyCounts(number, float(whole[f"d{j}"]) if level else float(len(held.values)), held, level, heavy)
+    return Counts(number, counts)
+
+
+def _few_counts(hashed: DataFrame, variables: Sequence[str]) -> Counts | None:
+    """The exact counts of the hashes of keys, counted in the driver; None if a partition has more than :data:`FEW_ROWS` rows."""
+    chosen = hashed.observe(COUNTS, f.count(f.lit(1)).alias("rows")).where(f"{PLACE} < {FEW_ROWS}")
+    table = arrow_table(chosen)
+    if int(chosen._jdf.queryExecution().observedMetrics().apply(COUNTS).getLong(0)) > table.num_rows:
+        return None
+    found = {}
+    for j, variable in enumerate(variables):
+        keys = table.column(f"h{j}").drop_null().to_numpy()
+        held = tally(keys, np.ones(len(keys), np.int64))
+        found[variable] = KeyCounts(table.num_rows, float(len(held.values)), held)
+    return Counts(table.num_rows, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +214,7 @@ class Sampling:
 
     def take(self, number: int) -> Sample:
         """The key counts of a micro-batch, from one job."""
-        table = self.frame.toArrow()
+        table = arrow_table(self.frame)
         weights = weights_of(table.column("place").to_numpy())
         total, found = int(weights.sum()), {}
         for i, variable in enumerate(self.variables):
@@ -258,7 +281,7 @@ def stream_counts(
         at_i = f.when(f.col(f"p{i}"), f.col(f"t{stream}"))
         exact += [f.count_if(f"p{i}").alias(f"rows{i}"), f.min(at_i).alias(f"first{i}"), f.max(at_i).alias(f"last{i}")]
     sample = rows.observe(COUNTS, *exact).where(IN_SAMPLE).drop("late", "rejected")
-    slots = sampled_counts(sample.toArrow(), layout, number)
+    slots = sampled_counts(arrow_table(sample), layout, number)
     seen = sample._jdf.queryExecution().observedMetrics().apply(COUNTS)
     elements, late_rows, rejected = (int(seen.getLong(i)) for i in range(3))
     extents = {}

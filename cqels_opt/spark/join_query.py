@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
 
 from cqels_opt.plans import FilterNode, Plan, QueryGraph, RelationNode, Scan
 from cqels_opt.plans.plan import Join, Multiway, Probe
 from cqels_opt.plans.query_graph import GraphError, JoinKind
-from cqels_opt.spark.catalyst import Catalyst, Expression, JoinType, LogicalPlan, Side, analyzed, children, conjuncts, items
+from cqels_opt.relational.planner import Side
+from cqels_opt.spark.catalyst import Catalyst, Expression, JoinType, LogicalPlan, analyzed, children, conjuncts, items
 
 KINDS: Mapping[str, JoinKind] = {"LeftOuter": "optional", "LeftSemi": "semi", "LeftAnti": "anti"}
 TYPES: Mapping[JoinKind, JoinType] = {kind: name for name, kind in KINDS.items()}  # type: ignore[misc]
@@ -210,16 +213,6 @@ class JoinQuery:
         relation = self.relations[name]
         return self.catalyst.frame(self.catalyst.filtered(relation.plan, relation.own))
 
-    def identity(self, name: str) -> tuple[object, ...]:
-        """Equal for equal rows and keys, as far as Spark can see: the plan, its size, the relation's own conditions, and its keys."""
-        relation = self.relations[name]
-        size, filtered = int(relation.plan.stats().sizeInBytes()), self.catalyst.filtered(relation.plan, relation.own)
-        keys = sorted(
-            (variable, int(self.catalyst.filtered(relation.plan, [self.catalyst.equal(key, key)]).semanticHash()))
-            for variable, key in self.keys[name].items()
-        )
-        return (int(filtered.semanticHash()), size, *keys)
-
     # ------------------------------------------------------------------ writing back
     def rebuilt(
         self, plan: Plan, filters: Sequence[Sequence[str]], broadcast: Callable[[int], Side | None]
@@ -378,9 +371,10 @@ def _table(node: LogicalPlan) -> str:
     if node.nodeName() == "LogicalRelation":
         if not node.catalogTable().isEmpty():
             return str(node.catalogTable().get().identifier().table())
-        roots = node.relation().location().rootPaths() if hasattr(node.relation(), "location") else None
-        if roots is not None and roots.size():
-            return str(roots.apply(0).getName())
+        with suppress(Py4JError):  # the relation is not over files, but over JDBC, for example
+            roots = node.relation().location().rootPaths()
+            if roots.size():
+                return str(roots.apply(0).getName())
     return "relation"
 
 
@@ -390,10 +384,8 @@ def _rows_of(name: str) -> str:
 
 def _label(expression: Expression) -> str:
     """The name of a key: its column, without a cast."""
-    kind = expression.nodeName()
-    while kind == "Cast":
+    while (kind := expression.nodeName()) == "Cast":
         expression = expression.child()
-        kind = expression.nodeName()
     if kind in ("AttributeReference", "Alias"):
         return str(expression.name())
     if kind == "GetStructField":

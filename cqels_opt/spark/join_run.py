@@ -8,8 +8,8 @@ from typing import Any
 
 from cqels_opt.planner import batch_report
 from cqels_opt.relational.planner import Format, JoinPlanner
+from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.drop_in import DropIn
-from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.trace.records import TraceRecord
 
 
@@ -49,10 +49,15 @@ def analyzed(
     format: Format,
     alternatives: int,
     last: TraceRecord | None,
-    runner: SparkRunner,
-    reason: str = "",
+    runner: BatchJobs,
+    reason: str | None = None,
+    age: int | None = 0,
 ) -> str:
-    """EXPLAIN ANALYZE of a micro-batch: its plans and what Spark ran. ``reason`` is why Spark's own plan ran, if it did."""
+    """EXPLAIN ANALYZE of a micro-batch: its plans and what Spark ran.
+
+    ``reason`` is why Spark's own plan ran, if it did. The plans are then estimates, for the sample that was taken ``age`` micro-batches
+    before; None: there has been none.
+    """
     described = planner is not None and bool(planner.decisions)
     if format == "dot" or last is None:
         head = "no micro-batch has run yet, so nothing is measured\n" if format == "text" else ""
@@ -61,11 +66,25 @@ def analyzed(
     if format == "json":
         found = json.loads(plans.explain(format, alternatives, analyze=True)) if plans is not None else {"deltas": []}
         more = {
-            "spark_plan": reason or None,
+            "spark_plan": reason,
+            "sample_age": age if plans is not None else None,
             "batches": [batch_report.described(last)],
             "executed": [one.to_json() for one in ran],
         }
         return json.dumps(found | more, indent=2, ensure_ascii=False)
-    head = batch_report.head(last, by_spark=True)
-    own = [plans.explain(format, alternatives, analyze=True).rstrip()] if plans is not None else []
-    return "\n\n".join([head, *own, *(one.text() for one in ran)]) + "\n"
+    text = [batch_report.head(last, by_spark=True)]
+    if plans is not None:
+        text += [*([_origin(age)] if reason is not None else []), plans.explain(format, alternatives, analyze=True).rstrip()]
+    return "\n\n".join([*text, *(one.text() for one in ran)]) + "\n"
+
+
+def _origin(age: int | None) -> str:
+    """What estimated plans are for."""
+    match age:
+        case None:
+            of = "the counts of the other relations; the micro-batch has not been sampled"
+        case 0:
+            of = "a sample of this micro-batch"
+        case _:
+            of = f"the last sample, {age} micro-batch{'es' if age > 1 else ''} before"
+    return f"Join orders that the optimizer compared, by {of}:"

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from cqels_opt.spark.catalyst import Catalyst, LogicalPlan, analyzed, items
 from cqels_opt.spark.join_inputs import Sampling
+from cqels_opt.spark.relation_identity import versions
 
 
 class KeptQuery:
@@ -26,10 +27,10 @@ class KeptQuery:
         self._plan = catalyst.substituted(analyzed(plain), rows, self._empty)
         self._sample = catalyst.substituted(sample, rows, self._empty)
         self._usable = self._sample != sample  # not if the sample reads a part of the micro-batch's own plan
-        self._sizes = _sizes(self._plan)
+        self._sizes, self._versions = _sizes(self._plan), versions(self._plan)
 
     def sampling(self, plain: DataFrame, stream: DataFrame) -> Sampling | None:
-        """The sample of another micro-batch; None if the query is another one, or if a relation has another size.
+        """The sample of another micro-batch; None if the query is another one, or if a relation has another size or version.
 
         Queries are the same if their plans are equal after Catalyst has normalized them, which compares functions and data as well.
         """
@@ -38,6 +39,8 @@ class KeptQuery:
             return None
         plan = catalyst.substituted(analyzed(plain), rows, self._empty)
         if not plan.sameResult(self._plan) or _sizes(plan) != self._sizes:
+            return None
+        if any(version is not None for version in self._versions) and versions(plan) != self._versions:
             return None
         return self._sampling.of(catalyst.frame(catalyst.substituted(self._sample, self._empty, rows)))
 

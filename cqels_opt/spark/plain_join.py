@@ -14,6 +14,7 @@ from cqels_opt.relational.column_names import quoted
 from cqels_opt.relational.conditions import all_of
 from cqels_opt.spark.catalyst import LogicalPlan, in_session, items, relations_of, same_session, temporary_view
 from cqels_opt.spark.replanned_join import Build
+from cqels_opt.spark.versions import tree_of
 from cqels_opt.spark.windowed_join import Declared
 
 _HOW = {"optional": "LEFT OUTER", "semi": "LEFT SEMI", "anti": "LEFT ANTI"}
@@ -105,8 +106,7 @@ def _name(relation: LogicalPlan) -> str:
 def text_of(condition: str | Column, method: str) -> str:
     """A condition as Spark SQL."""
     if isinstance(condition, Column):
-        column: Any = condition
-        return _sql(column._jc.node())
+        return _sql(tree_of(condition))
     if not isinstance(condition, str):
         raise InputError(f"{method}(…) expects a condition as a string or a Column, not {type(condition).__name__}")
     return condition

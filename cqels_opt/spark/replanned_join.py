@@ -18,14 +18,14 @@ from cqels_opt.plans import Plan
 from cqels_opt.relational.planner import Format, JoinPlanner
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.phase_timer import PhaseTimer
+from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.drop_in import Claim
 from cqels_opt.spark.join_run import JoinRun, analyzed
-from cqels_opt.spark.replanning import Replanned, Replanner
-from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.replanning import LONGEST_WAIT, Estimated, Replanned, Replanner
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.trace import display
 from cqels_opt.trace.listener import ListenerLike
-from cqels_opt.trace.records import TraceRecord
+from cqels_opt.trace.records import SPARK_PLAN, TraceRecord
 from cqels_opt.trace.writer import TraceFile
 
 Build: TypeAlias = Callable[[DataFrame, int], DataFrame]
@@ -85,12 +85,17 @@ class ReplannedJoin(JoinRun):
             return self._planner.summary() if self._planner is not None else {}
 
     def explain(self, format: Format = "text", alternatives: int = 0, analyze: bool = False) -> str:
-        """See :class:`JoinRun`; it reports why Spark's own plan is used, if it is. The plans of ``analyze`` include your own action."""
+        """See :class:`JoinRun`; it reports why Spark's own plan is used, if it is. The plans of ``analyze`` include your own action.
+
+        ``analyze`` waits for relations that are being counted in the background, at most ten seconds.
+        """
+        if analyze and self._replanner is not None:
+            self._replanner.wait(LONGEST_WAIT)
         with self._lock:
             if analyze and self._runner is not None:
+                found = self._replanner.estimated() if self._replanner is not None else Estimated()
                 reason = self._replanner.reason if self._replanner is not None else None
-                planner = self._planner if reason is None else None
-                return analyzed(planner, format, alternatives, self.last, self._runner, reason or "")
+                return analyzed(found.planner, format, alternatives, self.last, self._runner, reason, found.age)
             if self._replanner is None:
                 return "There has been no micro-batch yet.\n" if format == "text" else "{}"
             return self._replanner.explain(format, alternatives)
@@ -129,8 +134,8 @@ class ReplannedJoin(JoinRun):
         self._replanner.learn(plain, frame)
         self._record(number, found, clock, jobs, fallback)
 
-    def _runner_on(self, session: SparkSession) -> SparkRunner:
-        runner = SparkRunner(session)
+    def _runner_on(self, session: SparkSession) -> BatchJobs:
+        runner = BatchJobs(session)
         if self._trace is not None:
             runner.link_to(self._trace.path)
         return runner
@@ -168,14 +173,14 @@ class ReplannedJoin(JoinRun):
             None,
             None,
             elements,
-            windows=dict.fromkeys(planner.sources if planner is not None else (), elements),
+            windows=dict.fromkeys(planner.sources, elements) if planner is not None and found.elements is not None else {},
             deltas=planner.deltas() if planner is not None and found.elements else (),
             epoch=planner.statistics.epoch if planner is not None else 0,
             ms=clock.done(),
             jobs=jobs,
             fallback=fallback,
             cost_unit=planner.model.unit if planner is not None else None,
-            notices=(f"Spark's own plan: {found.reason}",) if found.reason is not None else (),
+            notices=(f"{SPARK_PLAN}{found.reason}",) if found.reason is not None else (),
         )
         self._totals = {"batches": self._totals["batches"] + 1, "elements": self._totals["elements"] + elements}
         if self._trace is not None:

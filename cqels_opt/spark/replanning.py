@@ -8,8 +8,9 @@ next micro-batch is sampled depends on how much a wrong order could cost: the ra
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,12 +21,14 @@ from pyspark.sql import DataFrame, SparkSession
 from cqels_opt.errors import first_line
 from cqels_opt.plans import Plan
 from cqels_opt.relational.counting import Counted
-from cqels_opt.relational.planner import Counts, Format, JoinPlanner, JoinShape, ObservedJoin, OrderCosts
-from cqels_opt.spark.catalyst import Catalyst, Side, count_of, same_session
+from cqels_opt.relational.planner import Counts, Format, JoinPlanner, JoinShape, ObservedJoin, OrderCosts, Side
+from cqels_opt.spark.catalyst import Catalyst, count_of, same_session
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.join_inputs import Sampling, broadcast_bytes, row_width, sampling_of, spark_cost, static_counts
 from cqels_opt.spark.join_query import JoinQuery, NotReadableError, read
 from cqels_opt.spark.kept_query import KeptQuery
+from cqels_opt.spark.relation_identity import Identity, identity_of
+from cqels_opt.spark.versions import await_observations
 
 TIE = 0.1
 """The order of the query is kept if the cheapest one saves less than this share of it."""
@@ -42,7 +45,9 @@ WHOLE_SCAN = 0.9
 UNREADABLE = 64
 """The number of micro-batches until a query is read again that has no joins to reorder."""
 
-Identity = tuple[object, ...]
+LONGEST_WAIT = 10.0
+"""Seconds for which EXPLAIN ANALYZE waits for the counts of relations."""
+
 _log = logging.getLogger("cqels_opt.join")
 
 
@@ -59,6 +64,14 @@ class Replanned:
     elements: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """Plans, as far as there are any, and how many micro-batches ago the sample was taken that they are for; None: there was none."""
+
+    planner: JoinPlanner | None = None
+    age: int | None = None
+
+
 class Replanner:
     """The optimizer of one query over micro-batches. ``mode`` is ``adaptive``, or a mode that always decides the order itself."""
 
@@ -73,7 +86,9 @@ class Replanner:
         self._identities: dict[str, Identity] = {}
         self._pause, self._interval = 0, 1
         self._batches = 0
-        self._elements = 0  # of the last sampled micro-batch
+        self._elements, self._sampled = 0, 0  # of the last sampled micro-batch: its rows, and its number
+        self._broadcasts: Sequence[Side | None] = ()  # of each operator of its plan
+        self._first: JoinQuery | None = None  # the query of the first micro-batch, until a sample has been taken
         self._kept: KeptQuery | None = None  # while its order does not pay off
         self.planner: JoinPlanner | None = None
         self.reason: str | None = "no micro-batch has been planned yet"
@@ -116,37 +131,47 @@ class Replanner:
         """
         if self.planner is None or not replanned.observations:
             return
+        await_observations(replanned.frame.sparkSession)
         found = (count_of(observation) for observation in replanned.observations)
         rows = [n for n in found if n is not None]
         if len(rows) == len(replanned.observations) and rows[0] >= WHOLE_SCAN * (replanned.elements or 0):
             self.planner.observe(ObservedJoin({self.planner.sources[0]: rows}))
 
-    def wait(self) -> None:
-        """Waits until no relation is being counted."""
-        self._background.submit(int).result()
+    def wait(self, seconds: float | None = None) -> None:
+        """Waits until no relation is being counted, at most for this many seconds."""
+        with suppress(TimeoutError):
+            self._background.submit(int).result(seconds)
 
     def _planned(self, query: JoinQuery, plain: DataFrame, stream: DataFrame) -> Replanned:
         others = [name for name in query.relations if name != query.stream]
-        identities = {name: query.identity(name) for name in others}
+        identities = {name: identity_of(query, name) for name in others}
         missing = [name for name in others if identities[name] not in self._counts]
-        for name in missing:
+        for name in (name for name in missing if identities[name] not in self._failed):
             self._count(query, name, identities[name])
         if missing and self._mode != "adaptive":
             self.wait()
         if lost := [name for name in missing if identities[name] in self._failed]:
-            self._counting -= {identities[name] for name in lost}  # and tried again after the pause
-            self._failed.clear()
+            self._failed.clear()  # and tried again after the pause
             return self._leave(plain, f"the rows of {', '.join(lost)} could not be counted", UNREADABLE)
-        if waiting := [name for name in missing if identities[name] not in self._counts]:
+        known = {name: found for name in others if (found := self._known(identities[name])) is not None}
+        if waiting := [name for name in others if name not in known]:
             return self._leave(plain, f"the rows of {', '.join(waiting)} are being counted", 1)
-        planner = self._planner_of(query, identities)
+        planner = self._planner_of(query, known)
         sampling = sampling_of(query.rows(query.stream), self._columns(query, query.stream))
         left = self._left(planner, sampling, plain)
         if left is None:
             return self._rebuilt(query)
-        if self._mode == "adaptive":
+        if known != identities:
+            self._pause = min(self._pause, GROWTH - 1)
+        elif self._mode == "adaptive":
             self._kept = KeptQuery(query.catalyst, plain, stream, sampling)
         return left
+
+    def _known(self, identity: Identity) -> Identity | None:
+        """The identity of a relation if it has been counted; while a new version of its tables is being counted, that of a former one."""
+        if identity in self._counts:
+            return identity
+        return next((former for former in reversed([*self._counts]) if former.is_version_of(identity)), None)
 
     def _left(self, planner: JoinPlanner, sampling: Sampling, plain: DataFrame) -> Replanned | None:
         """The query as it is, if no other order than its own pays off for a micro-batch; None otherwise."""
@@ -154,13 +179,14 @@ class Replanner:
         with described(session.sparkContext, f"{self._name}: sample the join keys of {source}", self._page):
             sample = sampling.take(self._batches)
         if not sample.rows:
-            return Replanned(plain, "there are no rows in this micro-batch", elements=0)
-        planner.widths[source] = sample.width
+            return self._leave(plain, "there are no rows in this micro-batch", 1, 0)
+        most, planner.widths[source] = broadcast_bytes(session), sample.width
         planner.advance(Counted(slots={source: sample.counts}), self._batches, self._batches + 1)
         planner.choose()
-        self._elements = sample.rows
+        self._broadcasts = planner.broadcast_below(source, most)
+        self._elements, self._sampled, self._first = sample.rows, self._batches, None
         if self._mode == "adaptive":
-            costs = planner.alternatives(source, broadcast_bytes(session))
+            costs = planner.alternatives(source, most)
             if costs.written * (1 - TIE) <= costs.chosen:
                 return self._leave(plain, *self._why(costs), sample.rows)
             self._interval = 1
@@ -170,9 +196,8 @@ class Replanner:
         """The query in the order that the planner has chosen."""
         assert self.planner is not None
         self.reason = None
-        choice, sides = self.planner.decisions[query.stream].choice, self.planner.side_bytes(query.stream)
-        most = broadcast_bytes(query.catalyst.spark)
-        frame, observations = query.rebuilt(choice.plan, choice.filters, lambda place: _smaller(sides[place], most))
+        choice, sides = self.planner.decisions[query.stream].choice, self._broadcasts
+        frame, observations = query.rebuilt(choice.plan, choice.filters, lambda place: sides[place])
         return Replanned(frame, None, tuple(observations), self._elements)
 
     def _why(self, costs: OrderCosts) -> tuple[str, int]:
@@ -189,36 +214,37 @@ class Replanner:
 
     def _leave(self, plain: DataFrame, reason: str, interval: int, elements: int | None = None) -> Replanned:
         """Leaves the query as it is, and the next micro-batches but the last of ``interval`` as well."""
-        if reason != self.reason:
-            _log.info("Spark's own plan: %s", reason)
         self.reason, self._pause = reason, interval - 1
         return Replanned(plain, reason, elements=elements)
 
     # ------------------------------------------------------------------ counts
     def _count_all(self, plain: DataFrame, stream: DataFrame) -> None:
         try:
-            query = read(self._catalyst_of(plain.sparkSession), plain, stream)
+            self._first = query = read(self._catalyst_of(plain.sparkSession), plain, stream)
         except NotReadableError:
             return
         for name in query.relations:
             if name != query.stream:
-                self._count_now(query, name, query.identity(name))
+                self._count_now(query, name, identity_of(query, name))
 
     def _count(self, query: JoinQuery, name: str, identity: Identity) -> None:
-        if identity not in self._counting:
+        """Starts to count a relation in the background, unless it is being counted, or an earlier version of its tables is."""
+        if not any(other.is_version_of(identity) for other in tuple(self._counting)):
             self._counting.add(identity)
             self._background.submit(self._count_now, query, name, identity)
 
     def _count_now(self, query: JoinQuery, name: str, identity: Identity) -> None:
-        if identity in self._counts:
-            return
         rows = query.rows(name)
         try:
+            if identity in self._counts:
+                return
             with described(rows.sparkSession.sparkContext, f"{self._name}: count the join keys of {name}", self._page):
                 self._counts[identity] = static_counts(rows, self._columns(query, name))
         except (PySparkException, Py4JError) as error:
             self._failed.add(identity)
             _log.warning("%s: the rows of %s could not be counted: %s", self._name, name, first_line(error)[:200])
+        finally:
+            self._counting.discard(identity)
 
     def _columns(self, query: JoinQuery, name: str) -> dict[str, Any]:
         catalyst = query.catalyst
@@ -233,12 +259,8 @@ class Replanner:
     def _planner_of(self, query: JoinQuery, identities: dict[str, Identity]) -> JoinPlanner:
         """The planner, with the counts of the current versions of the relations."""
         counts = {name: self._counts[identity] for name, identity in identities.items()}
-        shape = JoinShape(query.graph, {query.stream: 1}, {name: tuple(keys) for name, keys in query.keys.items()})
-        if self.planner is None or repr(self.planner.shape.graph) != repr(shape.graph):
-            widths = {name: row_width(query.relations[name].plan, counts[name].rows) for name in identities}
-            model = spark_cost(query.catalyst.spark, self._slots, max(widths.values()))
-            self.planner = JoinPlanner(shape, counts, model, self._mode)
-            self.planner.widths = widths
+        if self.planner is None or repr(self.planner.shape.graph) != repr(query.graph):
+            self.planner = self._new_planner(query, counts)
         else:
             for name in (name for name, identity in identities.items() if identity != self._identities.get(name)):
                 self.planner.replace(name, counts[name])
@@ -248,16 +270,32 @@ class Replanner:
             self._counts = dict(zip(identities.values(), counts.values()))  # forgets former versions
         return self.planner
 
+    def _new_planner(self, query: JoinQuery, counts: Mapping[str, Counts]) -> JoinPlanner:
+        shape = JoinShape(query.graph, {query.stream: 1}, {name: tuple(keys) for name, keys in query.keys.items()})
+        widths = {name: row_width(query.relations[name].plan, found.rows) for name, found in counts.items()}
+        planner = JoinPlanner(shape, counts, spark_cost(query.catalyst.spark, self._slots, max(widths.values())), self._mode)
+        planner.widths = widths
+        return planner
+
+    # ------------------------------------------------------------------ reports
+    def estimated(self) -> Estimated:
+        """The plans of the last sample. Before one they are estimated from the counts of the other relations, as far as these are known."""
+        if self.planner is not None and self._sampled:
+            return Estimated(self.planner, self._batches - self._sampled)
+        if (query := self._first) is None:
+            return Estimated()
+        identities = {name: identity_of(query, name) for name in query.relations if name != query.stream}
+        if not self._counts.keys() >= {*identities.values()}:
+            return Estimated()
+        planner = self._new_planner(query, {name: self._counts[identity] for name, identity in identities.items()})
+        planner.widths[query.stream] = row_width(query.relations[query.stream].plan)
+        planner.choose()
+        planner.broadcast_below(query.stream, broadcast_bytes(query.catalyst.spark))
+        return Estimated(planner)
+
     def explain(self, format: Format, alternatives: int) -> str:
         """The plans of the last sampled micro-batch, and why Spark's own plan is used, if it is."""
         head = "" if self.reason is None or format != "text" else f"Spark's own plan: {self.reason}.\n"
         if self.planner is None or not self.planner.decisions:
             return head if format == "text" else '{"deltas": []}' if format == "json" else "digraph {}"
         return head + self.planner.explain(format, alternatives)
-
-
-def _smaller(sides: tuple[float, float], most: float) -> Side | None:
-    """The side of a join with fewer bytes, if Spark would broadcast them."""
-    if min(sides) > most:
-        return None
-    return "left" if sides[0] < sides[1] else "right"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -26,11 +25,11 @@ from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.live_files import FileBatch
 from cqels_opt.runtime.local_runner import part_of_answers, share_of_batch, whole_batch
+from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.batch_task import BatchTask, rows_of_task
-from cqels_opt.spark.executed_plan import ExecutedPlan, executed
 from cqels_opt.spark.files import reading_files
 from cqels_opt.spark.ingest_rows import Batches, RowBatch, frame_of, ingesting
-from cqels_opt.spark.job_descriptions import batch_name, described, joined
+from cqels_opt.spark.job_descriptions import described, joined
 from cqels_opt.spark.messages import check_topics
 from cqels_opt.spark.session import in_one_process
 from cqels_opt.spark.tasks import (
@@ -44,7 +43,6 @@ from cqels_opt.spark.tasks import (
     task_name,
     two_stages,
 )
-from cqels_opt.spark.trace_page import TracePage, attached
 from cqels_opt.spark.warm_up import await_worker
 from cqels_opt.state.compaction import MergeTask, merge
 from cqels_opt.storage import disk
@@ -64,73 +62,24 @@ def answering(run: Callable[[], Iterator[tuple[int, Any]]], with_part: bool = Fa
         yield pa.RecordBatch.from_pydict(columns)
 
 
-class SparkRunner:
-    """Runs the stages of micro-batches on a session. ``parallelism`` is the number of task slots."""
+class SparkRunner(BatchJobs):
+    """Runs the stages of micro-batches on a session."""
 
     first_job = IN_ONE_TASK  # the description of the job that starts the task of a small batch
 
     def __init__(self, spark: SparkSession, parallelism: int | None = None) -> None:
-        self.spark = spark
-        self.parallelism = parallelism or spark.sparkContext.defaultParallelism
+        super().__init__(spark, parallelism)
         self.shares: Counter[str] = Counter()  # rows produced by each executor's Python process
         self.settings: dict[str, str] = {}  # effective planner settings of a session, where they matter
-        self._tag, self._name = "", ""
-        self._trace: Path | None = None  # until its page is attached
-        self._page: TracePage | None = None
         self._slots: dict[int, RDD[int]] = {}
         self._task: BatchTask | None = None  # of small batches
         self._expect_small = False  # the next batch of rows is expected to fit one task, as the last one did
         self._columns: pa.Schema | None = None  # of the rows of a run, once they are expected to be few
 
-    # -------------------------------------------------------------- job counts
     def begin(self, batch: int, queries: Sequence[str] = ()) -> None:
-        """Tags all following jobs; their descriptions begin with the queries and the batch."""
-        context = self.spark.sparkContext
-        if self._trace is not None:
-            self._page, self._trace = attached(self.spark, self._trace, self), None
-        if self._tag:
-            context.removeJobTag(self._tag)
-        self._name = batch_name(queries, batch)
-        self._tag = f"cqels-opt-{id(self)}-{batch}-{os.urandom(3).hex()}"
-        context.addJobTag(self._tag)
-        context.setLocalProperty(COMMITTING, disk.machine())
-
-    def described(self, what: str) -> AbstractContextManager[None]:
-        """Describes the jobs of a block in Spark's UI, as ``q1 batch 12: count keys``."""
-        return described(self.spark.sparkContext, f"{self._name}: {what}", self.page)
-
-    def link_to(self, trace: Path) -> None:
-        """From the next batch on, descriptions link to the page of this trace if Spark's UI is enabled."""
-        self._trace = trace
-
-    @property
-    def page(self) -> str | None:
-        """The path of the trace's page in Spark's UI, which descriptions link to."""
-        return self._page.path if self._page is not None else None
-
-    def unlink(self) -> None:
-        """Removes the page from Spark's UI."""
-        page, self._page, self._trace = self._page, None, None
-        if page is not None:
-            page.detach()
-
-    @property
-    def jobs(self) -> int:
-        """The number of Spark jobs with the tag of the batch, from Spark's status tracker."""
-        return len(self._tracker.getJobIdsForTag(self._tag)) if self._tag else 0
-
-    def executed(self) -> list[ExecutedPlan]:
-        """The queries that Spark ran with the tag of the batch, for EXPLAIN ANALYZE."""
-        return executed(self.spark, self._tag) if self._tag else []
-
-    @cached_property
-    def _tracker(self) -> Any:
-        return self.spark.sparkContext._jsc.sc().statusTracker()
-
-    def cancel(self) -> None:
-        """Cancels the batch's running jobs."""
-        if self._tag:
-            self.spark.sparkContext.cancelJobsWithTag(self._tag)
+        """See :class:`BatchJobs`."""
+        super().begin(batch, queries)
+        self.spark.sparkContext.setLocalProperty(COMMITTING, disk.machine())
 
     # -------------------------------------------------------------- stages
     def ingest(self, rows: Path | FileBatch | RowBatch, task: IngestTask) -> list[IngestReport]:

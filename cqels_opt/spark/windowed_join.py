@@ -21,6 +21,7 @@ from cqels_opt.relational.retained_rows import ROWS, RetainedRows, identity_of, 
 from cqels_opt.relational.spec import JoinSpec
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.phase_timer import PhaseTimer
+from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.catalyst import analyzed as plan_of
 from cqels_opt.spark.drop_in import Claim
 from cqels_opt.spark.hadoop_state import HadoopRetainedRows
@@ -39,7 +40,6 @@ from cqels_opt.spark.join_inputs import (
 )
 from cqels_opt.spark.join_rows import Computed, Joined, Windows, read_rows, write_rows
 from cqels_opt.spark.join_run import JoinRun, analyzed
-from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import on_one_machine
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.storage.compaction_policy import MERGED
@@ -103,7 +103,7 @@ class WindowedJoin(JoinRun):
         self.kept = RetainedRows(folder, identity) if uri is None else HadoopRetainedRows(spark, uri, folder, identity)
         self._trace = TraceFile(Path(trace), folder) if trace is not None else None
         self._restore_trace()
-        self._runner = SparkRunner(spark)
+        self._runner = BatchJobs(spark)
         if self._trace is not None:
             self._runner.link_to(self._trace.path)
         self._planner: JoinPlanner | None = None

@@ -1,6 +1,6 @@
 """Reports each micro-batch to listeners and to :mod:`logging`: its figures, changes of plans, fallbacks, notices, failures.
 
-The loggers are below ``cqels_opt``. A batch and a change of a plan are logged at INFO, fallbacks and notices at WARNING, failures at
+The loggers are below ``cqels_opt``. A batch and a change of a plan are logged at INFO, fallbacks and other notices at WARNING, failures at
 ERROR. The library installs no handlers.
 """
 
@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeAlias
 from cqels_opt.errors import InputError
 from cqels_opt.trace.figures import duration, phase_times, plural
 from cqels_opt.trace.plan_figures import moved_statistics
-from cqels_opt.trace.records import Delta, TraceRecord
+from cqels_opt.trace.records import SPARK_PLAN, Delta, TraceRecord
 
 logger = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -111,12 +111,13 @@ def _log(record: TraceRecord) -> None:
     if record.fallback:
         logger.warning("%s: fallback: %s", place, record.fallback)
     for notice in record.notices:
-        logger.warning("%s: %s", place, notice)
+        logger.log(logging.INFO if notice.startswith(SPARK_PLAN) else logging.WARNING, "%s: %s", place, notice)
 
 
 def summary(record: TraceRecord) -> str:
     """One line about a batch: its elements, answers, time by phase, Spark jobs and plans."""
-    counts = [plural(record.elements, "element")]
+    uncounted = not record.elements and any(notice.startswith(SPARK_PLAN) for notice in record.notices)
+    counts = [] if uncounted else [plural(record.elements, "element")]
     counts += [f"{number:,} {what}" for number, what in ((record.late, "late"), (record.rejected, "rejected")) if number]
     counts += [plural(record.answers, "answer")] if record.answers is not None else []
     times = f"{duration(record.ms.total)} ({phase_times(record.ms)})" if record.ms.total else duration(0)

@@ -15,6 +15,9 @@ from typing import ClassVar
 from cqels_opt.errors import DataError, InputError
 from cqels_opt.trace.json_values import OMITTED, OPTIONAL, JsonRecord, no_number
 
+SPARK_PLAN = "Spark's own plan: "
+"""Begins the notice that gives the reason why joins of DataFrames ran as Spark plans them. Most such micro-batches are not counted."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunnerUp(JsonRecord):

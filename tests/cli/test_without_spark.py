@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import cqels_opt
+from cqels_opt.spark.package import is_absent, missing
 
 QUERY = "PREFIX : <http://ex.org/> SELECT ?a FROM NAMED :s [RANGE 5s] AS ?w WHERE { GRAPH ?w { ?a :p ?b } ?b :q ?c }"
 STREAM = '{"s": "<http://ex.org/a>", "p": "<http://ex.org/p>", "o": "<http://ex.org/b>", "t": 1}\n'
@@ -106,6 +107,16 @@ def test_a_study_that_runs_on_spark_only_says_what_to_install(found: tuple[list[
 def test_a_misspelt_scenario_is_named_before_what_to_install(found: tuple[list[tuple[int, str, str]], Any]) -> None:
     code, _, err = found[0][-2]
     assert code == 2 and err.startswith("there is no scenario 'evalution'; did you mean evaluation?")
+
+
+def test_an_older_pyspark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its modules are missed, as if there were none."""
+    monkeypatch.setattr("pyspark.__version__", "3.5.9")
+    assert is_absent(ModuleNotFoundError(name="pyspark.core"))
+    assert str(missing("cqels_opt.Engine")) == (
+        "cqels_opt.Engine needs PySpark 4, and PySpark 3.5.9 is installed: with this version, only joins of DataFrames work "
+        "(AdaptiveJoin, adaptive, adaptive_sql)"
+    )
 
 
 def test_names_of_spark_say_what_to_install(found: tuple[Any, dict[str, str]]) -> None:

@@ -71,6 +71,29 @@ def test_the_order_follows_the_keys_of_each_batch() -> None:
     assert {operator.by for operator in delta.operators[1:]} <= {"broadcast", "shuffle hash", "sort merge"}
 
 
+@pytest.mark.parametrize(
+    "width, most, sides",
+    [
+        (10.0, 9_000, ["left", "left"]),
+        (10.0, 5_000, ["left", None]),
+        (10.0, 4_999, [None, None]),
+        (4_000.0, 1_700_000, ["right", "right"]),
+        (10.0, -1, [None, None]),
+    ],
+)
+def test_the_side_of_fewer_bytes_is_broadcast(width: float, most: float, sides: list[str | None]) -> None:
+    """500 rows meet one row each of relations with 200,002 rows of 8 bytes. The trace and EXPLAIN show the sides that Spark is given."""
+    planner = JoinPlanner(STAR.shape, STATICS, MODEL)
+    planner.widths = {"views": width, "follows": 8.0, "offers": 8.0}
+    step(planner, 0, batch(0, 2, 2))
+    assert planner.broadcast_below("views", most) == [None, *sides]
+    shown = json.loads(planner.explain("json"))["deltas"][0]["operators"]
+    assert [operator.get("build") for operator in shown] == [None, *sides]
+    (delta,) = planner.deltas()
+    methods = [None, *("broadcast" if side else "sort merge" for side in sides)]
+    assert [operator.by for operator in delta.operators] == [operator.get("by") for operator in shown] == methods
+
+
 def test_rows_of_a_micro_batch_alone_are_gone_with_the_next() -> None:
     planner = JoinPlanner(STAR.shape, STATICS, MODEL)
     step(planner, 0, batch(0, 1, 2, rows=70))

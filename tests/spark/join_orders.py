@@ -12,11 +12,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
 from cqels_opt.plans.plan import Plan, filters
 from cqels_opt.spark.catalyst import Catalyst
 from cqels_opt.spark.join_query import read
 from cqels_opt.spark.join_run import JoinRun
 from cqels_opt.spark.replanned_join import ReplannedJoin
+from cqels_opt.spark.versions import BEFORE_4
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,6 +96,13 @@ def _views(some: random.Random, count: int) -> Iterator[tuple[Any, ...]]:
         money = some.choice([Decimal("1.50"), Decimal("2.00"), Decimal("0.00"), None])
         times = some.choice(_TIMES), some.choice(_DAYS)
         yield number, _key(some), _key(some), some.choice(_DOUBLES), money, some.choice(_TEXTS), *times, _struct(some)
+
+
+def frame_of_table(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """A DataFrame with the rows of a table; Spark 3.5 makes none of Arrow's."""
+    if BEFORE_4:
+        return spark.createDataFrame(table.to_pylist(), from_arrow_schema(table.schema))
+    return spark.createDataFrame(table)
 
 
 def make_tables(spark: SparkSession, folder: Path, seed: int = 7) -> Tables:

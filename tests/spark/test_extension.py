@@ -27,6 +27,10 @@ def test_a_jar_cannot_be_made_without_spark_or_from_other_sources(tmp_path: Path
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     with pytest.raises(InputError, match="there is none: pip install pyspark"):
         extension.spark_extension()
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.12-3.5.9.jar").touch()
+    with pytest.raises(InputError, match=r"needs Spark 4, and .* has Spark 3"):
+        extension.spark_extension()
 
 
 def test_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 import cqels_opt as cq
 from cqels_opt.spark.session import settings
 
-from .join_orders import Collected, bag, differences, orders
+from .join_orders import Collected, bag, differences, frame_of_table, orders
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +47,7 @@ class RandomQuery:
             "c": [some.choice(["1", "x", "X", "", None]) for _ in range(rows)],
             "d": [some.choice([1.0, 2.0, 0.0, -0.0, float("nan"), None]) for _ in range(rows)],
         }
-        return spark.createDataFrame(pa.table(columns, pa.schema(TYPES)))
+        return frame_of_table(spark, pa.table(columns, pa.schema(TYPES)))
 
     def __call__(self, views: DataFrame) -> DataFrame:
         """The query, the same in each call; its text is :attr:`text`."""

@@ -19,7 +19,7 @@ from cqels_opt.spark import replanning
 from cqels_opt.spark.catalyst import in_session
 from cqels_opt.spark.session import settings
 
-from .join_orders import Collected, bag
+from .join_orders import Collected, bag, frame_of_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,7 +87,7 @@ def made(folder: Path) -> Path:
 
 def tables(spark: SparkSession, values: int) -> list[DataFrame]:
     of = pa.array(range(values))
-    return [spark.createDataFrame(pa.table({f"k{n}": of, f"v{n}": of})) for n in range(3)]
+    return [frame_of_table(spark, pa.table({f"k{n}": of, f"v{n}": of})) for n in range(3)]
 
 
 @pytest.mark.long
@@ -163,7 +163,7 @@ def test_a_declared_join_registers_only_the_micro_batch(
 
 def test_a_micro_batch_that_is_part_of_another_plan_is_sampled_each_time(spark: SparkSession, reads: list[int]) -> None:
     """Its filter moves into the query, so that the kept sample would read the rows of a former one."""
-    rows = spark.createDataFrame(pa.table({"batch": np.repeat(np.arange(4), 5), **{f"k{n}": np.arange(20) for n in range(3)}}))
+    rows = frame_of_table(spark, pa.table({"batch": np.repeat(np.arange(4), 5), **{f"k{n}": np.arange(20) for n in range(3)}}))
     joined, elements = tables(spark, 50), list[int]()
     function = cq.adaptive(lambda views: views.join(joined[0], "k0").join(joined[1], "k1")).batch(lambda rows, number: None)
     for number in range(4):

@@ -21,7 +21,7 @@ from cqels_opt.spark.join_inputs import row_width, static_counts
 from cqels_opt.spark.join_query import JoinQuery
 from cqels_opt.spark.session import settings
 
-from .join_orders import Collected, bag
+from .join_orders import Collected, bag, frame_of_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,13 +32,14 @@ FAMOUS = Size(famous=10, fanout=4_000, ordinary=40_000, batches=2, views=100, ma
 @pytest.fixture(scope="module", autouse=True)
 def small(spark: SparkSession) -> Iterator[None]:
     """Nothing of these tests depends on generated code, which takes longer to compile than to run."""
-    with settings(spark, {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}):
+    given = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false", "spark.sql.ansi.enabled": "true"}
+    with settings(spark, given):
         yield
 
 
 def frame_of(spark: SparkSession, **columns: list[Any] | np.ndarray) -> DataFrame:
     """A DataFrame of numbers or texts."""
-    return spark.createDataFrame(pa.table({name: pa.array(column) for name, column in columns.items()}))
+    return frame_of_table(spark, pa.table({name: pa.array(column) for name, column in columns.items()}))
 
 
 def dimensions(spark: SparkSession) -> Callable[[DataFrame], DataFrame]:
@@ -90,10 +91,13 @@ def test_the_first_batch_is_sparks_own(spark: SparkSession) -> None:
     assert notices(function) == ("Spark's own plan: the first micro-batch",)
     assert sink.bags[0] == bag(query(frame))
     found = json.loads(function.explain("json", analyze=True))
-    assert found["spark_plan"] == "no micro-batch has been planned yet" and found["deltas"] == []
+    assert found["spark_plan"] == "no micro-batch has been planned yet"
+    assert found["deltas"][0]["assumed"] and found["sample_age"] is None
+    assert len({found["deltas"][0]["plan"], found["deltas"][0]["runner_up"]["plan"]}) == 2
     joins = [node["rows"] for plan in found["executed"] for node in plan["nodes"] if "Join" in node["node"]]
     assert max(joins) == sum(sink.bags[0].values())
     assert "Spark ran (SQL query " in function.explain(analyze=True)
+    assert function.plans() == {} and function.switches == 0  # what EXPLAIN estimates changes nothing
 
 
 @pytest.mark.long
@@ -112,6 +116,8 @@ def test_it_gets_out_of_the_way_where_the_order_does_not_matter(spark: SparkSess
     assert "the order does not matter" in notices(function)[0]
     assert "the order does not matter" in function.explain()
     assert function.switches == 0
+    explained = function.explain(analyze=True)
+    assert "by the last sample, 1 micro-batch before" in explained and "runner-up" in explained
 
 
 def test_one_join_has_no_order_to_choose(spark: SparkSession) -> None:
@@ -236,6 +242,21 @@ def test_an_action_that_reads_all_rows_corrects_the_estimates(spark: SparkSessio
     assert [operator.observed for operator in delta.operators] == [40] * 4
 
 
+@pytest.mark.long
+def test_a_table_over_jdbc(spark: SparkSession, tmp_path: Path) -> None:
+    """It has neither files nor a name in the catalog."""
+    jvm: Any = spark._jvm
+    jvm.java.lang.System.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
+    place = {"url": f"jdbc:derby:memory:{tmp_path.name};create=true", "table": "KEYS"}
+    properties = {"driver": "org.apache.derby.jdbc.EmbeddedDriver"}
+    frame_of(spark, K=list(range(20)), W=[1] * 20).write.jdbc(**place, properties=properties)
+    keys, other, sink = spark.read.jdbc(**place, properties=properties), frame_of(spark, W=[1, 1]), Collected()
+    function = cq.adaptive(lambda views: views.join(keys, "K").join(other, "W")).batch(sink, plan="first")
+    function(frame_of(spark, K=[1, 2, 30]).localCheckpoint(), 0)
+    assert notices(function) == ()
+    assert sum(sink.bags[0].values()) == 4
+
+
 # ------------------------------------------------------------------ limits, empty batches, versions
 @pytest.mark.long
 def test_limits_of_rows_and_seconds(spark: SparkSession) -> None:
@@ -288,6 +309,26 @@ def test_a_new_version_of_a_relation_is_counted(spark: SparkSession, monkeypatch
     assert function.statistics()["relations"]["a"]["rows"] == 30
 
 
+@pytest.mark.long
+def test_former_counts_are_used_while_a_table_that_has_changed_is_counted(spark: SparkSession, tmp_path: Path) -> None:
+    """A folder that grows is one table at different times. Joins are planned in the micro-batch in which that is seen, too."""
+    folder, other = f"file://{tmp_path}/a", frame_of(spark, k=[1, 1, 2])
+    frame_of(spark, k=[1] * 2).coalesce(1).write.parquet(folder)
+    sink = Collected()
+    function = cq.adaptive(lambda v: v.join(spark.read.parquet(folder), "k").join(other, "k")).batch(sink)
+    rows, reasons = list[Any](), list[str]()
+    for number in range(18):
+        if number == 4:
+            frame_of(spark, k=[1] * 30).coalesce(1).write.mode("append").parquet(folder)
+        function(frame_of(spark, k=[1, 2]).localCheckpoint(), number)
+        rows.append(function.statistics().get("relations", {}).get("a", {}).get("rows"))
+        function.wait_for_counts()
+        reasons += notices(function)
+    assert [sum(bag.values()) for bag in sink.bags.values()] == [4] * 4 + [64] * 14
+    assert rows == [None, *[2] * 16, 32]  # sampled in micro-batches 1, 9 and 17
+    assert not any("counted" in reason for reason in reasons)
+
+
 # ------------------------------------------------------------------ broadcasts
 def hints_of(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """The sides that rebuilt plans broadcast, as they are made."""
@@ -334,6 +375,8 @@ def test_wide_rows_are_not_broadcast(spark: SparkSession, monkeypatch: pytest.Mo
         function(views, 0)
     assert sink == [100_000]
     assert sides == ["right", None]
+    steps = json.loads(function.explain("json"))["deltas"][0]["operators"]
+    assert [(step.get("by"), step.get("build")) for step in steps] == [(None, None), ("broadcast", "right"), ("sort merge", None)]
     assert row_width(wide._jdf.queryExecution().analyzed(), 1_000) > 500
 
 

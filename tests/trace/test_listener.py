@@ -139,6 +139,17 @@ def test_fallbacks_and_notices_are_warnings(caplog: pytest.LogCaptureFixture) ->
     ]
 
 
+def test_sparks_own_plan_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Its rows are not counted, so that their number is not shown."""
+    record = TraceRecord(3, "q1", None, None, 0, notices=("Spark's own plan: the order does not matter",))
+    with caplog.at_level(logging.INFO, "cqels_opt"):
+        BatchReporter().batches([record])
+    assert lines(caplog) == [
+        ("INFO", "q1 batch 3: 0 ms, 0 Spark jobs"),
+        ("INFO", "q1 batch 3: Spark's own plan: the order does not matter"),
+    ]
+
+
 def test_failures_are_errors(caplog: pytest.LogCaptureFixture) -> None:
     reporter = BatchReporter()
     reporter.failure("q1", 3, LimitError("11 rows, more than the limit of 10"))
