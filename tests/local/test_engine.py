@@ -188,18 +188,31 @@ WRONG: list[tuple[Callable[[cq.local.Engine, Path], object], str]] = [
     (lambda *_: cq.local.Engine(graphs="map.ttl"), "graphs='map.ttl': give files by the IRI of their graph"),
     (lambda *_: cq.Limits(rows="many"), "limits: rows='many' is no number"),
     (
-        lambda one, file: one.register(MET).start({}, file, file),
+        lambda one, file: one.register(MET).start({}, file, file.parent / "c"),
         f"the query reads stream <{STREAM}>, but given is no stream: add",
     ),
-    (lambda one, file: one.register(MET).start("s.ndjson", file, file), "streams='s.ndjson': give the streams by their IRIs"),
-    (lambda one, file: one.register(MET).start({STREAM: file}, 5, file), "sink=5: give a function"),
-    (lambda one, file: one.register(MET).start({STREAM: file}, "o.jsonl", 5), "checkpoint: 5 is no path"),
-    (lambda one, file: one.register(MET).start({STREAM: file}, "o.jsonl", "c", 5), "trace: 5 is no path"),
     (
-        lambda one, file: one.register(MET).start({STREAM: file}, "o.jsonl", "c", plan="adptive"),
+        lambda one, file: one.register(MET).start("s.ndjson", file, file.parent / "c"),
+        "streams='s.ndjson': give the streams by their IRIs",
+    ),
+    (lambda one, file: one.register(MET).start({STREAM: file}, 5, file.parent / "c"), "sink=5: give a function"),
+    (lambda one, file: one.register(MET).start({STREAM: file}, file.parent / "o.jsonl", 5), "checkpoint: 5 is no path"),
+    (
+        lambda one, file: one.register(MET).start({STREAM: file}, file.parent / "o.jsonl", file),
+        "it is a file; a folder is expected",
+    ),
+    (
+        lambda one, file: one.register(MET).start({STREAM: file}, file.parent / "o.jsonl", file.parent / "c", 5),
+        "trace: 5 is no path",
+    ),
+    (
+        lambda one, file: one.register(MET).start({STREAM: file}, file.parent / "o.jsonl", file.parent / "c", plan="adptive"),
         "plan='adptive': choose from adaptive",
     ),
-    (lambda one, file: one.register(MET).start({STREAM: file}, "o.jsonl", "c", limits=5), "limits=5: give Limits"),
+    (
+        lambda one, file: one.register(MET).start({STREAM: file}, file.parent / "o.jsonl", file.parent / "c", limits=5),
+        "limits=5: give Limits",
+    ),
 ]
 
 
