@@ -25,7 +25,7 @@ from cqels_opt.windows.replay import BatchSize, ReplayPlan
 
 __all__ = ["Answer", "Contender", "Done", "Given", "Run", "Task", "UnsupportedError", "available", "built_in", "find"]
 
-FILES = ("engine", "clairvoyant", "system_x", "oxigraph", "duck", "relational", "typed_rows", "on_spark")
+FILES = ("engine", "clairvoyant", "system_x", "oxigraph", "duck", "relational", "typed_rows", "triples", "on_spark")
 """The modules of this package, each with a tuple ``CONTENDERS``."""
 
 Given: TypeAlias = "Path | str"

@@ -1,0 +1,67 @@
+"""Engines of RDF streams in processes of their own: CQELS 1.0, C-SPARQL 0.9, YASPER and Kolibrie.
+
+They are installed, started and asked as the engines of typed rows (:mod:`cqels_opt.bench.contenders.typed_rows`), with two tables: the
+files of the static data, and the triples of all streams. Terms are in N-Triples syntax.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from cqels_opt.bench.contenders import Contender, Task, elements
+from cqels_opt.bench.contenders.typed_rows import JVM, NULL, Engine, Session, Table, java, run
+
+FILES = Table("files", True, (("graph", "text"), ("path", "text")))
+TRIPLES = Table("triples", False, (*((name, "text") for name in ("stream", "g", "s", "p", "o")), ("t", "integer")))
+
+
+class TripleSession(Session):
+    """A process of an engine that reads RDF itself."""
+
+    def load(self, task: Task) -> Sequence[Table]:
+        self._files = [*((NULL, path) for path in task.static), *task.graphs.items()]
+        return FILES, TRIPLES
+
+    def rows(self, table: Table) -> Iterable[str]:
+        return (f"{graph}\t{path}" for graph, path in self._files)
+
+    def lines(self, task: Task) -> Iterator[Iterable[str]]:
+        names = task.stream_names
+        for chunk in task.chunks:
+            columns = elements(chunk).to_pydict()
+            rows = zip(*(columns[name] for name in ("stream", "g", "s", "p", "o", "t")))
+            yield [f"triples\t{names[stream]}\t{NULL if g is None else g}\t{s}\t{p}\t{o}\t{t}\n" for stream, g, s, p, o, t in rows]
+
+
+def set_clock(jar: Path) -> None:
+    """Makes the time windows of CQELS follow the stream: two classes get their time from the class ``ClockOfTheStream``.
+
+    They ask ``java.lang.System``, whose name has as many characters, so that the name can be replaced in the compiled classes.
+    """
+    with zipfile.ZipFile(jar) as old:
+        classes = {name: old.read(name) for name in old.namelist()}
+    for name in ("org/deri/cqels/data/EnQuad.class", "org/deri/cqels/engine/RangeWindow.class"):
+        classes[name] = classes[name].replace(b"java/lang/System", b"ClockOfTheStream")
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as new:
+        for name, content in classes.items():
+            new.writestr(name, content)
+
+
+_OLD_JVM = (*JVM, "--add-opens=java.base/java.lang=ALL-UNNAMED")
+CQELS = Engine("cqels", "cqels", partial(java, "Cqels", "jars", _OLD_JVM), TripleSession)
+CSPARQL = Engine("csparql", "csparql", partial(java, "Csparql", "jars", _OLD_JVM), TripleSession)
+
+CONTENDERS = tuple(
+    Contender(engine.name, about, partial(run, engine=engine), installed=engine.version)
+    for engine, about in (
+        (CQELS, "CQELS over RDF, with the clock of the stream, in a JVM of its own"),
+        (CSPARQL, "C-SPARQL over RDF, asked again for each triple, in a JVM of its own"),
+    )
+)
+
+if __name__ == "__main__":
+    set_clock(Path(sys.argv[1]))
