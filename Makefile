@@ -17,12 +17,14 @@ DEMO    ?=
 TESTS   ?= tests bench/micro
 SERVICES ?= tests/services
 RIVALS  ?= $(or $(CQELS_OPT_RIVALS),.rivals)
-RIVAL   ?= flink esper pathway differential cqels csparql
+RIVAL   ?= flink esper pathway differential cqels csparql yasper kolibrie
 FLINK   := 2.3.0
 ESPER   := 8.9.0
 PATHWAY := 0.33.0
 DIFFERENTIAL := bench/arena/engines/differential
 CITYBENCH ?= https://github.com/CityBench/Benchmark.git
+RSP4J   ?= https://github.com/streamreasoning/rsp4j.git
+KOLIBRIE ?= https://github.com/StreamIntelligenceLab/Kolibrie.git
 IN_WHEEL := tests/plans/test_plan.py tests/stats/test_frequencies.py tests/relational tests/trace tests/plugins tests/query/test_dialects.py \
   tests/runtime/test_driver.py tests/bench/test_generators.py tests/test_documentation.py tests/planner/test_explain.py tests/spark/test_standard_output.py
 EXAMPLES := tests/installed/test_examples.py
@@ -244,6 +246,30 @@ $(RIVALS)/csparql/version: Makefile | $(STAMP)
 	$(call jars,'/cqels.jar\|/je-')
 	@test -f $(@D)/jars/csparqlengine-0.9.jar
 	@echo "C-SPARQL 0.9" >$@
+
+# Two engines are built from their sources: $(call sources,URL,COMMIT) fetches them.
+sources = @rm -rf $(@D); mkdir -p $(@D); git init -q $(@D)/source; \
+  git -C $(@D)/source fetch -q --depth 1 "$(1)" $(2) && git -C $(@D)/source checkout -q FETCH_HEAD || { \
+    echo "commit $(2) of $(1) could not be fetched" >&2; exit 2; }
+
+$(RIVALS)/yasper/version: Makefile | $(STAMP)
+	@command -v mvn >/dev/null || { echo "the rival yasper is built with Maven, which is missing: install it (apt-get install maven)" >&2; exit 2; }
+	@echo "building YASPER into $(@D)"
+	$(call sources,$(RSP4J),c46e0f674fb740b85543e73d8013196b18763abd)
+	@mvn -q -B -ntp -f $(@D)/source/pom.xml -pl api,io,web,yasper,operatorapi -am -Dmaven.test.skip=true -Dmaven.source.skip=true \
+	  package dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$(abspath $(@D))/jars"
+	@cp $(@D)/source/*/target/*.jar $(@D)/jars
+	@echo "YASPER 1.0.1" >$@
+
+# The program is one of Kolibrie's own crate, which has its dependencies.
+$(RIVALS)/kolibrie/version: bench/arena/engines/kolibrie/main.rs Makefile | $(STAMP)
+	@command -v cargo >/dev/null || { echo "the rival kolibrie is built with Rust, which is missing: install it (https://rustup.rs)" >&2; exit 2; }
+	@echo "building Kolibrie into $(@D), which takes ten minutes or more"
+	$(call sources,$(KOLIBRIE),846becb1c59e327bc10f7a3047295045e1f6de5e)
+	@mkdir -p $(@D)/source/kolibrie/src/bin && cp $< $(@D)/source/kolibrie/src/bin/arena.rs
+	@CARGO_PROFILE_RELEASE_DEBUG=0 cargo build --quiet --release --locked -p kolibrie --bin arena \
+	  --manifest-path $(@D)/source/Cargo.toml --target-dir $(@D)
+	@echo "Kolibrie 0.1.1" >$@
 
 micro: $(STAMP)
 	@$(PY) -m pytest bench/micro --benchmark-only --benchmark-columns=min,median,rounds --benchmark-sort=name

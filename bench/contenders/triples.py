@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from cqels_opt.bench.contenders import Contender, Task, elements
-from cqels_opt.bench.contenders.typed_rows import JVM, NULL, Engine, Session, Table, java, run
+from cqels_opt.bench.contenders.typed_rows import JVM, NULL, Engine, Session, Table, binary, java, run
 
 FILES = Table("files", True, (("graph", "text"), ("path", "text")))
 TRIPLES = Table("triples", False, (*((name, "text") for name in ("stream", "g", "s", "p", "o")), ("t", "integer")))
@@ -54,12 +54,16 @@ def set_clock(jar: Path) -> None:
 _OLD_JVM = (*JVM, "--add-opens=java.base/java.lang=ALL-UNNAMED")
 CQELS = Engine("cqels", "cqels", partial(java, "Cqels", "jars", _OLD_JVM), TripleSession)
 CSPARQL = Engine("csparql", "csparql", partial(java, "Csparql", "jars", _OLD_JVM), TripleSession)
+YASPER = Engine("yasper", "rspql", partial(java, "Yasper", "jars", JVM), TripleSession)
+KOLIBRIE = Engine("kolibrie", "rspql", binary("arena"), TripleSession)
 
 CONTENDERS = tuple(
     Contender(engine.name, about, partial(run, engine=engine), installed=engine.version)
     for engine, about in (
         (CQELS, "CQELS over RDF, with the clock of the stream, in a JVM of its own"),
         (CSPARQL, "C-SPARQL over RDF, asked again for each triple, in a JVM of its own"),
+        (YASPER, "YASPER over RDF, asked again for each element, with hash joins, in a JVM of its own"),
+        (KOLIBRIE, "Kolibrie over RDF, asked again for each element, in one thread of a process of its own"),
     )
 )
 

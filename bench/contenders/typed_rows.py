@@ -264,8 +264,9 @@ def _python(installed: Path, shared: Path) -> Sequence[str]:
     return [str(installed / "bin" / "python"), str(SOURCES / "pathway_engine.py")]
 
 
-def _binary(installed: Path, shared: Path) -> Sequence[str]:
-    return [str(installed / "release" / "differential")]
+def binary(name: str) -> Callable[[Path, Path], Sequence[str]]:
+    """The program that cargo builds."""
+    return lambda installed, shared: [str(installed / "release" / name)]
 
 
 JVM = ("-XX:+UseParallelGC",)
@@ -276,7 +277,7 @@ _OPENED = tuple(
 FLINK = Engine("flink", "sql", partial(java, "Flink", "pyflink/lib", (*JVM, *_OPENED)))
 ESPER = Engine("esper", "epl", partial(java, "Esper", "jars", JVM))
 PATHWAY = Engine("pathway", "py", _python)
-DIFFERENTIAL = Engine("differential", "rs", _binary)
+DIFFERENTIAL = Engine("differential", "rs", binary("differential"))
 
 CONTENDERS = tuple(
     Contender(engine.name, about, partial(run, engine=engine), installed=engine.version)
