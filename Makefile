@@ -189,7 +189,7 @@ arena-rivals: $(foreach rival,$(RIVAL),$(RIVALS)/$(rival)/version)
 
 # 560 MB of downloads, so CI does not run it.
 test-rivals: arena-rivals
-	@CQELS_OPT_RIVALS="$(abspath $(RIVALS))" $(PY) -m pytest tests/rivals
+	@CQELS_OPT_RIVALS="$(abspath $(RIVALS))" $(PY) -m pytest --all tests/rivals
 
 $(RIVALS)/flink/version: Makefile | $(STAMP)
 	@echo "installing Apache Flink $(FLINK) into $(@D)"

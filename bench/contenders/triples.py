@@ -23,18 +23,23 @@ class TripleSession(Session):
     """A process of an engine that reads RDF itself."""
 
     def load(self, task: Task) -> Sequence[Table]:
+        """The engine loads the files itself."""
         self._files = [*((NULL, path) for path in task.static), *task.graphs.items()]
         return FILES, TRIPLES
 
     def rows(self, table: Table) -> Iterable[str]:
+        """The files, with the graph of each."""
         return (f"{graph}\t{path}" for graph, path in self._files)
 
     def lines(self, task: Task) -> Iterator[Iterable[str]]:
+        """The triples of each micro-batch."""
         names = task.stream_names
         for chunk in task.chunks:
             columns = elements(chunk).to_pydict()
             rows = zip(*(columns[name] for name in ("stream", "g", "s", "p", "o", "t")))
-            yield [f"triples\t{names[stream]}\t{NULL if g is None else g}\t{s}\t{p}\t{o}\t{t}\n" for stream, g, s, p, o, t in rows]
+            yield [
+                f"triples\t{names[stream]}\t{NULL if g is None else g}\t{s}\t{p}\t{o}\t{t}\n" for stream, g, s, p, o, t in rows
+            ]
 
 
 def set_clock(jar: Path) -> None:

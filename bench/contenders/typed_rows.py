@@ -123,7 +123,8 @@ class Session:
 class Engine:
     """An engine: its name, the suffix of its queries, and the command for its folder and a folder for compiled programs.
 
-    ``session`` says which rows it gets. ``make arena-rivals RIVAL=<name>`` installs it into its folder, and writes the file ``version`` there at the end.
+    ``session`` says which rows it gets. ``make arena-rivals RIVAL=<name>`` installs it into its folder, and writes the file ``version``
+    there at the end.
     """
 
     name: str
