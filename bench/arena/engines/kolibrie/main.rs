@@ -4,11 +4,28 @@
 
 use kolibrie::rsp_engine::{OperationMode, QueryExecutionMode, RSPBuilder, RSPEngine, ResultConsumer, SimpleR2R};
 use shared::triple::Triple;
-use std::io::{stdin, stdout, BufRead, BufWriter, Stdout, Write};
+use std::fs::File;
+use std::io::{stdin, BufRead, BufWriter, Write};
+use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 type Row = Vec<(String, String)>;
+type Out = Arc<Mutex<BufWriter<File>>>;
+
+extern "C" {
+    fn dup(file: i32) -> i32;
+    fn dup2(from: i32, to: i32) -> i32;
+}
+
+/// Standard output for messages alone: what Kolibrie prints goes to standard error.
+fn messages() -> File {
+    unsafe {
+        let out = dup(1);
+        dup2(2, 1);
+        File::from_raw_fd(out)
+    }
+}
 
 /// A running query; `number` is that of the newest element, `answered` the time of the one before it.
 struct Running {
@@ -21,7 +38,7 @@ struct Running {
 
 impl Running {
     /// Starts a query; returns it with the names of its variables.
-    fn start(text: &str, files: &[String], out: &Arc<Mutex<BufWriter<Stdout>>>) -> (Running, Vec<String>) {
+    fn start(text: &str, files: &[String], out: &Out) -> (Running, Vec<String>) {
         let projection = between(text, "SELECT", "\n");
         let names: Vec<String> = projection.split_whitespace().map(|name| name.trim_start_matches('?').to_string()).collect();
         let answered = Arc::new(AtomicI64::new(0));
@@ -91,7 +108,7 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
 }
 
 fn main() {
-    let out = Arc::new(Mutex::new(BufWriter::new(stdout())));
+    let out: Out = Arc::new(Mutex::new(BufWriter::new(messages())));
     let say = |text: String| {
         let mut writer = out.lock().unwrap();
         writeln!(writer, "{text}").unwrap();
