@@ -6,6 +6,7 @@ files of the static data, and the triples of all streams. Terms are in N-Triples
 
 from __future__ import annotations
 
+import math
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,9 +15,13 @@ from pathlib import Path
 
 from cqels_opt.bench.contenders import Contender, Task, elements
 from cqels_opt.bench.contenders.typed_rows import JVM, NULL, Engine, Session, Table, binary, java, run
+from cqels_opt.errors import InputError
 
 FILES = Table("files", True, (("graph", "text"), ("path", "text")))
 TRIPLES = Table("triples", False, (*((name, "text") for name in ("stream", "g", "s", "p", "o")), ("t", "integer")))
+
+PIECE = 100
+"""Triples after which the CPU time of an engine is read. Some need more than the limit of a query for one micro-batch."""
 
 
 class TripleSession(Session):
@@ -40,6 +45,27 @@ class TripleSession(Session):
             yield [
                 f"triples\t{names[stream]}\t{NULL if g is None else g}\t{s}\t{p}\t{o}\t{t}\n" for stream, g, s, p, o, t in rows
             ]
+
+    def pieces(self, batch: str) -> Sequence[str]:
+        """At least :data:`PIECE` triples each; a time is in one piece."""
+        *rows, end = batch.splitlines(keepends=True)
+        number, before = end.split("\t")[1], ""
+        found, piece = list[str](), list[str]()
+        for row in rows:
+            time = row.rstrip("\n").rpartition("\t")[2]
+            if len(piece) >= PIECE and time != before:
+                found.append("".join(piece) + f"#end\t{number}\t{before}\n")
+                piece = []
+            piece.append(row)
+            before = time
+        return [*found, "".join(piece) + end]
+
+    def limit(self, task: Task) -> float:
+        """The option ``rdf-engines.cpu_seconds``."""
+        found = task.options.get("rdf-engines.cpu_seconds", math.inf)
+        if not isinstance(found, float):
+            raise InputError(f"options.rdf-engines.cpu_seconds: must be a number such as 60.0, not {found!r}")
+        return found
 
 
 def set_clock(jar: Path) -> None:

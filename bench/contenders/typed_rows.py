@@ -24,10 +24,12 @@ The clock runs from the first row of a micro-batch to its ``#done``. Answers are
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -39,7 +41,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 
 from cqels_opt.bench.answers import value_of
-from cqels_opt.bench.contenders import Answer, Contender, Done, Task, UnsupportedError
+from cqels_opt.bench.contenders import Answer, Contender, Done, StoppedError, Task, UnsupportedError
 from cqels_opt.bench.contenders.process import Talk, engine_process
 from cqels_opt.bench.contenders.relational import INGEST, DuckDB, load_tables, sql_of, take_batch
 from cqels_opt.errors import InputError, RunError
@@ -114,6 +116,14 @@ class Session:
             rows.sort(key=lambda row: row[0])
             yield (line for _, line in rows)
 
+    def pieces(self, batch: str) -> Sequence[str]:
+        """The messages of a micro-batch in pieces that the engine gets one after the other."""
+        return (batch,)
+
+    def limit(self, task: Task) -> float:
+        """The CPU seconds after which the query is stopped within a micro-batch, at the end of a piece."""
+        return math.inf
+
     def close(self) -> None:
         """Ends the process."""
         self._resources.close()
@@ -168,11 +178,19 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
         batches, talk = session.batches(task), session.talk
         talk.say(f"#start\t{query}\n")
         names = _until(talk, "#ready")[1].split("\t")
+        limit = session.limit(task) + _cpu(talk)
         try:
-            for text in batches:
+            for number, text in enumerate(batches):
+                lines, pieces = list[str](), session.pieces(text)
                 yield None
-                talk.say(text)
-                lines, _ = _until(talk, "#done")
+                for piece in pieces:
+                    talk.say(piece)
+                    lines += _until(talk, "#done")[0]
+                    if piece is not pieces[-1] and _cpu(talk) > limit:
+                        yield Done(_answers(names, lines))
+                        yield None
+                        where = f"stopped within micro-batch {number + 1} of {len(batches)}"
+                        raise StoppedError(f"{where}: over {session.limit(task):g} CPU seconds", _final(piece))
                 yield Done(_answers(names, lines))
         except GeneratorExit:  # stopped between two micro-batches
             if sys.is_finalizing():
@@ -230,6 +248,16 @@ def _span(chunk: Path) -> tuple[int, int]:
     return found["min"].as_py(), found["max"].as_py()
 
 
+def _cpu(talk: Talk) -> float:
+    """The CPU seconds of the process, by the number of its clock (clock_getcpuclockid(3) of glibc)."""
+    return time.clock_gettime(~talk.process.pid << 3 | 2)
+
+
+def _final(piece: str) -> int:
+    """The time in the message at the end."""
+    return int(piece.rsplit("\t", 1)[1])
+
+
 def _until(talk: Talk, word: str) -> tuple[list[str], str]:
     """The lines before the message that begins with ``word``, and the rest of the message."""
     lines = list[str]()
@@ -241,8 +269,8 @@ def _until(talk: Talk, word: str) -> tuple[list[str], str]:
 def _answers(names: Sequence[str], lines: Sequence[str]) -> Iterator[Answer]:
     for line in lines:
         values = dict(zip(names, line.rstrip("\n").split("\t")))
-        time = int(values.pop("time"))
-        yield time, {name: value_of(value) for name, value in values.items() if value != NULL and not name.startswith("_")}
+        at = int(values.pop("time"))
+        yield at, {name: value_of(value) for name, value in values.items() if value != NULL and not name.startswith("_")}
 
 
 def java(main: str, jars: str, options: Sequence[str], installed: Path, shared: Path) -> Sequence[str]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bench_tasks import task as bench_task
 
-from cqels_opt.bench.contenders import Done
+from cqels_opt.bench.contenders import Done, StoppedError, Task, triples
 from cqels_opt.bench.contenders.triples import TripleSession, set_clock
 from cqels_opt.bench.contenders.typed_rows import Engine, close_sessions, run
+from cqels_opt.errors import InputError
 from cqels_opt.verify import Element
 from cqels_opt.windows.replay import BatchSize
 
@@ -36,16 +37,24 @@ for line in sys.stdin:
 """
 
 
-def test_triples_of_all_streams_are_one_table_and_static_data_are_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    """Four triples of three elements, in two micro-batches."""
     stream = [
         Element(100, ((f"<{Q}1>", f"<{Q}is>", '"x"@en'), (f"<{Q}1>", f"<{Q}in>", f"<{Q}y>")), f"<{Q}g>"),
+        Element(200, ((f"<{Q}1>", f"<{Q}is>", f"<{Q}y>"),)),
         Element(1100, ((f"<{Q}2>", f"<{Q}is>", f"<{Q}z>"),)),
     ]
     made = bench_task(tmp_path / "task", QUERY, {f"{Q}s": stream}, [], BatchSize(duration=1000))
     sql = tmp_path / "sql"
     (sql / "fake").mkdir(parents=True)
     (sql / "fake" / "q.rspql").write_text("", encoding="utf-8")
-    task = replace(made, sql=sql, graphs={f"{Q}graph": tmp_path / "graph.nt"})
+    return replace(made, sql=sql, graphs={f"{Q}graph": tmp_path / "graph.nt"})
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """An engine that is installed, and answers each triple."""
     monkeypatch.setenv("CQELS_OPT_RIVALS", str(tmp_path))
     (tmp_path / "fake").mkdir()
     (tmp_path / "fake" / "version").write_text("Fake 1.0", encoding="utf-8")
@@ -54,7 +63,11 @@ def test_triples_of_all_streams_are_one_table_and_static_data_are_files(tmp_path
     def command(installed: Path, shared: Path) -> Sequence[str]:
         return [sys.executable, str(installed / "engine.py")]
 
-    fake = Engine("fake", "rspql", command, TripleSession)
+    yield Engine("fake", "rspql", command, TripleSession)
+    close_sessions()
+
+
+def test_triples_of_all_streams_are_one_table_and_static_data_are_files(task: Task, fake: Engine, tmp_path: Path) -> None:
     session = TripleSession(fake, task)
     opening, batches = session.opening(), session.batches(task)
     session.close()
@@ -68,14 +81,14 @@ def test_triples_of_all_streams_are_one_table_and_static_data_are_files(tmp_path
         [
             f'triples\t{Q}s\t<{Q}g>\t<{Q}1>\t<{Q}is>\t"x"@en\t100',
             f"triples\t{Q}s\t<{Q}g>\t<{Q}1>\t<{Q}in>\t<{Q}y>\t100",
+            f"triples\t{Q}s\t\\N\t<{Q}1>\t<{Q}is>\t<{Q}y>\t200",
             "#end\t0\t1099",
         ],
         [f"triples\t{Q}s\t\\N\t<{Q}2>\t<{Q}is>\t<{Q}z>\t1100", "#end\t1\t1100"],
     ]
     answers = [list(done.answers) for done in run(task, tmp_path, fake) if isinstance(done, Done)]
-    close_sessions()
     assert answers == [
-        [(100, {"a": f"{Q}1", "b": "x"}), (100, {"a": f"{Q}1", "b": f"{Q}y"})],
+        [(100, {"a": f"{Q}1", "b": "x"}), (100, {"a": f"{Q}1", "b": f"{Q}y"}), (200, {"a": f"{Q}1", "b": f"{Q}y"})],
         [(1100, {"a": f"{Q}2", "b": f"{Q}z"})],
     ]
 
@@ -92,3 +105,20 @@ def test_the_classes_of_cqels_that_ask_for_the_time_get_that_of_the_stream(tmp_p
             **dict.fromkeys(asking, clock),
             "org/deri/cqels/engine/TripleWindow.class": system,
         }
+
+
+def test_a_query_over_its_limit_is_stopped_within_a_micro_batch(
+    fake: Engine, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(triples, "PIECE", 1)
+    limited = replace(task, options={"rdf-engines.cpu_seconds": 0.0})
+    found = run(limited, tmp_path, fake)
+    assert next(found) is None
+    stopped = next(found)
+    assert stopped is not None and [at for at, _ in stopped.answers] == [100, 100]
+    assert next(found) is None
+    with pytest.raises(StoppedError, match="stopped within micro-batch 1 of 2: over 0 CPU seconds") as error:
+        next(found)
+    assert error.value.upto == 100
+    with pytest.raises(InputError, match=r"must be a number such as 60\.0, not 'x'"):
+        next(run(replace(task, options={"rdf-engines.cpu_seconds": "x"}), tmp_path, fake))
