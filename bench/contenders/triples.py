@@ -20,9 +20,6 @@ from cqels_opt.errors import InputError
 FILES = Table("files", True, (("graph", "text"), ("path", "text")))
 TRIPLES = Table("triples", False, (*((name, "text") for name in ("stream", "g", "s", "p", "o")), ("t", "integer")))
 
-PIECE = 100
-"""Triples after which the CPU time of an engine is read. Some need more than the limit of a query for one micro-batch."""
-
 
 class TripleSession(Session):
     """A process of an engine that reads RDF itself."""
@@ -47,15 +44,15 @@ class TripleSession(Session):
             ]
 
     def pieces(self, batch: str) -> Sequence[str]:
-        """At least :data:`PIECE` triples each; a time is in one piece."""
+        """One time first, then twice as many triples in each piece: some engines need the limit of a query for a few elements."""
         *rows, end = batch.splitlines(keepends=True)
         number, before = end.split("\t")[1], ""
-        found, piece = list[str](), list[str]()
+        found, piece, size = list[str](), list[str](), 1
         for row in rows:
             time = row.rstrip("\n").rpartition("\t")[2]
-            if len(piece) >= PIECE and time != before:
+            if len(piece) >= size and time != before:
                 found.append("".join(piece) + f"#end\t{number}\t{before}\n")
-                piece = []
+                piece, size = [], 2 * size
             piece.append(row)
             before = time
         return [*found, "".join(piece) + end]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from bench_tasks import task as bench_task
 
-from cqels_opt.bench.contenders import Done, StoppedError, Task, triples
+from cqels_opt.bench.contenders import Done, StoppedError, Task
 from cqels_opt.bench.contenders.triples import TripleSession, set_clock
 from cqels_opt.bench.contenders.typed_rows import Engine, close_sessions, run
 from cqels_opt.errors import InputError
@@ -107,10 +107,7 @@ def test_the_classes_of_cqels_that_ask_for_the_time_get_that_of_the_stream(tmp_p
         }
 
 
-def test_a_query_over_its_limit_is_stopped_within_a_micro_batch(
-    fake: Engine, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(triples, "PIECE", 1)
+def test_a_query_over_its_limit_is_stopped_within_a_micro_batch(fake: Engine, task: Task, tmp_path: Path) -> None:
     limited = replace(task, options={"rdf-engines.cpu_seconds": 0.0})
     found = run(limited, tmp_path, fake)
     assert next(found) is None
