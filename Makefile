@@ -50,7 +50,7 @@ help:
 	@echo "make bench    the report's evaluation, small, as evaluation.html      (BENCH='--list': all scenarios; BENCH=evaluation: at full size)"
 	@echo "make arena    the engine next to rivals on public workloads, about five minutes   (ARENA=--full: all of it)"
 	@echo "make arena-rivals    installs the arena's rivals: Flink, Esper, Pathway, CQELS and others   (RIVAL=esper: that one; RIVALS=/folder: not into .rivals)"
-	@echo "make test-rivals  installs them, and compares their answers with the engine's   (560 MB of downloads)"
+	@echo "make test-rivals  installs them, and compares their answers with the engine's   (680 MB of downloads)"
 	@echo "make micro    how long planning and statistics take, with pytest-benchmark  (alone on the machine)"
 	@echo "make clean    removes .venv and caches"
 
@@ -187,7 +187,7 @@ arena: $(STAMP)
 # Engines that the arena runs in processes of their own, one folder each. The file version, written last, says that it is whole.
 arena-rivals: $(foreach rival,$(RIVAL),$(RIVALS)/$(rival)/version)
 
-# 560 MB of downloads, so CI does not run it.
+# 680 MB of downloads and ten minutes or more of building, so CI does not run it.
 test-rivals: arena-rivals
 	@CQELS_OPT_RIVALS="$(abspath $(RIVALS))" $(PY) -m pytest --all tests/rivals
 
