@@ -187,10 +187,10 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
                     talk.say(piece)
                     lines += _until(talk, "#done")[0]
                     if piece is not pieces[-1] and _cpu(talk) > limit:
-                        yield Done(_answers(names, lines))
-                        yield None
                         where = f"stopped within micro-batch {number + 1} of {len(batches)}"
-                        raise StoppedError(f"{where}: over {session.limit(task):g} CPU seconds", _final(piece))
+                        reason = StoppedError(f"{where}: over {session.limit(task):g} CPU seconds", _final(piece))
+                        yield Done(_answers(names, lines), stopped=reason)
+                        raise reason
                 yield Done(_answers(names, lines))
         except GeneratorExit:  # stopped between two micro-batches
             if sys.is_finalizing():

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from bench_tasks import task as bench_task
 
-from cqels_opt.bench.contenders import Done, StoppedError, Task
+from cqels_opt.bench.contenders import Contender, Done, Task
 from cqels_opt.bench.contenders.triples import TripleSession, set_clock
 from cqels_opt.bench.contenders.typed_rows import Engine, close_sessions, run
+from cqels_opt.bench.measure import in_turns
 from cqels_opt.errors import InputError
 from cqels_opt.verify import Element
 from cqels_opt.windows.replay import BatchSize
@@ -109,13 +110,10 @@ def test_the_classes_of_cqels_that_ask_for_the_time_get_that_of_the_stream(tmp_p
 
 def test_a_query_over_its_limit_is_stopped_within_a_micro_batch(fake: Engine, task: Task, tmp_path: Path) -> None:
     limited = replace(task, options={"rdf-engines.cpu_seconds": 0.0})
-    found = run(limited, tmp_path, fake)
-    assert next(found) is None
-    stopped = next(found)
-    assert stopped is not None and [at for at, _ in stopped.answers] == [100, 100]
-    assert next(found) is None
-    with pytest.raises(StoppedError, match="stopped within micro-batch 1 of 2: over 0 CPU seconds") as error:
-        next(found)
-    assert error.value.upto == 100
+    (stopped,) = in_turns(
+        [Contender("fake", "answers each triple", lambda t, f: run(t, f, fake))], limited, tmp_path / "runs", 100
+    )
+    assert (stopped.why, stopped.upto) == ("stopped within micro-batch 1 of 2: over 0 CPU seconds", 100)
+    assert stopped.bag.counts == {100: 2}
     with pytest.raises(InputError, match=r"must be a number such as 60\.0, not 'x'"):
         next(run(replace(task, options={"rdf-engines.cpu_seconds": "x"}), tmp_path, fake))
