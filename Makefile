@@ -19,11 +19,14 @@ DEMO    ?=
 TESTS   ?= tests bench/micro
 SERVICES ?= tests/services
 RIVALS  ?= $(or $(CQELS_OPT_RIVALS),.rivals)
-RIVAL   ?= flink esper pathway differential
+RIVAL   ?= flink esper pathway differential cqels csparql yasper kolibrie
 FLINK   := 2.3.0
 ESPER   := 8.9.0
 PATHWAY := 0.33.0
 DIFFERENTIAL := bench/arena/engines/differential
+CITYBENCH ?= https://github.com/CityBench/Benchmark.git
+RSP4J   ?= https://github.com/streamreasoning/rsp4j.git
+KOLIBRIE ?= https://github.com/StreamIntelligenceLab/Kolibrie.git
 IN_WHEEL := tests/plans/test_plan.py tests/stats/test_frequencies.py tests/relational tests/trace tests/plugins tests/query/test_dialects.py \
   tests/runtime/test_driver.py tests/bench/test_generators.py tests/test_documentation.py tests/planner/test_explain.py tests/spark/test_standard_output.py
 EXAMPLES := tests/installed/test_examples.py
@@ -51,8 +54,8 @@ help:
 	@echo "make docs     the documentation as a site that needs no network, in site/"
 	@echo "make bench    the report's evaluation, small, as evaluation.html      (BENCH='--list': all scenarios; BENCH=evaluation: at full size)"
 	@echo "make arena    the engine next to rivals on public workloads, about five minutes   (ARENA=--full: all of it)"
-	@echo "make arena-rivals    installs Flink, Esper, Pathway and Differential Dataflow for the arena   (RIVAL=esper: that one; RIVALS=/folder: not into .rivals)"
-	@echo "make test-rivals  installs them, and compares their answers with the engine's   (560 MB of downloads)"
+	@echo "make arena-rivals    installs the arena's rivals: Flink, Esper, Pathway, CQELS and others   (RIVAL=esper: that one; RIVALS=/folder: not into .rivals)"
+	@echo "make test-rivals  installs them, and compares their answers with the engine's   (680 MB of downloads)"
 	@echo "make micro    how long planning and statistics take, with pytest-benchmark  (alone on the machine)"
 	@echo "make clean    removes .venv and caches"
 
@@ -201,9 +204,9 @@ arena: $(STAMP)
 # Engines that the arena runs in processes of their own, one folder each. The file version, written last, says that it is whole.
 arena-rivals: $(foreach rival,$(RIVAL),$(RIVALS)/$(rival)/version)
 
-# 560 MB of downloads, so CI does not run it.
+# 680 MB of downloads and ten minutes or more of building, so CI does not run it.
 test-rivals: arena-rivals
-	@CQELS_OPT_RIVALS="$(abspath $(RIVALS))" $(PY) -m pytest tests/rivals
+	@CQELS_OPT_RIVALS="$(abspath $(RIVALS))" $(PY) -m pytest --all tests/rivals
 
 $(RIVALS)/flink/version: Makefile | $(STAMP)
 	@echo "installing Apache Flink $(FLINK) into $(@D)"
@@ -235,6 +238,55 @@ $(RIVALS)/differential/version: $(DIFFERENTIAL)/main.rs $(DIFFERENTIAL)/Cargo.lo
 	@echo "building the rival differential into $(@D)"
 	@cargo build --quiet --release --locked --manifest-path $(DIFFERENTIAL)/Cargo.toml --target-dir $(@D)
 	@sed -n 's/^differential-dataflow = "=\(.*\)"/Differential Dataflow \1/p' $(DIFFERENTIAL)/Cargo.toml >$@
+
+# CityBench has the jars of two engines that no package index has: $(call jars,PATTERN) copies those without PATTERN from its folder lib, or
+# from the folder CITYBENCH, and fetches the one that can be missing there.
+jars = @set -e; rm -rf $(@D); mkdir -p $(@D)/jars $(SERVED); found="$(CITYBENCH)"; \
+  if [ ! -d "$$found" ]; then \
+    found=$(@D)/citybench; \
+    git clone -q --depth 1 --filter=blob:none --no-checkout "$(CITYBENCH)" $$found && git -C $$found checkout -q HEAD -- lib || { \
+      echo "$(CITYBENCH) could not be fetched: name a folder with the jars of its folder lib: CITYBENCH=/folder" >&2; exit 2; }; \
+  fi; \
+  find "$$found" -name '*.jar' | grep -v $(1) | xargs -I{} cp {} $(@D)/jars; rm -rf $(@D)/citybench; \
+  test -f $(@D)/jars/fastutil-6.4.2.jar || \
+    $(IVY) -dependency it.unimi.dsi fastutil 6.4.2 -retrieve "$(abspath $(@D))/jars/[artifact]-[revision].[ext]" >$(SERVED)/fastutil.log 2>&1 || { \
+    tail -n 5 $(SERVED)/fastutil.log >&2; echo "fastutil 6.4.2 could not be fetched: is Maven's repository reachable?" >&2; exit 2; }
+
+$(RIVALS)/cqels/version: bench/contenders/triples.py Makefile | $(STAMP)
+	@echo "installing CQELS 1.0 into $(@D)"
+	$(call jars,'csparql\|je-4')
+	@$(PY) -m cqels_opt.bench.contenders.triples $(@D)/jars/cqels.jar
+	@echo "CQELS 1.0" >$@
+
+$(RIVALS)/csparql/version: Makefile | $(STAMP)
+	@echo "installing C-SPARQL 0.9 into $(@D)"
+	$(call jars,'/cqels.jar\|/je-')
+	@test -f $(@D)/jars/csparqlengine-0.9.jar
+	@echo "C-SPARQL 0.9" >$@
+
+# Two engines are built from their sources: $(call sources,URL,COMMIT) fetches them.
+sources = @rm -rf $(@D); mkdir -p $(@D); git init -q $(@D)/source; \
+  git -C $(@D)/source fetch -q --depth 1 "$(1)" $(2) && git -C $(@D)/source checkout -q FETCH_HEAD || { \
+    echo "commit $(2) of $(1) could not be fetched" >&2; exit 2; }
+
+$(RIVALS)/yasper/version: Makefile | $(STAMP)
+	@command -v mvn >/dev/null || { echo "the rival yasper is built with Maven, which is missing: install it (apt-get install maven)" >&2; exit 2; }
+	@echo "building YASPER into $(@D)"
+	$(call sources,$(RSP4J),c46e0f674fb740b85543e73d8013196b18763abd)
+	@mvn -q -B -ntp -f $(@D)/source/pom.xml -pl api,io,web,yasper,operatorapi -am -Dmaven.test.skip=true -Dmaven.source.skip=true \
+	  package dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$(abspath $(@D))/jars"
+	@cp $(@D)/source/*/target/*.jar $(@D)/jars
+	@echo "YASPER 1.0.1" >$@
+
+# The program is one of Kolibrie's own crate, which has its dependencies.
+$(RIVALS)/kolibrie/version: bench/arena/engines/kolibrie/main.rs Makefile | $(STAMP)
+	@command -v cargo >/dev/null || { echo "the rival kolibrie is built with Rust, which is missing: install it (https://rustup.rs)" >&2; exit 2; }
+	@echo "building Kolibrie into $(@D), which takes ten minutes or more"
+	$(call sources,$(KOLIBRIE),846becb1c59e327bc10f7a3047295045e1f6de5e)
+	@mkdir -p $(@D)/source/kolibrie/src/bin && cp $< $(@D)/source/kolibrie/src/bin/arena.rs
+	@CARGO_PROFILE_RELEASE_DEBUG=0 cargo build --quiet --release --locked -p kolibrie --bin arena \
+	  --manifest-path $(@D)/source/Cargo.toml --target-dir $(@D)
+	@echo "Kolibrie 0.1.1" >$@
 
 micro: $(STAMP)
 	@$(PY) -m pytest bench/micro --benchmark-only --benchmark-columns=min,median,rounds --benchmark-sort=name

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cqels_opt.bench import apart
 from cqels_opt.bench.answers import Bag
 from cqels_opt.bench.apart import empty_folder
-from cqels_opt.bench.contenders import Contender, Done, Given, Task, UnsupportedError, find
+from cqels_opt.bench.contenders import Contender, Done, Given, StoppedError, Task, UnsupportedError, find
 from cqels_opt.errors import RunError
 
 
@@ -81,6 +81,12 @@ def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: f
                 done, took = _next(live[name])
                 run.seconds += time.perf_counter() - began
                 run.take(done, took)
+                if done.stopped is not None:
+                    raise done.stopped
+            except StoppedError as error:
+                run.why, run.upto = str(error), error.upto
+                live.pop(name).close()  # type: ignore[attr-defined]
+                continue
             except StopIteration:
                 raise RunError(f"{name} ended after {number} of {len(finals)} micro-batches") from None
             except Exception as error:  # noqa: BLE001 - a failing rival is reported, the others continue

@@ -127,8 +127,9 @@ def markdown(report: Mapping[str, Any]) -> str:
         f"the engine's static store was loaded before. {_registration(report)}",
         "The relational stores get the same RDF elements and turn them into typed rows themselves "
         "([decision 057](../decisions/057-arena.md)). Flink, Esper, Pathway and Differential Dataflow get typed rows, which are made "
-        "before the clock starts ([decision 060](../decisions/060-engines-of-typed-rows.md)). Their process starts with the first query "
-        "of a workload and runs the next ones as well, so that its peak memory includes what it keeps. "
+        "before the clock starts ([decision 060](../decisions/060-engines-of-typed-rows.md)). CQELS, C-SPARQL, YASPER and Kolibrie read "
+        "RDF; CQELS has the clock of the stream ([decision 076](../decisions/076-engines-of-rdf-streams.md)). The process of all these "
+        "starts with the first query of a workload and runs the next ones as well, so that its peak memory includes what it keeps. "
         f"Answers are compared as bags and by time before a row has figures. "
         f"`{REFERENCE}` is also the independent evaluation: the run ends where the engine differs from it.",
         "Answers that the independent evaluation checked before its limit: "

@@ -114,6 +114,8 @@ class _Worker:
         found.cpu.append(cpu)
         if found.first_answer is None and found.ran.bag.total:
             found.first_answer = found.ran.prepared + sum(found.ran.milliseconds) / 1000
+        if done.stopped is not None:
+            raise done.stopped
 
 
 class _Clock:

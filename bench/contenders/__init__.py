@@ -25,7 +25,7 @@ from cqels_opt.windows.replay import BatchSize, ReplayPlan
 
 __all__ = ["Answer", "Contender", "Done", "Given", "Run", "Task", "UnsupportedError", "available", "built_in", "find"]
 
-FILES = ("engine", "clairvoyant", "system_x", "oxigraph", "duck", "relational", "typed_rows", "on_spark")
+FILES = ("engine", "clairvoyant", "system_x", "oxigraph", "duck", "relational", "typed_rows", "triples", "on_spark")
 """The modules of this package, each with a tuple ``CONTENDERS``."""
 
 Given: TypeAlias = "Path | str"
@@ -90,12 +90,13 @@ class Done:
 
     The harness reads ``answers`` after the clock has stopped, so an iterator may convert them lazily. ``milliseconds`` replaces the
     harness's measurement where that does not fit, as for a streaming query that Spark runs. ``phases`` splits the milliseconds by
-    phase; the report shows ``optimize`` as the optimizer's share.
+    phase; the report shows ``optimize`` as the optimizer's share. ``stopped``: the run ends within this micro-batch.
     """
 
     answers: Iterable[Answer] = ()
     milliseconds: float | None = None
     phases: Mapping[str, float] = field(default_factory=dict)
+    stopped: StoppedError | None = None
 
 
 Run: TypeAlias = "Callable[[Task, Path], Iterator[Done | None]]"

@@ -2,15 +2,15 @@
 
 Each is installed separately. The rows are those of the relational stores (:mod:`cqels_opt.bench.contenders.relational`):
 ``schema.sql`` and ``ingest.sql`` of the task make them before the clock starts, so that such an engine never parses RDF. The query is
-``<engine>/<query>.<suffix>`` in the same folder, in the engine's own language; ``<query>.txt`` instead says why it has none. A process
-starts with the first query over the same static data, and runs the next ones as well.
+``<engine>/<query>.<suffix>`` in the same folder, in the engine's own language; ``<query>.txt`` instead says why it has none, or
+``others.txt`` for all that are missing. A process starts with the first query over the same static data, and runs the next ones as well.
 
 Messages are lines of values that are separated by tabs; the first value of a row is its table, a null is ``\\N``::
 
     -> #table  channel  static  id text  company text       (or stream; the types are text, integer and double)
     -> channel  <http://…>  <http://…>                      (the rows of all static tables)
     -> #start  /…/q13.sql                                   (a query)
-    <- #ready  time  bid  price                             (the columns of its answers)
+    <- #ready  time  bid  price                             (the columns of its answers; those with _ in front do not count)
     -> bid  <http://…>  100  1198800000000                  (the rows of a micro-batch in the order of their times)
     -> #end  0  1198800000999                               (no later row has a time up to this)
     <- 1198800000000  <http://…>  100
@@ -24,12 +24,14 @@ The clock runs from the first row of a micro-batch to its ``#done``. Answers are
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,7 +41,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 
 from cqels_opt.bench.answers import value_of
-from cqels_opt.bench.contenders import Answer, Contender, Done, Task, UnsupportedError
+from cqels_opt.bench.contenders import Answer, Contender, Done, StoppedError, Task, UnsupportedError
 from cqels_opt.bench.contenders.process import Talk, engine_process
 from cqels_opt.bench.contenders.relational import INGEST, DuckDB, load_tables, sql_of, take_batch
 from cqels_opt.errors import InputError, RunError
@@ -48,28 +50,6 @@ SOURCES = Path(__file__).resolve().parents[1] / "arena" / "engines"
 """The programs that run the engines."""
 NULL = "\\N"
 _TYPES = {"VARCHAR": "text", "INTEGER": "integer", "BIGINT": "integer", "DOUBLE": "double"}
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """An engine: its name, the suffix of its queries, and the command for its folder and a folder for compiled programs.
-
-    ``make arena-rivals RIVAL=<name>`` installs it into its folder, and writes the file ``version`` there at the end.
-    """
-
-    name: str
-    suffix: str
-    command: Callable[[Path, Path], Sequence[str]]
-
-    @property
-    def folder(self) -> Path:
-        """Where it is installed: below ``CQELS_OPT_RIVALS``, by default ``.rivals``."""
-        return Path(os.environ.get("CQELS_OPT_RIVALS", ".rivals")).resolve() / self.name
-
-    def version(self) -> str | None:
-        """The installed version; None if it is not installed."""
-        file = self.folder / "version"
-        return file.read_text(encoding="utf-8").strip() if file.is_file() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,25 +73,40 @@ class Session:
         self.engine, self.static = engine, (task.store, task.sql)
         self._resources = ExitStack()
         folder = Path(self._resources.enter_context(TemporaryDirectory(prefix="cqels-opt-engine-")))
-        self._store = DuckDB()
-        self._resources.callback(self._store.close)
-        load_tables(self._store, task)
-        self.tables = described(self._store)
+        self.tables = self.load(task)
         command = engine.command(engine.folder, task.shared)
-        self.talk = self._resources.enter_context(engine_process(engine.name, command, engine.folder, folder))
+        self.talk = self._resources.enter_context(engine_process(engine.name, command, folder, folder))
         self.talk.say(self.opening())
+
+    def load(self, task: Task) -> Sequence[Table]:
+        """Loads the static data; returns the tables of the engine."""
+        self._store = self._resources.enter_context(closing(DuckDB()))
+        load_tables(self._store, task)
+        return described(self._store)
+
+    def rows(self, table: Table) -> Iterable[str]:
+        """The lines of a static table."""
+        return _lines(self._store, table.name)
 
     def opening(self) -> str:
         """The messages before the first query: the tables, and the static rows."""
-        static = (f"{table.name}\t{line}\n" for table in self.tables if table.static for line in _lines(self._store, table.name))
+        static = (f"{table.name}\t{line}\n" for table in self.tables if table.static for line in self.rows(table))
         return "".join([*(table.line for table in self.tables), *static])
 
     def batches(self, task: Task) -> list[str]:
         """The messages of each micro-batch."""
+        found, times = list[str](), [_span(chunk) for chunk in task.chunks]
+        for number, lines in enumerate(self.lines(task)):
+            final = times[number + 1][0] - 1 if number + 1 < len(times) else times[number][1]
+            found.append("".join(lines) + f"#end\t{number}\t{final}\n")
+        return found
+
+    def lines(self, task: Task) -> Iterator[Iterable[str]]:
+        """The rows of each micro-batch."""
         streams = [table for table in self.tables if not table.static]
         self._store.script("; ".join(f"DELETE FROM {table.name}" for table in streams))  # of the query before
-        ingest, found, times = sql_of(task, INGEST), list[str](), [_span(chunk) for chunk in task.chunks]
-        for number, chunk in enumerate(task.chunks):
+        ingest = sql_of(task, INGEST)
+        for chunk in task.chunks:
             take_batch(self._store, chunk, ingest)
             rows = list[tuple[int, str]]()
             for table in streams:
@@ -119,13 +114,43 @@ class Session:
                 lines = _lines(self._store, f"now_{table.name}")
                 rows += ((int(line.split("\t")[place]), f"{table.name}\t{line}\n") for line in lines)
             rows.sort(key=lambda row: row[0])
-            final = times[number + 1][0] - 1 if number + 1 < len(times) else times[number][1]
-            found.append("".join(line for _, line in rows) + f"#end\t{number}\t{final}\n")
-        return found
+            yield (line for _, line in rows)
+
+    def pieces(self, batch: str) -> Sequence[str]:
+        """The messages of a micro-batch in pieces that the engine gets one after the other."""
+        return (batch,)
+
+    def limit(self, task: Task) -> float:
+        """The CPU seconds after which the query is stopped within a micro-batch, at the end of a piece."""
+        return math.inf
 
     def close(self) -> None:
         """Ends the process."""
         self._resources.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine: its name, the suffix of its queries, and the command for its folder and a folder for compiled programs.
+
+    ``session`` says which rows it gets. ``make arena-rivals RIVAL=<name>`` installs it into its folder, and writes the file ``version``
+    there at the end.
+    """
+
+    name: str
+    suffix: str
+    command: Callable[[Path, Path], Sequence[str]]
+    session: type[Session] = Session
+
+    @property
+    def folder(self) -> Path:
+        """Where it is installed: below ``CQELS_OPT_RIVALS``, by default ``.rivals``."""
+        return Path(os.environ.get("CQELS_OPT_RIVALS", ".rivals")).resolve() / self.name
+
+    def version(self) -> str | None:
+        """The installed version; None if it is not installed."""
+        file = self.folder / "version"
+        return file.read_text(encoding="utf-8").strip() if file.is_file() else None
 
 
 _SESSIONS: dict[str, Session] = {}
@@ -148,16 +173,24 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
     if session is not None and session.static != (task.store, task.sql):
         session.close()
         session = None
-    session = session or Session(engine, task)
+    session = session or engine.session(engine, task)
     try:
         batches, talk = session.batches(task), session.talk
         talk.say(f"#start\t{query}\n")
         names = _until(talk, "#ready")[1].split("\t")
+        limit = session.limit(task) + _cpu(talk)
         try:
-            for text in batches:
+            for number, text in enumerate(batches):
+                lines, pieces = list[str](), session.pieces(text)
                 yield None
-                talk.say(text)
-                lines, _ = _until(talk, "#done")
+                for piece in pieces:
+                    talk.say(piece)
+                    lines += _until(talk, "#done")[0]
+                    if piece is not pieces[-1] and _cpu(talk) > limit:
+                        where = f"stopped within micro-batch {number + 1} of {len(batches)}"
+                        reason = StoppedError(f"{where}: over {session.limit(task):g} CPU seconds", _final(piece))
+                        yield Done(_answers(names, lines), stopped=reason)
+                        raise reason
                 yield Done(_answers(names, lines))
         except GeneratorExit:  # stopped between two micro-batches
             if sys.is_finalizing():
@@ -179,11 +212,12 @@ def _query(task: Task, engine: Engine) -> Path:
     if task.sql is None:
         raise UnsupportedError(f"the scenario has no folder of SQL, which makes the rows of {engine.name}")
     query = task.sql / engine.name / f"{task.query.lower()}.{engine.suffix}"
-    if (reason := query.with_suffix(".txt")).is_file():
-        raise UnsupportedError(reason.read_text(encoding="utf-8").strip())
-    if not query.is_file():
-        raise UnsupportedError(f"there is no {query.name} for {engine.name}")
-    return query
+    if query.is_file():
+        return query
+    for reason in (query.with_suffix(".txt"), query.with_name("others.txt")):
+        if reason.is_file():
+            raise UnsupportedError(reason.read_text(encoding="utf-8").strip())
+    raise UnsupportedError(f"there is no {query.name} for {engine.name}")
 
 
 def described(store: DuckDB) -> list[Table]:
@@ -214,6 +248,16 @@ def _span(chunk: Path) -> tuple[int, int]:
     return found["min"].as_py(), found["max"].as_py()
 
 
+def _cpu(talk: Talk) -> float:
+    """The CPU seconds of the process, by the number of its clock (clock_getcpuclockid(3) of glibc)."""
+    return time.clock_gettime(~talk.process.pid << 3 | 2)
+
+
+def _final(piece: str) -> int:
+    """The time in the message at the end."""
+    return int(piece.rsplit("\t", 1)[1])
+
+
 def _until(talk: Talk, word: str) -> tuple[list[str], str]:
     """The lines before the message that begins with ``word``, and the rest of the message."""
     lines = list[str]()
@@ -225,8 +269,8 @@ def _until(talk: Talk, word: str) -> tuple[list[str], str]:
 def _answers(names: Sequence[str], lines: Sequence[str]) -> Iterator[Answer]:
     for line in lines:
         values = dict(zip(names, line.rstrip("\n").split("\t")))
-        time = int(values.pop("time"))
-        yield time, {name: value_of(value) for name, value in values.items() if value != NULL}
+        at = int(values.pop("time"))
+        yield at, {name: value_of(value) for name, value in values.items() if value != NULL and not name.startswith("_")}
 
 
 def java(main: str, jars: str, options: Sequence[str], installed: Path, shared: Path) -> Sequence[str]:
@@ -236,9 +280,9 @@ def java(main: str, jars: str, options: Sequence[str], installed: Path, shared: 
         compiler = shutil.which("javac")
         if compiler is None:
             raise InputError(f"the rival {main.lower()} needs a JDK of Java 17 or newer: javac is not on the path")
-        sources = [str(SOURCES / f"{name}.java") for name in ("Rows", main)]
+        options_of_compiler = ["-nowarn", "-d", str(classes), "-cp", path, "-sourcepath", str(SOURCES)]
         done = subprocess.run(
-            [compiler, "-nowarn", "-d", str(classes), "-cp", path, *sources], capture_output=True, text=True, check=False
+            [compiler, *options_of_compiler, str(SOURCES / f"{main}.java")], capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise InputError(f"{main}.java cannot be compiled: {done.stderr.strip()}")
@@ -249,19 +293,20 @@ def _python(installed: Path, shared: Path) -> Sequence[str]:
     return [str(installed / "bin" / "python"), str(SOURCES / "pathway_engine.py")]
 
 
-def _binary(installed: Path, shared: Path) -> Sequence[str]:
-    return [str(installed / "release" / "differential")]
+def binary(name: str) -> Callable[[Path, Path], Sequence[str]]:
+    """The program that cargo builds."""
+    return lambda installed, shared: [str(installed / "release" / name)]
 
 
-_JVM = ("-XX:+UseParallelGC",)
+JVM = ("-XX:+UseParallelGC",)
 _OPENED = tuple(
     f"--add-opens=java.base/{package}=ALL-UNNAMED"
     for package in ("java.lang", "java.lang.invoke", "java.net", "java.nio", "java.time", "java.util", "java.util.concurrent")
 )
-FLINK = Engine("flink", "sql", partial(java, "Flink", "pyflink/lib", (*_JVM, *_OPENED)))
-ESPER = Engine("esper", "epl", partial(java, "Esper", "jars", _JVM))
+FLINK = Engine("flink", "sql", partial(java, "Flink", "pyflink/lib", (*JVM, *_OPENED)))
+ESPER = Engine("esper", "epl", partial(java, "Esper", "jars", JVM))
 PATHWAY = Engine("pathway", "py", _python)
-DIFFERENTIAL = Engine("differential", "rs", _binary)
+DIFFERENTIAL = Engine("differential", "rs", binary("differential"))
 
 CONTENDERS = tuple(
     Contender(engine.name, about, partial(run, engine=engine), installed=engine.version)

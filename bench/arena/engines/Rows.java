@@ -88,6 +88,10 @@ final class Rows {
   /** Serves the harness until it closes the input, each query by a new engine. */
   static void serve(Supplier<Engine> engines) throws Exception {
     System.setOut(System.err);
+    Thread.currentThread().setUncaughtExceptionHandler((thread, error) -> {
+      error.printStackTrace();
+      Runtime.getRuntime().halt(1); // also where an engine has threads of its own
+    });
     Engine engine = null;
     Answers answers = new Answers();
     Map<String, Table> tables = new LinkedHashMap<>();
