@@ -81,6 +81,8 @@ def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: f
                 done, took = _next(live[name])
                 run.seconds += time.perf_counter() - began
                 run.take(done, took)
+                if not number:
+                    run.prepared = run.seconds - took / 1000
                 if done.stopped is not None:
                     raise done.stopped
             except StoppedError as error:
@@ -93,8 +95,6 @@ def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: f
                 run.why = str(error) if isinstance(error, UnsupportedError) else f"failed: {type(error).__name__}: {error}"
                 del live[name]
                 continue
-            if not number:
-                run.prepared = run.seconds - took / 1000
             if run.seconds > limit and number < len(finals) - 1:
                 run.why = f"stopped after {number + 1} of {len(finals)} batches: over {limit:g} s"
                 run.upto = finals[number]

@@ -167,7 +167,8 @@ class Optimizer:
         for source, own in self._plans.items():
             if own.current is not None:
                 rows = self.leaves.cardinalities(statistics[source])
-                if not self._reading.due(source, takes, rows.tolist()):
+                from_nothing = bool(np.any((self.leaves.rows_read(source) == 0) & (rows > 0)))  # no size can follow these rows
+                if not from_nothing and not self._reading.due(source, takes, rows.tolist()):
                     found[source] = rows
         return found
 
@@ -190,6 +191,7 @@ class Optimizer:
             others = {other: self.leaves.cardinalities(statistics[other]) for other in self.sources if other != source}
             self.memo.refresh(self.leaves.read(statistics, None, others))
             own.seen = self.leaves.raw[self.sources.index(source)]
+            self._reading.spend(source, 0.0, self.leaves.rows_read(source).tolist())
         self._corrections.correct_delta(source, seen.items())
         self.memo.refresh(np.zeros_like(self.leaves.factors, bool))
         if sampler is not None:
@@ -197,6 +199,8 @@ class Optimizer:
             own.stopped |= self._corrections.sampled_rows(source)
         own.take_back()
         own.choice = self._selection.choice(source, sampled=True, plan=self._selection.cheapest(source))
+        if own.choice.switched:
+            self._reading.read_next(source)
         return own.choice
 
     @property

@@ -178,7 +178,8 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
         batches, talk = session.batches(task), session.talk
         talk.say(f"#start\t{query}\n")
         names = _until(talk, "#ready")[1].split("\t")
-        limit = session.limit(task) + _cpu(talk)
+        limit = session.limit(task)
+        limit += _cpu(talk) if limit < math.inf else 0.0
         try:
             for number, text in enumerate(batches):
                 lines, pieces = list[str](), session.pieces(text)
@@ -186,7 +187,7 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
                 for piece in pieces:
                     talk.say(piece)
                     lines += _until(talk, "#done")[0]
-                    if piece is not pieces[-1] and _cpu(talk) > limit:
+                    if piece is not pieces[-1] and limit < math.inf and _cpu(talk) > limit:
                         where = f"stopped within micro-batch {number + 1} of {len(batches)}"
                         reason = StoppedError(f"{where}: over {session.limit(task):g} CPU seconds", _final(piece))
                         yield Done(_answers(names, lines), stopped=reason)

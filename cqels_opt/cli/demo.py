@@ -180,7 +180,7 @@ class Switch:
 
 
 def best_switch(steps: Sequence[Step]) -> Switch | None:
-    """The switch that gained most over the plan that was chosen first; None if none gained anything."""
+    """The switch that saved most rows over the plan that was chosen first; None if none saved any."""
     sources = {
         number: delta.source for number, step in enumerate(steps) for delta in step.records["adaptive"].deltas if delta.switched
     }
@@ -194,13 +194,13 @@ def _show_switch(steps: Sequence[Step], console: Console) -> None:
     console.print()
     switch = best_switch(steps)
     if switch is None:
-        _paragraph(console, "No change of plan gained anything in these days: the plan chosen first was good enough.", "bold")
+        _paragraph(console, "No change of plan saved rows in these days: the plan chosen first was good enough.", "bold")
         return
     at, clearest = steps[switch.at], switch.clearest(steps)
     chosen = _delta(at.records["adaptive"].deltas, switch.source)
     batches = steps[switch.at : switch.until]
     kept, changed = (sum(step.ms(mode) for step in batches) for mode in ("static", "adaptive"))
-    _paragraph(console, f"The change of plan that gained most: {clock(at.time)} UTC, batch {switch.at}", "bold")
+    _paragraph(console, f"The change of plan that saved most rows: {clock(at.time)} UTC, batch {switch.at}", "bold")
     for moved in chosen.reason[:MOST_REASONS]:
         _paragraph(console, f"  {moved_statistic(moved)}", "")
     pair = {mode: _delta(clearest.records[mode].deltas, switch.source).operators for mode in ("static", "adaptive")}

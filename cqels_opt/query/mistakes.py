@@ -134,7 +134,7 @@ def _known_mistake(text: str, at: int, accepted: set[str]) -> str | None:
     word = _WORD.match(rest)
     upper = word[0].upper() if word is not None else ""
     if _FILE_NAME.fullmatch(text):
-        return f"{text.strip()!r} looks like the name of a file: give {option('its text, open(…).read()', 'it without -e')}"
+        return f"{text.strip()!r} looks like the name of a file: give {option('its text, open(…).read()', 'it as an argument, without -e')}"
     if upper in _UPDATES:
         return f"{upper} changes data, and is not supported: a continuous query is a SELECT, CONSTRUCT, ASK or DESCRIBE"
     if rest.startswith("<<") and "IRIREF" in accepted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from numbers import Real
 
 from cqels_opt.errors import InputError, option
 
@@ -24,9 +25,9 @@ class Limits:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if not isinstance(value, int | float | None):
+            if isinstance(value, bool) or not isinstance(value, Real | None):
                 raise InputError(f"limits: {one.name}={value!r} is no number; None is no limit")
-            if value is not None and not value > 0:
+            if value is not None and not float(value) > 0:
                 raise InputError(f"limits: {one.name}={value!r} allows nothing; None is no limit")
 
     def broken(self, rows: int = 0, seconds: float = 0.0, bytes: int = 0, bound: int = 0) -> str | None:

@@ -7,7 +7,7 @@ import re
 import tempfile
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, cast
@@ -173,7 +173,7 @@ class QueryRegistry(ABC, Generic[Q]):
 
 
 def _paths(given: PathLike | Sequence[PathLike], what: str) -> list[Path]:
-    several = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    several: Iterable[PathLike] = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     return [local_path(path, what) for path in several]
 
 

@@ -150,8 +150,9 @@ class Replanner:
             self._count(query, name, identities[name])
         if missing and self._mode != "adaptive":
             self.wait()
-        if lost := [name for name in missing if identities[name] in self._failed]:
-            self._failed.clear()  # and tried again after the pause
+        lost = [name for name in missing if identities[name] in self._failed]
+        self._failed.clear()  # they are tried again after the pause
+        if lost := [name for name in lost if self._known(identities[name]) is None]:
             return self._leave(plain, f"the rows of {', '.join(lost)} could not be counted", UNREADABLE)
         known = {name: found for name in others if (found := self._known(identities[name])) is not None}
         if waiting := [name for name in others if name not in known]:
@@ -164,7 +165,11 @@ class Replanner:
         if known != identities:
             self._pause = min(self._pause, GROWTH - 1)
         elif self._mode == "adaptive":
-            self._kept = KeptQuery(query.catalyst, plain, stream, sampling)
+            kept = KeptQuery(query.catalyst, plain, stream, sampling)
+            if all(
+                identity_of(query, name) == identities[name] for name in others
+            ):  # no table has changed since it was identified
+                self._kept = kept
         return left
 
     def _known(self, identity: Identity) -> Identity | None:
@@ -234,13 +239,13 @@ class Replanner:
             self._background.submit(self._count_now, query, name, identity)
 
     def _count_now(self, query: JoinQuery, name: str, identity: Identity) -> None:
-        rows = query.rows(name)
         try:
             if identity in self._counts:
                 return
+            rows = query.rows(name)
             with described(rows.sparkSession.sparkContext, f"{self._name}: count the join keys of {name}", self._page):
                 self._counts[identity] = static_counts(rows, self._columns(query, name))
-        except (PySparkException, Py4JError) as error:
+        except Exception as error:  # noqa: BLE001  # of Spark, Arrow or a key's function: Spark's own plan runs
             self._failed.add(identity)
             _log.warning("%s: the rows of %s could not be counted: %s", self._name, name, first_line(error)[:200])
         finally:

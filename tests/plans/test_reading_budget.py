@@ -144,3 +144,32 @@ def test_a_plan_that_its_bound_keeps_stays_where_bounds_are_not_read() -> None:
     run.seconds = slow
     assert run.batch(unread := counted(**grown), bounds=Bounds()).plan == first.plan
     assert not unread.reads
+
+
+def test_a_stop_counts_as_a_reading_and_its_other_plan_as_a_change() -> None:
+    run = Run(share=1e6)
+    run.batch(counted())
+    stopped = run.optimizer.choose({"s": counted(190.0)}, reading_seconds=run.seconds)["s"]
+    again = run.optimizer.replan("s", stopped.plan, [190.0, 9_000.0, None], None, {"s": counted(190.0, a=9_000.0)})
+    assert again.plan != stopped.plan
+    run.batch(other := counted(190.0, a=9_000.0))
+    assert other.reads
+
+
+def test_a_relation_that_had_no_rows_has_its_joins_read_once_it_has_some() -> None:
+    """Sizes follow rows in proportion, so they stay zero after a batch without rows."""
+    run, read = Run(share=1e6), []
+    for rows in (20.0, 0.0, 15.0, 16.0):
+        run.batch(statistics := replace(counted(), cardinalities={"s": 100.0, "a": rows, "b": 1e4}))
+        read.append(bool(statistics.reads))
+    assert read == [True, False, True, False]
+
+
+def test_a_checkpoint_of_an_earlier_version_has_its_statistics_read() -> None:
+    """It has what plans have cost since the last reading, and not the rows at that time."""
+    run, restarted = Run(share=1e6), Run(share=1e6)
+    run.batch(counted())
+    state = {source: known._replace(reading=0.001) for source, known in run.optimizer.state().items()}
+    restarted.optimizer.resume(state)
+    restarted.batch(statistics := counted())
+    assert statistics.reads

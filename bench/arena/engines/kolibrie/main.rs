@@ -1,4 +1,4 @@
-//! Kolibrie in one thread, by the messages of cqels_opt/bench/contenders/typed_rows.py. It is built as an example of Kolibrie's own crate.
+//! Kolibrie in one thread, by the messages of cqels_opt/bench/contenders/typed_rows.py. It is built as a program of Kolibrie's own crate.
 //!
 //! Its windows are answered when they close, so the number of an element is its time: a window of one holds one element.
 
