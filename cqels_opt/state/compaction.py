@@ -42,7 +42,7 @@ class PagesTask:
 MergeTask: TypeAlias = "TimeSliceMergeTask | PagesTask"
 
 PAGE_SHARE = 4
-"""A merged page of terms has at most one part in so many of all terms: each page is searched for each new term."""
+"""The inverse of the greatest share of all terms that a merged page has: each page is searched for each new term."""
 
 REST = 64
 """Batches, at most, between two attempts at merges that fail."""
