@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from cqels_opt.bench.contenders import Contender, Task, elements
-from cqels_opt.bench.contenders.typed_rows import JVM, NULL, Engine, Session, Table, binary, java, run
+from cqels_opt.bench.contenders import Task, elements
+from cqels_opt.bench.contenders.typed_rows import JVM, NULL, Engine, Session, Table, binary, java
 from cqels_opt.errors import InputError
 
 FILES = Table("files", True, (("graph", "text"), ("path", "text")))
@@ -85,14 +85,11 @@ CSPARQL = Engine("csparql", "csparql", partial(java, "Csparql", "jars", _OLD_JVM
 YASPER = Engine("yasper", "rspql", partial(java, "Yasper", "jars", JVM), TripleSession)
 KOLIBRIE = Engine("kolibrie", "rspql", binary("arena"), TripleSession)
 
-CONTENDERS = tuple(
-    Contender(engine.name, about, partial(run, engine=engine), installed=engine.version)
-    for engine, about in (
-        (CQELS, "CQELS over RDF, with the clock of the stream, in a JVM of its own"),
-        (CSPARQL, "C-SPARQL over RDF, asked again for each triple, in a JVM of its own"),
-        (YASPER, "YASPER over RDF, asked again for each element, with hash joins, in a JVM of its own"),
-        (KOLIBRIE, "Kolibrie over RDF, asked again for each element, in one thread of a process of its own"),
-    )
+CONTENDERS = (
+    CQELS.contender("CQELS over RDF, with the clock of the stream, in a JVM of its own"),
+    CSPARQL.contender("C-SPARQL over RDF, asked again for each triple, in a JVM of its own"),
+    YASPER.contender("YASPER over RDF, asked again for each element, with hash joins, in a JVM of its own"),
+    KOLIBRIE.contender("Kolibrie over RDF, asked again for each element, in one thread of a process of its own"),
 )
 
 if __name__ == "__main__":

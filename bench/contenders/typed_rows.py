@@ -152,6 +152,10 @@ class Engine:
         file = self.folder / "version"
         return file.read_text(encoding="utf-8").strip() if file.is_file() else None
 
+    def contender(self, about: str) -> Contender:
+        """The engine as a contender of the harness."""
+        return Contender(self.name, about, partial(run, engine=self), installed=self.version)
+
 
 _SESSIONS: dict[str, Session] = {}
 """The session of each engine in this process."""
@@ -309,12 +313,9 @@ ESPER = Engine("esper", "epl", partial(java, "Esper", "jars", JVM))
 PATHWAY = Engine("pathway", "py", _python)
 DIFFERENTIAL = Engine("differential", "rs", binary("differential"))
 
-CONTENDERS = tuple(
-    Contender(engine.name, about, partial(run, engine=engine), installed=engine.version)
-    for engine, about in (
-        (FLINK, "Apache Flink's SQL over typed rows, with event time: one streaming job in a JVM of its own"),
-        (ESPER, "Esper's EPL over typed rows, with external time, in a JVM of its own"),
-        (PATHWAY, "Pathway over typed rows: incremental dataflow in a Python process of its own"),
-        (DIFFERENTIAL, "Differential Dataflow over typed rows: a program in Rust with one worker"),
-    )
+CONTENDERS = (
+    FLINK.contender("Apache Flink's SQL over typed rows, with event time: one streaming job in a JVM of its own"),
+    ESPER.contender("Esper's EPL over typed rows, with external time, in a JVM of its own"),
+    PATHWAY.contender("Pathway over typed rows: incremental dataflow in a Python process of its own"),
+    DIFFERENTIAL.contender("Differential Dataflow over typed rows: a program in Rust with one worker"),
 )

@@ -77,4 +77,4 @@ def new_store(text: str, what: str) -> Path | str:
 
 def new_state(text: str, what: str) -> Path:
     """A folder for the state of a run, which exists or can be created."""
-    return new_folder(str(state_folder(text, what)), what)
+    return named(str(state_folder(text, what)), what)

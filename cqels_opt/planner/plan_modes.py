@@ -37,10 +37,10 @@ def plan_mode(
 
     The heuristics of Keskisärkkä et al. 2021 (§4.1) combine: H1 and H2 order the joins, H3 and H4 place filters.
     """
-    if plan not in (*MODES, "spark") and not str(plan).startswith("fixed:") and (plan, fixed is None) != ("fixed", False):
-        raise InputError(f"plan={plan!r}: choose from {', '.join(MODES)}, or give fixed: and plans")
-    if plan.startswith("fixed:"):
+    if str(plan).startswith("fixed:"):
         plan, fixed = "fixed", plan.removeprefix("fixed:")
+    if plan not in (*MODES, "spark") and (plan != "fixed" or fixed is None):
+        raise InputError(f"plan={plan!r}: choose from {', '.join(MODES)}, or give fixed: and plans")
     if fixed is not None:
         plan = "fixed"
     plans = parse_plans(fixed) if fixed is not None else None

@@ -166,10 +166,8 @@ class Replanner:
             self._pause = min(self._pause, GROWTH - 1)
         elif self._mode == "adaptive":
             kept = KeptQuery(query.catalyst, plain, stream, sampling)
-            if all(
-                identity_of(query, name) == identities[name] for name in others
-            ):  # no table has changed since it was identified
-                self._kept = kept
+            unchanged = all(identity_of(query, name) == identities[name] for name in others)  # while the sample was taken
+            self._kept = kept if unchanged else None
         return left
 
     def _known(self, identity: Identity) -> Identity | None:

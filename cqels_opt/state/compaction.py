@@ -76,6 +76,7 @@ class Compaction:
     ) -> None:
         """``note`` gets the first failure of each kind."""
         self.folder, self.tiers, self._run, self._start = folder, tiers, run, start
+        self._page_tiers = replace(tiers, share=PAGE_SHARE)
         self.layouts = layouts(programs)
         self._round: _Round | None = None
         self._note, self._noted = note, set[str]()
@@ -142,7 +143,7 @@ class Compaction:
         for number, stream in enumerate(dict.fromkeys(f.stream for f in pages)):
             mine = [f for f in pages if f.stream == stream]
             small, large = [f for f in mine if not f.shape], [f for f in mine if f.shape == MERGED]
-            if group := replace(self.tiers, share=PAGE_SHARE).group([f.rows for f in large], [f.rows for f in small]):
+            if group := self._page_tiers.group([f.rows for f in large], [f.rows for f in small]):
                 some, all_small = group
                 inputs = (*large[some], *(small if all_small else []))
                 found.append(PagesTask(str(self.folder), f"slots/terms-{name}-m{number}.arrow", inputs))
