@@ -50,6 +50,13 @@ class RawColumns(NamedTuple):
     selectivity: slice
 
 
+class Followed(NamedTuple):
+    """The statistics of a source as they were read last, a row of ``raw``, and the rows of its relations now."""
+
+    before: Floats
+    rows: Floats
+
+
 class FactorColumns(NamedTuple):
     """The columns of ``factors`` after column 0, which is the constant 1, so that lists of factors can be padded.
 
@@ -153,19 +160,19 @@ class BaseEstimates:
         self,
         statistics: Mapping[str, Statistics],
         changed: Collection[Key] | None = None,
-        followed: Mapping[str, Floats] = MappingProxyType({}),
+        followed: Mapping[str, Followed] = MappingProxyType({}),
     ) -> NDArray[np.bool_]:
         """Reads the statistics (only the ``changed`` ones if given) and returns which factors have changed, in the shape of ``factors``.
 
-        A join size may be named in either order; names that no estimate reads are ignored. Sources that are ``followed`` have these
-        :meth:`cardinalities` now, and keep the selectivities of their joins.
+        A join size may be named in either order; names that no estimate reads are ignored. Sources that are ``followed`` keep the
+        selectivities of their joins.
         """
         raw = self.raw.copy()
         columns = None if changed is None else sorted({self._column_of[key] for key in changed if key in self._column_of})
         for row, source in zip(raw, self.sources):
             known = statistics[source]
             if source in followed:
-                self._follow_rows(row, followed[source], known)
+                row[:] = self._following(*followed[source], known)
                 continue
             if columns is None:
                 row[:] = self._read_all(known)
@@ -191,18 +198,15 @@ class BaseEstimates:
         """The rows of all relations; NaN: not known."""
         return np.array([_number(known.cardinality(*key.names)) for key in self._cardinality])
 
-    def rows_read(self, source: str) -> Floats:
-        """The :meth:`cardinalities` of a source as they were read last."""
-        return self.raw[self.sources.index(source), self._raw_columns.cardinality].copy()
-
-    def _follow_rows(self, row: Floats, now: Floats, known: Statistics) -> None:
-        """Sets the rows of relations, the sizes of their joins in proportion, and what filters keep."""
-        before = row[self._raw_columns.cardinality].copy()
+    def _following(self, before: Floats, now: Floats, known: Statistics) -> Floats:
+        """Statistics with the rows of relations now, the sizes of their joins in proportion, and what filters keep now."""
+        row, rows = before.copy(), before[self._raw_columns.cardinality]
         ratio = np.ones(len(now))
-        np.divide(now, before, out=ratio, where=(before > 0) & ~np.isnan(now))
+        np.divide(now, rows, out=ratio, where=(rows > 0) & ~np.isnan(now))
         row[self._raw_columns.cardinality] = now
         row[self._raw_columns.join_size] *= ratio[self._left] * ratio[self._right]
         row[self._raw_columns.selectivity] = [_number(known.selectivity(*key.names)) for key in self._selectivity]
+        return row
 
     def _read_all(self, known: Statistics) -> list[float]:
         cardinality = self.cardinalities(known)

@@ -47,29 +47,32 @@ class EstimateCorrections:
 
     def add_sample(self, source: str, rows: Iterable[tuple[RelationSet, SampledCardinality | None]]) -> None:
         """Adds the rows of the operators of one sampled plan, in their order (None: unknown)."""
-        for relations, found in rows:
-            if found is not None:
-                self._sampled[source].learn(relations, self._memo.uncorrected_rows(source, relations), found)
+        counted = {relations: found for relations, found in rows if found is not None}
+        for (relations, found), alone in zip(counted.items(), self._memo.uncorrected_rows(source, counted), strict=True):
+            self._sampled[source].learn(relations, alone, found)
         self._apply(source, self._observed(source) | self._sampled[source].known)
 
     def correct_delta(self, source: str, rows: Iterable[tuple[RelationSet, float]]) -> None:
         """Adds the rows that operators gave before the delta was stopped. They count like a sample of it, and are exact."""
         sampled = self._sampled.setdefault(source, Corrections(self._factors(source)))
-        for relations, seen in rows:
-            sampled.observe(relations, self._memo.uncorrected_rows(source, relations), seen)
+        given = dict(rows)
+        for (relations, seen), alone in zip(given.items(), self._memo.uncorrected_rows(source, given), strict=True):
+            sampled.observe(relations, alone, seen)
         self._apply(source, self._observed(source) | sampled.known)
 
     def sampled_rows(self, source: str) -> dict[RelationSet, float]:
         """The rows of the sets that were sampled, or counted, of a source's delta."""
         sampled = self._sampled[source]
-        return {s: max(self._memo.uncorrected_rows(source, s), LEAST) * sampled.known[s] for s in sampled.counted}
+        alone = self._memo.uncorrected_rows(source, sampled.counted)
+        return {s: max(rows, LEAST) * sampled.known[s] for s, rows in zip(sampled.counted, alone, strict=True)}
 
     # ------------------------------------------------------------------ feedback
     def observe(self, source: str, rows: Iterable[tuple[RelationSet, float]], refuted: Collection[RelationSet] = ()) -> None:
         """Adds the rows that operators produced in a batch; without feedback it has no effect. ``refuted`` are sets whose estimates were
         so false that a delta was stopped."""
         if self._feedback is not None:
-            observed = [(relations, self._memo.uncorrected_rows(source, relations), seen) for relations, seen in rows]
+            seen = dict(rows)
+            observed = zip(seen, self._memo.uncorrected_rows(source, seen), seen.values(), strict=True)
             self._feedback[source].observe(observed, refuted)
             self._apply(source, self._observed(source))
 
@@ -79,7 +82,7 @@ class EstimateCorrections:
         Feedback counts only for patterns without a join that was observed: it is of earlier batches, in which that join gave other rows.
         """
         for source, rows in observed.items():
-            exact = {s: correction_of(seen, self._memo.uncorrected_rows(source, s)) for s, seen in rows}
+            exact = self._ratios(source, dict(rows))
             joined = [s for s in exact if size(s) > 1]
             earlier = {s: factor for s, factor in self._observed(source).items() if not any(contains(s, z) for z in joined)}
             self._apply(source, earlier | exact)
@@ -94,7 +97,7 @@ class EstimateCorrections:
         """Starts with rows that were observed in another memo."""
         if self._feedback is not None:
             for source, rows in learnt.items():
-                found = self._ratios(source, rows)
+                found = self._ratios(source, self._rows_of(rows))
                 logs = ((s, math.log(factor)) if factor > 0 else (~s, math.log(-factor)) for s, factor in found.items())
                 self._feedback[source] = Feedback.of(logs)
                 self._apply(source, found)
@@ -110,22 +113,26 @@ class EstimateCorrections:
     def cardinalities(self, source: str, *, sampled: bool) -> Learnt:
         """The observed (or last sampled, if ``sampled``) rows of sets of relations."""
         known = self._sampled[source].known if sampled and source in self._sampled else self._observed(source)
-        names, rows = self._memo.graph.names, self._memo.uncorrected_rows
-        alone = np.array([rows(source, s) for s in known])
-        found = corrected(alone, np.array([*known.values()])).tolist()
+        names, alone = self._memo.graph.names, self._memo.uncorrected_rows(source, known)
+        found = corrected(np.array(alone), np.array([*known.values()])).tolist()
         return {frozenset(names(s)): rows for s, rows in zip(known, found)}
 
     def assume(self, learnt: Mapping[str, Learnt]) -> None:
         """Replaces the estimates of these sets by rows that were observed in another memo, and drops all other corrections."""
         for source in self._numbers:
-            self._apply(source, self._ratios(source, learnt.get(source, {})))
+            self._apply(source, self._ratios(source, self._rows_of(learnt.get(source, {}))))
 
-    def _ratios(self, source: str, learnt: Learnt) -> dict[RelationSet, float]:
-        """The ratios of observed to estimated rows, for the sets that the memo has."""
+    def _rows_of(self, learnt: Learnt) -> dict[RelationSet, float]:
+        """The rows of the sets that the memo has, smaller ones first."""
         memo = self._memo
         sets = {memo.graph.set_of(names): rows for names, rows in learnt.items() if names <= memo.graph.index.keys()}
         known = sorted((s for s in sets if (s, memo.graph.covered_filters(s)) in memo.shape.state_of), key=lambda s: (size(s), s))
-        return {s: correction_of(sets[s], memo.uncorrected_rows(source, s)) for s in known}
+        return {s: sets[s] for s in known}
+
+    def _ratios(self, source: str, rows: Mapping[RelationSet, float]) -> dict[RelationSet, float]:
+        """The corrections that turn estimates from the statistics alone into these rows."""
+        alone = self._memo.uncorrected_rows(source, rows)
+        return {s: correction_of(seen, estimate) for (s, seen), estimate in zip(rows.items(), alone, strict=True)}
 
     # ------------------------------------------------------------------ a restart
     def state(self, source: str) -> Logs:

@@ -77,7 +77,9 @@ class Feedback:
         kept = self._logs.keys() - refuted - self._rows.keys()
         before, self._logs = {relations: log for relations, log in self._logs.items() if relations in kept}, {}
         for relations in sorted({*before, *seen}, key=lambda s: (size(s), s)):
-            otherwise = inherited(self._logs, relations, 0.0)
+            otherwise = next(
+                (log for inner, log in reversed(self._logs.items()) if contains(relations, inner)), 0.0
+            )  # the largest
             if relations in seen:
                 log = (1 - WEIGHT) * before.get(relations, seen[relations]) + WEIGHT * seen[relations]
             else:

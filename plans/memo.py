@@ -67,16 +67,23 @@ class Memo:
         owner = np.array(self.shape.node_source, np.intp)[self.shape.alternatives.node]
         self._retained: list[int] = np.bincount(owner, minlength=len(self.shape.sources)).tolist()
         self.recosted = 0
+        self._postponed = np.zeros_like(self.leaves.factors, bool)
         self.recost_everything()
+
+    def postpone(self, changed: NDArray[np.bool_]) -> None:
+        """Has the next :meth:`refresh` price also what depends on these factors."""
+        self._postponed |= changed
 
     def refresh(self, changed: NDArray[np.bool_]) -> int:
         """Prices again what depends on the factors that ``changed`` (in the shape of ``leaves.factors``); returns how many alternatives.
 
         The memo is afterwards equal to one that is built from the same statistics.
         """
+        changed = changed | self._postponed
         if not changed.any() and not self.table.pending:
             self.recosted = 0
             return 0
+        self._postponed[:] = False
         moved_rows = self.table.update(changed)
         alternatives = self.shape.alternatives
         stale = moved_rows[alternatives.left_rows] | moved_rows[alternatives.right_rows] | moved_rows[alternatives.produced_rows]
@@ -116,6 +123,7 @@ class Memo:
     def recost_everything(self) -> int:
         """Prices every alternative; :meth:`refresh` must always give the same costs."""
         self.table.update(np.ones_like(self.leaves.factors, bool))
+        self._postponed[:] = False
         priced = self.under(self.table.rows)
         self.psi, self.phi, self.total = priced.psi, priced.phi, priced.total
         self.recosted = len(self.total)
@@ -180,6 +188,7 @@ class Memo:
         found._leaf_rows = np.clip(self._leaf_rows - number * states, 0, states - 1)  # only those of the source are read
         found._filters = self._filters[keep]
         found.psi, found.phi, found.total = self.psi.copy(), self.phi[keep], self.total[keep]
+        found._postponed = self._postponed.copy()
         return found
 
     # ------------------------------------------------------------------ reading
@@ -190,13 +199,17 @@ class Memo:
     def rows(self, source: str, relations: RelationSet) -> float:
         """The estimated rows of a set that the memo has, after all its filters."""
         state = self.shape.state_of[relations, self.shape.covered[relations]]
-        return float(self.table.rows[self.shape.sources.index(source) * len(self.shape.states) + state])
+        return float(self.table.rows[self._positions(source, [state])][0])
 
-    def uncorrected_rows(self, source: str, relations: RelationSet) -> float:
-        """The same from the statistics alone, without feedback."""
-        state = self.shape.state_of[relations, self.shape.covered[relations]]
-        position = self.shape.sources.index(source) * len(self.shape.states) + state
-        return float(self.table.uncorrected(np.array([position], np.intp))[0])
+    def uncorrected_rows(self, source: str, sets: Iterable[RelationSet]) -> list[float]:
+        """The same of several sets from the statistics alone, without feedback."""
+        states = [self.shape.state_of[relations, self.shape.covered[relations]] for relations in sets]
+        found: list[float] = self.table.uncorrected(self._positions(source, states)).tolist()
+        return found
+
+    def _positions(self, source: str, states: Sequence[int]) -> Ints:
+        """The places of states of a source in the table of rows."""
+        return np.array(states, np.intp) + self.shape.sources.index(source) * len(self.shape.states)
 
     def retained(self, source: str) -> int:
         """The number of alternatives of a delta source."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
-from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates, Floats
+from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates, Followed
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import Constants, CostModel
 from cqels_opt.plans.cost_models import model_named
@@ -34,7 +34,7 @@ from cqels_opt.plans.plan_selection import PlanSelection, without_bounds
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.predicate_placement import Placing, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.reoptimization_budget import Reading, ReadingBudget, ReoptimizationBudget, is_surprising
+from cqels_opt.plans.reoptimization_budget import Reading, ReadingBudget, ReoptimizationBudget
 from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Sampler
 from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.source_plans import SourcePlans, State
@@ -125,8 +125,8 @@ class Optimizer:
         (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``sampling_seconds`` is the cost of sampling a plan, in the cost
         model's unit: plans are sampled again once they have cost a multiple of it (:class:`ReoptimizationBudget`), or after surprising
         row counts. A greedy search takes about as long as sampling a plan, and runs as often. ``reading_seconds`` is what reading the
-        statistics of an edge takes. With feedback those of a source are read when they are due (:class:`ReadingBudget`); until then only
-        rows of relations are read, and the plan stays unless it is sampled.
+        statistics of an edge takes for a source. With feedback those of a source are read when they are due (:class:`ReadingBudget`);
+        until then only rows of relations are read, and the plan stays unless it is sampled.
         """
         if not self.sources:
             return {}
@@ -153,24 +153,28 @@ class Optimizer:
             choices[source] = choice
             if choice.switched or own.seen is None or self.leaves.has_rows(source):
                 own.seen = self.leaves.raw[number]
-            self._reading.spend(source, choice.cost, self.leaves.rows_read(source).tolist() if source in self._read else None)
-            if choice.switched or not self.leaves.has_rows(source):
-                self._reading.read_next(source)
+            if source in self._read:
+                self._reading.read(source, self.leaves.raw[number].tolist())
+            self._reading.spend(source, choice.cost, choice.switched)
         return choices
 
-    def _followed(self, statistics: Mapping[str, Statistics], seconds: float) -> dict[str, Floats]:
-        """The sources of whose statistics only the cardinalities are read for this batch, with these."""
-        found: dict[str, Floats] = {}
+    def _followed(self, statistics: Mapping[str, Statistics], seconds: float) -> dict[str, Followed]:
+        """The sources of whose statistics only the cardinalities are read for this batch, with these.
+
+        Without rows in its delta a source has nothing to plan for.
+        """
         if not seconds or not self._feedback or self.fallback:
-            return found
-        takes = seconds * len(self.graph.edges)
-        for source, own in self._plans.items():
-            if own.current is not None:
-                rows = self.leaves.cardinalities(statistics[source])
-                from_nothing = bool(np.any((self.leaves.rows_read(source) == 0) & (rows > 0)))  # no size can follow these rows
-                if not from_nothing and not self._reading.due(source, takes, rows.tolist()):
-                    found[source] = rows
+            return {}
+        found = self._as_read([source for source, own in self._plans.items() if own.current is not None], statistics)
+        moving = {source: now.rows.tolist() for source, now in found.items() if now.rows[self.graph.index[source]] != 0}
+        if self._reading.due(seconds * len(self.graph.edges), moving):
+            return {source: now for source, now in found.items() if source not in moving}
         return found
+
+    def _as_read(self, sources: Iterable[str], statistics: Mapping[str, Statistics]) -> dict[str, Followed]:
+        """The sources whose statistics have been read, with these and their rows now."""
+        read = {source: self._reading.last[source].statistics for source in sources if source in self._reading.last}
+        return {s: Followed(np.array(before), self.leaves.cardinalities(statistics[s])) for s, before in read.items()}
 
     def replan(
         self, source: str, plan: Plan, rows: Sequence[float | None], sampler: Sampler | None, statistics: Mapping[str, Statistics]
@@ -188,10 +192,10 @@ class Optimizer:
         own.stopped |= seen
         if source not in self._read:
             self._read.add(source)
-            others = {other: self.leaves.cardinalities(statistics[other]) for other in self.sources if other != source}
-            self.memo.refresh(self.leaves.read(statistics, None, others))
+            others = [other for other in self.sources if other != source]
+            self.memo.refresh(self.leaves.read(statistics, None, self._as_read(others, statistics)))
             own.seen = self.leaves.raw[self.sources.index(source)]
-            self._reading.spend(source, 0.0, self.leaves.rows_read(source).tolist())
+            self._reading.read(source, own.seen.tolist())
         self._corrections.correct_delta(source, seen.items())
         self.memo.refresh(np.zeros_like(self.leaves.factors, bool))
         if sampler is not None:
@@ -199,8 +203,7 @@ class Optimizer:
             own.stopped |= self._corrections.sampled_rows(source)
         own.take_back()
         own.choice = self._selection.choice(source, sampled=True, plan=self._selection.cheapest(source))
-        if own.choice.switched:
-            self._reading.read_next(source)
+        self._reading.spend(source, own.choice.cost, own.choice.switched)
         return own.choice
 
     @property
@@ -257,7 +260,7 @@ class Optimizer:
         """Reads what the filters kept in the batch. To be called before :meth:`observe`: the part of an error that they explain is no error
         of the joins, and would be corrected twice otherwise."""
         if self._corrections is not None and self._feedback and self.leaves.filter_keys:
-            self.memo.refresh(self.leaves.read(statistics, self.leaves.filter_keys))
+            self.memo.postpone(self.leaves.read(statistics, self.leaves.filter_keys))
 
     def observe(self, source: str, rows: Sequence[float | None]) -> None:
         """Takes the rows that the operators of the source's last plan produced, in their order (None: not counted).
@@ -270,9 +273,8 @@ class Optimizer:
         assert own.priced is not None
         now = {step: n for step, n in zip(own.priced.covered, rows, strict=True) if n is not None}
         own.observed = [*(own.stopped | now).items()]
-        if any(is_surprising(own.estimated[relations][0], seen) for relations, seen in now.items()):
+        if self._reading.observe(source, [(own.estimated[relations][0], seen) for relations, seen in now.items()]):
             self._pace.reset_budget(source)
-            self._reading.read_next(source)
         if self._corrections is not None:
             self._corrections.observe(source, own.observed, own.stopped)
 
@@ -352,7 +354,7 @@ class Optimizer:
             self._selection.switching.saved[source] = known.saved
             if known.sampled is not None:
                 self._pace.since[source] = known.sampled
-            if isinstance(known.reading, Sequence):
+            if isinstance(known.reading, Sequence) and len(known.reading) == len(Reading._fields):
                 self._reading.last[source] = Reading(*known.reading)
             if self._corrections is not None:
                 self._corrections.resume(source, known.learnt)

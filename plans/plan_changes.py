@@ -50,7 +50,7 @@ def reasons(memo: Memo, source: str, old: Plan, new: Plan, was: NDArray[np.float
 
 def rows_and_factor(memo: Memo, source: str, relations: RelationSet) -> tuple[float, float]:
     """The estimated rows of a set, and the factor by which sampling and feedback correct the statistics."""
-    rows, alone = memo.rows(source, relations), memo.uncorrected_rows(source, relations)
+    rows, (alone,) = memo.rows(source, relations), memo.uncorrected_rows(source, [relations])
     return rows, max(rows, 1.0) / max(alone, 1.0)
 
 

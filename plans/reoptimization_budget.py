@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import starmap
 from typing import NamedTuple
 
 EXECUTION_PER_PLANNING = 50.0
@@ -18,8 +19,14 @@ FEW = 32.0
 EXECUTION_PER_READING = 2.0
 """Plans must cost this multiple of reading their statistics before these are read again: no more can be lost by not reading."""
 
-READING_SECONDS = 0.0002
-"""Seconds per edge of the query graph that reading its statistics takes, and pricing the plans again."""
+EXECUTION_PER_SURPRISE = 0.5
+"""The same where estimates were false: a plan that costs less than half of reading its statistics cannot be worth a reading."""
+
+READING_SECONDS = 0.0001
+"""Seconds per delta source and edge of the query graph that reading statistics takes, and pricing the plans again."""
+
+ROW_SECONDS = 3e-7
+"""Seconds per row that an operator gives more than expected: what looking it up and producing it takes."""
 
 
 class ReoptimizationBudget:
@@ -52,32 +59,52 @@ class ReoptimizationBudget:
 
 
 class Reading(NamedTuple):
-    """The rows of relations when statistics were read (NaN: not known), and the estimated cost of the plans since."""
+    """The last reading of the statistics of a delta source, and what has happened since.
 
-    rows: list[float]
-    spent: float
+    ``statistics`` are as they were read, the rows of relations first (NaN: not known). ``spent`` is the estimated cost of the plans since;
+    ``doubted``: an estimate was false, or the plan is another one.
+    """
+
+    statistics: list[float]
+    spent: float = 0.0
+    doubted: bool = False
 
 
 class ReadingBudget:
-    """The last reading of the statistics of each delta source; no entry if they are to be read at once."""
+    """The last reading of the statistics of each delta source; no entry before the first one."""
 
     def __init__(self) -> None:
         self.last: dict[str, Reading] = {}
 
-    def due(self, source: str, takes: float, rows: Sequence[float]) -> bool:
-        """Whether the statistics are to be read again: plans have cost enough, in the unit of ``takes``, estimates were wrong, or the
-        ``rows`` of a relation have changed by a factor after which the selectivities of its joins may differ."""
-        last = self.last.get(source)
-        return last is None or last.spent >= EXECUTION_PER_READING * takes or any(map(_moved, last.rows, rows))
+    def due(self, seconds: float, rows: Mapping[str, Sequence[float]]) -> bool:
+        """Whether the statistics of some sources are to be read again, all of them together, because they share sizes of joins.
 
-    def spend(self, source: str, cost: float, rows: Sequence[float] | None) -> None:
-        """Adds the cost of a plan that is about to run. With ``rows`` the statistics were read for it."""
-        read, spent = (rows, 0.0) if rows is not None else self.last[source]
-        self.last[source] = Reading(list(read), spent + cost)
+        So it is if their plans have cost enough; ``seconds`` is what a source takes. Less is enough where estimates were false. It is also
+        so if the ``rows`` of a relation have changed by a factor after which the selectivities of its joins may differ.
+        """
+        worth = 0.0
+        for source, now in rows.items():
+            if (known := self.last.get(source)) is None or any(map(_moved, known.statistics, now)):
+                return True
+            worth += known.spent / (EXECUTION_PER_SURPRISE if known.doubted else EXECUTION_PER_READING)
+        return worth >= seconds * len(rows)
 
-    def read_next(self, source: str) -> None:
-        """The statistics are read for the next batch."""
-        self.last.pop(source, None)
+    def read(self, source: str, statistics: Sequence[float]) -> None:
+        """The statistics of a source were read."""
+        self.last[source] = Reading([*statistics])
+
+    def spend(self, source: str, cost: float, switched: bool) -> None:
+        """Adds the cost of a plan that is about to run, and whether it is another one than before."""
+        if (known := self.last.get(source)) is not None:
+            self.last[source] = known._replace(spent=known.spent + cost, doubted=known.doubted or switched)
+
+    def observe(self, source: str, rows: Sequence[tuple[float, float]]) -> bool:
+        """Takes the expected and the observed rows of each operator of the last plan; returns whether an estimate was false."""
+        surprised = any(starmap(is_surprising, rows))
+        if surprised and (known := self.last.get(source)) is not None:
+            more = max(0.0, sum(seen - expected for expected, seen in rows))
+            self.last[source] = known._replace(spent=known.spent + more * ROW_SECONDS, doubted=True)
+        return surprised
 
 
 def _moved(before: float, now: float) -> bool:

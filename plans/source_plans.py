@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class State(NamedTuple):
     former: Sequence[str] = ()
     sampled: float | None = None
     saved: float = 0.0
-    reading: tuple[list[float], float] | float | None = None  # older checkpoints have a number
+    reading: Reading | Sequence[Any] | float | None = None  # older checkpoints have a number, or two fields
     first: str | None = None
 
 

@@ -207,9 +207,9 @@ class StatisticsView:
             return float(found.rows)
         if found is None:
             return None
-        window, contents = self.block.windows[relation], self.contents[relation]
-        ended = window.ended(self.since, *contents) if self.since is not None else []  # none of the delta's own rows
-        return float(window.card(*contents) - sum(rows for _, rows in ended))
+        return float(
+            self.block.windows[relation].lasting(self.since, *self.contents[relation])
+        )  # with all of the delta's own rows
 
     def distinct(self, relation: str, variable: str) -> float | None:
         """The distinct values of a variable in a relation."""

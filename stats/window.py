@@ -73,7 +73,8 @@ class WindowStatistics:
         self._step: tuple[int, int, tuple[int, ...]] | None = None  # the last micro-batch: its frontiers, and its slots
         self.frontier: int | None = None
         self._ended: dict[Part, list[tuple[SlotStatistics, int]]] = {}
-        self._ended_at = (-1, 0)  # the epoch and the instant of :attr:`_ended`
+        self._lasting: dict[tuple[Part, ...], int] = {}
+        self._ended_at: tuple[int, int | None] = (-1, 0)  # the epoch and the instant of :attr:`_ended` and :attr:`_lasting`
         self._whole: SortedKeyList = SortedKeyList(key=_next_end)
         self._whole_rows = 0
         self._partial: list[SlotStatistics] = []
@@ -130,7 +131,9 @@ class WindowStatistics:
         """Removes slots of the delta that arrive again, because a micro-batch is replayed. Returns whether there were any."""
         again, before = set(slots), len(self._delta)
         self._delta = [held for held in self._delta if not again & set(held.slots)]
-        return len(self._delta) < before
+        gone = len(self._delta) < before
+        self.epoch += gone
+        return gone
 
     def add(self, slot: SlotCounts) -> None:
         """Adds a slot to the old content."""
@@ -184,14 +187,26 @@ class WindowStatistics:
 
     def ended(self, since: int, *contents: Part) -> list[tuple[SlotStatistics, int]]:
         """The slots with rows that have ended at an instant, and the number of these rows, exact. Rows that begin then do not meet them."""
-        if self._ended_at != (self.epoch, since):
-            self._ended, self._ended_at = {}, (self.epoch, since)
+        self._forget_ended(since)
         for part in contents:
             if part not in self._ended:
                 slots = list(takewhile(lambda held: held.next_end <= since, self._whole)) if part == "old" else []
                 slots += [held for held in self.apart(part) if held.spans.rows and held.next_end <= since]
                 self._ended[part] = [(held, int(held.spans.ended_by(np.array([since]))[0])) for held in slots]
         return [found for part in contents for found in self._ended[part]]
+
+    def lasting(self, since: int | None, *contents: Part) -> int:
+        """:meth:`card` without the rows that have ended at an instant."""
+        self._forget_ended(since)
+        found = self._lasting.get(contents)
+        if found is None:
+            ended = self.ended(since, *contents) if since is not None else []
+            found = self._lasting[contents] = self.card(*contents) - sum(rows for _, rows in ended)
+        return found
+
+    def _forget_ended(self, since: int | None) -> None:
+        if self._ended_at != (self.epoch, since):
+            self._ended, self._lasting, self._ended_at = {}, {}, (self.epoch, since)
 
     def count(self, variable: str, values: Ints, *contents: Part) -> NDArray[np.float64]:
         """card(Ω_{x=c}) for each value c; exact within the budget, except that a partial slot counts a share of its rows."""

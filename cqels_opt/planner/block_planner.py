@@ -371,6 +371,9 @@ class BlockPlanner:
             decision = self.delta_plans[source]
             if not self.planned_by_spark and decision.split is None and len(counts) == len(decision.whole.operators):
                 self.optimizer.observe(source, counts)
+
+    def look_back(self) -> None:
+        """Compares the plans of the batch with others under the rows that were observed, for the trace."""
         stopped = {source: [(s.choice.plan, s.given) for s in decision.stopped] for source, decision in self.delta_plans.items()}
         for source, found in self.optimizer.hindsight(stopped).items():
             self.delta_plans[source] = replace(self.delta_plans[source], hindsight=found)

@@ -230,7 +230,11 @@ class Driver(RunState):
         observed = batch.observed(self.planners)
         for program, blocks in observed.items():
             for block, total in blocks.items():
-                self.planners[program].blocks[block].observe(total)
+                planner = self.planners[program].blocks[block]
+                planner.observe(total)
+                if self.trace is not None:
+                    planner.look_back()
+        batch.clock.lap("optimize")
         return observed
 
     def _idle(self, number: int, reports: Sequence[IngestReport]) -> Collection[str | int]:

@@ -11,7 +11,7 @@ from cqels_opt.bench.shapes import relation
 from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph
 from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.relation_set import RelationSet
-from cqels_opt.plans.reoptimization_budget import EXECUTION_PER_READING
+from cqels_opt.plans.reoptimization_budget import EXECUTION_PER_READING, EXECUTION_PER_SURPRISE, ROW_SECONDS
 from cqels_opt.plans.size_bounds import SizeBounds
 
 GRAPH = QueryGraph([relation("s", "x y", True), relation("a", "x u"), relation("b", "y v")])
@@ -71,15 +71,34 @@ def test_until_then_estimates_follow_the_rows_and_keep_the_selectivities() -> No
     assert after.estimated == pytest.approx([1.5 * rows for rows in before.estimated])
 
 
-def test_rows_that_differ_from_the_estimate_have_them_read_for_the_next_batch() -> None:
-    run = Run(share=1e6)
+@pytest.mark.parametrize(("share", "batches"), ((0.9, 1), (1.9, 2)))
+def test_after_rows_that_differ_from_the_estimate_a_smaller_multiple_is_enough(share: float, batches: int) -> None:
+    run = Run(share=share / EXECUTION_PER_SURPRISE)
+    unread = counted()
+    for factor in (1.0,) * (batches - 1) + (0.01,):
+        run.batch(unread, factor)
+    run.batch(again := counted())
+    assert len(unread.reads) == len(GRAPH.edges) and again.reads
+
+
+def test_more_rows_than_expected_count_as_cost() -> None:
+    run = Run(share=1e3)
     run.batch(counted())
-    run.batch(unread := counted(), factor=3.0)
+    takes = run.seconds * len(GRAPH.edges)
+    run.batch(unread := counted(), factor=1 + EXECUTION_PER_SURPRISE * takes / ROW_SECONDS)
     run.batch(again := counted())
     assert not unread.reads and again.reads
 
 
-@pytest.mark.parametrize("rows", (0.0, 40.0, 250.0))
+def test_surprises_of_a_cheap_plan_have_nothing_read() -> None:
+    run = Run(share=1e6)
+    run.batch(counted())
+    for _ in range(10):
+        run.batch(statistics := counted(), factor=0.01)
+        assert not statistics.reads
+
+
+@pytest.mark.parametrize("rows", (40.0, 250.0))
 def test_a_relation_with_far_more_or_fewer_rows_has_them_read_at_once(rows: float) -> None:
     run = Run(share=1e6)
     run.batch(counted())
@@ -146,8 +165,38 @@ def test_a_plan_that_its_bound_keeps_stays_where_bounds_are_not_read() -> None:
     assert not unread.reads
 
 
+def test_without_rows_of_the_delta_nothing_is_read() -> None:
+    """There is nothing to plan for, and the next rows are followed from the last reading."""
+    run, read = Run(share=1e6), []
+    for rows in (100.0, 0.0, 0.0, 150.0):
+        choice = run.batch(statistics := counted(rows))
+        read.append(bool(statistics.reads))
+    assert read == [True, False, False, False]
+    assert choice.estimated == pytest.approx(Run(share=0.0).batch(counted(150.0, a=750.0, b=1_350.0)).estimated)
+
+
+def test_sources_are_read_together_once_their_plans_have_cost_enough_in_all() -> None:
+    graph = QueryGraph([relation("s", "x y", True), relation("t", "y z", True), relation("a", "x u")])
+
+    def known() -> Counted:
+        sizes = {("s", "t", "y"): 500.0, ("s", "a", "x"): 900.0}
+        return Counted({"s": 100.0, "t": 100.0, "a": 1e4}, sizes)
+
+    first = Optimizer(graph, ["s", "t"]).choose({"s": known(), "t": known()})
+    cost = sum(choice.cost for choice in first.values())
+    optimizer, read = Optimizer(graph, ["s", "t"], feedback=True), []
+    for _ in range(7):
+        statistics = {"s": known(), "t": known()}
+        seconds = 3 / EXECUTION_PER_READING * cost / (len(first) * len(graph.edges)) - 1e-12
+        found = optimizer.choose(statistics, reading_seconds=seconds)
+        for source, choice in found.items():
+            optimizer.observe(source, choice.estimated)
+        read.append([source for source, one in statistics.items() if one.reads])
+    assert read == [["s", "t"], [], [], ["s", "t"], [], [], ["s", "t"]]
+
+
 def test_a_stop_counts_as_a_reading_and_its_other_plan_as_a_change() -> None:
-    run = Run(share=1e6)
+    run = Run(share=0.9 / EXECUTION_PER_SURPRISE)
     run.batch(counted())
     stopped = run.optimizer.choose({"s": counted(190.0)}, reading_seconds=run.seconds)["s"]
     again = run.optimizer.replan("s", stopped.plan, [190.0, 9_000.0, None], None, {"s": counted(190.0, a=9_000.0)})
@@ -157,19 +206,20 @@ def test_a_stop_counts_as_a_reading_and_its_other_plan_as_a_change() -> None:
 
 
 def test_a_relation_that_had_no_rows_has_its_joins_read_once_it_has_some() -> None:
-    """Sizes follow rows in proportion, so they stay zero after a batch without rows."""
+    """Sizes follow the rows of the last reading in proportion."""
     run, read = Run(share=1e6), []
-    for rows in (20.0, 0.0, 15.0, 16.0):
+    for rows in (0.0, 15.0, 0.0, 16.0):
         run.batch(statistics := replace(counted(), cardinalities={"s": 100.0, "a": rows, "b": 1e4}))
         read.append(bool(statistics.reads))
-    assert read == [True, False, True, False]
+    assert read == [True, True, False, False]
 
 
-def test_a_checkpoint_of_an_earlier_version_has_its_statistics_read() -> None:
-    """It has what plans have cost since the last reading, and not the rows at that time."""
+@pytest.mark.parametrize("reading", (0.001, ([100.0, 1e4, 1e4], 0.001)))
+def test_a_checkpoint_of_an_earlier_version_has_its_statistics_read(reading: float | tuple[list[float], float]) -> None:
+    """It has what plans have cost since the last reading, and not the statistics at that time."""
     run, restarted = Run(share=1e6), Run(share=1e6)
     run.batch(counted())
-    state = {source: known._replace(reading=0.001) for source, known in run.optimizer.state().items()}
+    state = {source: known._replace(reading=reading) for source, known in run.optimizer.state().items()}
     restarted.optimizer.resume(state)
     restarted.batch(statistics := counted())
     assert statistics.reads
