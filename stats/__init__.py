@@ -13,7 +13,7 @@ from cqels_opt.stats.join_statistics import StaticPair, WindowPair
 from cqels_opt.stats.relations import Key, StaticRelation, WindowedRelation
 from cqels_opt.stats.shared_windows import SharedWindows
 from cqels_opt.stats.slot_statistics import BodyPlace
-from cqels_opt.stats.slots import SlotCounts, slot_counts, slot_parts
+from cqels_opt.stats.slots import SlotCounts, slot_counts, slot_parts, with_instants
 from cqels_opt.stats.state import load, load_slot, load_window, save, save_slot, save_window, summary
 from cqels_opt.stats.window import WindowStatistics
 
@@ -49,4 +49,5 @@ __all__ = [
     "spans",
     "summary",
     "tally",
+    "with_instants",
 ]

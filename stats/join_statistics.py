@@ -15,6 +15,7 @@ from cqels_opt.stats.frequencies import Fanout
 from cqels_opt.stats.frequency_sketch import SAMPLE, BoundedCounts, RetainedFrequencies
 from cqels_opt.stats.interval_overlap import overlapping
 from cqels_opt.stats.slot_statistics import SlotStatistics, together, weighted
+from cqels_opt.stats.slots import timed
 from cqels_opt.stats.window import BOTH, Part, WindowStatistics
 
 
@@ -59,13 +60,20 @@ class StaticPair:
 
 
 class WindowPair:
-    """Two stream occurrences joined on ``variable``, which may have another name in the right one. Both may be the same window."""
+    """Two stream occurrences joined on ``variable``, which may have another name in the right one. Both may be the same window.
+
+    Of rows that are valid for an instant, those with equal values and times are counted; only for others value and time are taken to be
+    independent. The triples of an RDF graph arrive at one instant and share subjects.
+    """
 
     def __init__(self, left: WindowStatistics, right: WindowStatistics, variable: str, right_variable: str = "") -> None:
         self.left, self.right, self.variable = left, right, variable
         self.right_variable = right_variable or variable
         self._whole: float | None = None  # of the counted slots of both sides; None until it is read first
         self._kept = self._retained()
+        columns = timed(variable), timed(self.right_variable)
+        known = columns[0] in left.variables and columns[1] in right.variables
+        self._timed = WindowPair(left, right, *columns) if known else None  # pairs with equal values and equal times
         self._known: dict[tuple[Part, Part, int | None], float] = {}
         self._products: dict[tuple[Part, Part], float] = {}  # the same whatever has ended
         self._epochs = (-1, -1)
@@ -113,7 +121,10 @@ class WindowPair:
             share = self.overlap(left, right, since)
             if share and (left, right) not in self._products:
                 self._products[left, right] = self.product(left, right)
-            found = self._known[left, right, since] = share * self._products[left, right] if share else 0.0
+            found = share * self._products[left, right] if share else 0.0
+            if share and self._timed is not None:
+                found += (1 - share) * min(self._timed.product(left, right), self._products[left, right])
+            self._known[left, right, since] = found
         return found
 
     def _retained(self) -> tuple[RetainedFrequencies, RetainedFrequencies]:

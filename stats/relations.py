@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from cqels_opt.stats.frequencies import Fanout
 from cqels_opt.stats.frequency_sketch import DegreeNorms
 from cqels_opt.stats.slot_statistics import Intervals
+from cqels_opt.stats.slots import timed
 
 Kind: TypeAlias = Literal["cardinality", "distinct", "join_size", "selectivity"]
 
@@ -55,7 +56,8 @@ class WindowedRelation:
     """An occurrence of a stream pattern: its variables and its window's interval function, see :class:`WindowStatistics`.
 
     Occurrences with equal ``identity`` have the same rows, in columns ``v0``, ``v1``, … in the order of the variables. One without has
-    columns that are named like its variables.
+    columns that are named like its variables. ``momentary``: its rows are valid for an instant, and other such relations are joined with
+    it, so that rows with equal values and times are counted as well (:func:`with_instants`).
     """
 
     name: str
@@ -63,6 +65,12 @@ class WindowedRelation:
     intervals: Intervals
     moving: bool = False
     identity: str = ""
+    momentary: bool = False
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The columns whose values are counted."""
+        return (*self.columns, *map(timed, self.columns)) if self.momentary else self.columns
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ class SharedWindows:
         """The statistics of an occurrence's window; a relation without identity has its own."""
         found = self._windows.get(relation.identity) if relation.identity else None
         if found is None:
-            found = WindowStatistics(relation.columns, relation.intervals, moving=relation.moving, budget=budget)
+            found = WindowStatistics(relation.counted, relation.intervals, moving=relation.moving, budget=budget)
             if relation.identity:
                 self._windows[relation.identity] = found
         return found

@@ -11,7 +11,7 @@ import numpy as np
 from cqels_opt.stats.frequencies import Ints, ValueCounts, tally
 from cqels_opt.stats.frequency_sketch import BoundedCounts
 from cqels_opt.stats.interval_overlap import IntervalSet, spans
-from cqels_opt.stats.slots import SlotCounts
+from cqels_opt.stats.slots import SlotCounts, timed
 
 Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
 """Element times (ms) -> starts and ends of their validity (SEMANTICS §1); start >= end where it is never in the window."""
@@ -60,12 +60,15 @@ class SlotStatistics:
 
 
 def hold(slot: SlotCounts, variables: Sequence[str], intervals: Intervals, most_times: int) -> SlotStatistics:
-    """A slot with the value counts of ``variables``; at most ``most_times`` of its distinct times are distinguished."""
+    """A slot with the value counts of ``variables``; at most ``most_times`` of its distinct times are distinguished.
+
+    Counts of values with their times may be missing: they are then taken to be none.
+    """
     missing = set(variables) - set(slot.values)
-    if missing:
+    if missing - set(map(timed, slot.values)):
         raise ValueError(f"slot {slot.slot} has no counts for {', '.join(sorted(missing))}")
     times, rows = coarsened(np.asarray(slot.times, np.int64), np.asarray(slot.rows, np.int64), most_times)
-    counts = {variable: BoundedCounts(ValueCounts(slot.values[variable])) for variable in variables}
+    counts = {variable: BoundedCounts(ValueCounts(slot.values.get(variable))) for variable in variables}
     return SlotStatistics((slot.slot,), times, rows, counts, spans(*intervals(times), rows), slot.total)
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from cqels_opt.stats.frequencies import EMPTY, FrequencyTable, Ints, tally
+from cqels_opt.stats.frequency_sketch import mixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,17 @@ class SlotCounts:
     def total(self) -> int:
         """The rows of the slot, including those with an empty interval."""
         return int(self.rows.sum())
+
+
+def timed(column: str) -> str:
+    """The name of the column of :func:`with_instants` for a column."""
+    return f"{column} at"
+
+
+def with_instants(times: Ints, columns: Mapping[str, Ints]) -> dict[str, Ints]:
+    """Columns, and for each one whose values are equal where its values and times are (but for hashes of 64 bits)."""
+    mixed_times = mixed(times).view(np.int64)
+    return {**columns, **{timed(name): mixed(column + mixed_times).view(np.int64) for name, column in columns.items()}}
 
 
 def slot_counts(slot: int, times: Ints, columns: Mapping[str, Ints], n: Ints | None = None) -> SlotCounts:

@@ -101,6 +101,12 @@ class Block:
     budget: int = 0  # bytes that its sub-results may take
 
     @property
+    def momentary(self) -> tuple[PatternOccurrence, ...]:
+        """The occurrences of which rows are valid for an instant, where there are several: they mostly match triples of one element."""
+        found = tuple(o for o in self.occurrences if not o.merged and kind_of(o.window).extent <= 1.0)
+        return found if len(found) > 1 else ()
+
+    @property
     def inner(self) -> tuple[Static, ...]:
         """The static relations that are joined by inner joins: what designs differ in."""
         return tuple(static for static in self.statics if static.kind == "inner")

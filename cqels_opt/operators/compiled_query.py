@@ -86,6 +86,11 @@ class CompiledProgram:
         found = (part.shape for b in self.blocks for o in b.occurrences for part in o.parts)
         return tuple(dict.fromkeys((*found, *self.aside)))
 
+    @property
+    def momentary(self) -> frozenset[Shape]:
+        """The shapes of :attr:`Block.momentary` occurrences."""
+        return frozenset(o.shape for b in self.blocks for o in b.momentary)
+
     def seeing(self, since: int) -> CompiledProgram:
         """The program that does not see elements up to a time."""
 

@@ -55,16 +55,21 @@ def what_it_is(o: PatternOccurrence) -> tuple[str, str, tuple[int, ...], tuple[s
     return o.window.stream, repr((o.window.kind, o.window.width, o.window.slide)), o.shape.constants, o.variables
 
 
-def occurrences_of(o: PatternOccurrence, elements: Mapping[str, Ints]) -> list[StatisticsOccurrence]:
-    """The windows of an occurrence, each with its own name."""
-    return [_occurrence(replace(part, name=name), elements) for name, part in zip(summands(o), o.parts)]
+def occurrences_of(block: Block, elements: Mapping[str, Ints]) -> list[StatisticsOccurrence]:
+    """The windows of the occurrences of a block, each with its own name."""
+    momentary = block.momentary
+    return [
+        _occurrence(replace(part, name=name), elements, o in momentary)
+        for o in block.occurrences
+        for name, part in zip(summands(o), o.parts)
+    ]
 
 
-def _occurrence(o: PatternOccurrence, elements: Mapping[str, Ints]) -> StatisticsOccurrence:
+def _occurrence(o: PatternOccurrence, elements: Mapping[str, Ints], momentary: bool) -> StatisticsOccurrence:
     kind = kind_of(o.window)
-    identity = f"{o.shape.stream} {o.shape.key} {replace(o.window, name='')} {o.t0} {o.since}"
+    identity = f"{o.shape.stream} {o.shape.key} {replace(o.window, name='')} {o.t0} {o.since}{' momentary' if momentary else ''}"
     if not kind.counts_elements:
-        return StatisticsOccurrence(o.name, o.variables, lambda t: kind.validity(t, o.t0), identity=identity)
+        return StatisticsOccurrence(o.name, o.variables, lambda t: kind.validity(t, o.t0), identity=identity, momentary=momentary)
 
     def intervals(t: Ints) -> tuple[Ints, Ints]:
         times = elements.get(o.window.stream, np.empty(0, np.int64))

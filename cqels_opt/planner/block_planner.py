@@ -71,7 +71,7 @@ class BlockPlanner:
         statics = [*merged, *block.statics]
         self.statistics = BlockStatistics(
             [
-                *(x for o in block.occurrences for x in occurrences_of(o, shared.elements)),
+                *occurrences_of(block, shared.elements),
                 *(static_of(s, store) for s in statics),
             ],
             filters=[f.name for f in block.filters],

@@ -168,7 +168,17 @@ class Driver(RunState):
         pages = tuple(map(str, self.term_pages(self.state.files)))
         keys = self.index_keys() if self._rows >= LARGE else {}
         task = IngestTask(
-            str(self.folder), number, self.all_streams, self.shapes, store, self.scheme, after, self.tables, pages, keys=keys
+            str(self.folder),
+            number,
+            self.all_streams,
+            self.shapes,
+            store,
+            self.scheme,
+            after,
+            self.tables,
+            pages,
+            keys=keys,
+            momentary=self.momentary,
         )
         return MicroBatch(number, after, task, [*self.state.files], clock)
 

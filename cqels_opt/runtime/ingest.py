@@ -19,7 +19,7 @@ from cqels_opt.runtime.term_encoding import ROW_SCHEMA, Texts, TripleTerms, enco
 from cqels_opt.state import worker_cache
 from cqels_opt.state.slot_indexes import LARGE, write_slot_index
 from cqels_opt.state.time_slices import Key
-from cqels_opt.stats import SlotCounts, slot_counts, slot_parts
+from cqels_opt.stats import SlotCounts, slot_counts, slot_parts, with_instants
 from cqels_opt.storage.columns import Columns, write_columns
 from cqels_opt.windows.binding_slots import ANYTHING, Shape, SlotFile
 
@@ -60,6 +60,7 @@ class IngestTask:
     pages: tuple[str, ...] = ()  # of the known terms besides the store's: new terms are compared with them
     stage: str = ""  # of elements that queries of the run emit: a mark of their files
     keys: Mapping[Shape, Sequence[Key]] = field(default_factory=dict)  # on which large slots are indexed
+    momentary: frozenset[Shape] = frozenset()  # of which values are counted with their times as well
     tasks: int = 1  # about how many share the batch: each counts its values in as few parts as all together should
 
     def rejects(self, name: str) -> RejectSpool:
@@ -150,6 +151,8 @@ def ingest(
             used += [columns[f"v{i}"] for i in range(shape.width)]
             report.files += _write_slots(folder, head.format("slot"), shape, columns, task.keys.get(shape))
             values = {f"v{i}": columns[f"v{i}"] for i in range(shape.width)}
+            if shape in task.momentary:
+                values = with_instants(columns["t"], values)
             seen.counts[shape.key] = _counts(columns["t"], values, task.tasks)
         report.files += _write_terms(folder, head.format("terms") + ".arrow", iri, used, texts, int(times[-1]))
     return report

@@ -155,6 +155,7 @@ class RunState(ABC):
             self.scheme = self.scheme.with_displaced(program.scheme.displaced)
         self.network = network(self.programs)
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
+        self.momentary = frozenset(shape for p in self.programs for shape in p.momentary)
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if kind_of(w).counts_elements)
         self.compaction = Compaction(
             self.folder, self.programs, self.options.tiers, self.runner.merge, self._compaction_start, self.note

@@ -21,6 +21,7 @@ from cqels_opt.stats import (
     save,
     slot_counts,
     slot_parts,
+    with_instants,
 )
 from cqels_opt.stats.frequencies import Ints
 
@@ -107,6 +108,29 @@ def test_two_windows_are_joined_as_far_as_the_delta_meets_them() -> None:
         assert view.cardinality("b") == view.cardinality("c") == rows
         assert view.join_size("b", "c", "x") == pytest.approx(joined)  # equal values, times the share of pairs that meet
         assert now.view(dict.fromkeys("abc", ("old",))).cardinality("b") == 3
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), min_size=1, max_size=12)
+
+
+@settings(max_examples=200)
+@given(st.tuples(ROWS, ROWS), st.booleans(), st.integers(1, 3))
+def test_rows_of_one_instant_are_joined_as_often_as_values_and_times_are_equal(
+    given: tuple[list[tuple[int, int]], list[tuple[int, int]]], timed: bool, parts: int
+) -> None:
+    """Where their values are not counted with their times, value and time are taken to be independent."""
+    statistics = BlockStatistics([WindowedRelation(name, ("x",), lambda t: (t, t + 1), momentary=True) for name in "ab"])
+    new = {}
+    for name, rows in zip("ab", given):
+        t, x = (np.array(column, np.int64) for column in zip(*rows))
+        new[name] = slot_parts(0, t, with_instants(t, {"x": x}) if timed else {"x": x}, parts)
+    statistics.advance(new, -1, 10)
+    left, right = given
+    equal = sum(x == y for _, x in left for _, y in right)
+    at_once = sum(one == other for one in left for other in right) if timed else 0
+    share = sum(t == u for t, _ in left for u, _ in right) / (len(left) * len(right))
+    found = view_of(statistics, "a", order="ba").join_size("a", "b", "x")
+    assert found == pytest.approx(at_once + share * (equal - at_once))
 
 
 def test_what_is_not_observed_is_none() -> None:
