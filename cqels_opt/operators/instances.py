@@ -12,7 +12,7 @@ from cachetools import LRUCache
 
 from cqels_opt.operators.rows import Ints
 from cqels_opt.rdf.ids import integer_ids
-from cqels_opt.state.remote_checkpoint import here
+from cqels_opt.state.task_files import here
 from cqels_opt.state.worker_cache import Stamp, cached, stamp_of
 from cqels_opt.storage.columns import read_table, write_table
 

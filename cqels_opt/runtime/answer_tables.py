@@ -16,7 +16,7 @@ from cqels_opt.operators.query_forms import TRUTH
 from cqels_opt.operators.stream_output import column_names
 from cqels_opt.operators.typed_columns import arrow_type
 from cqels_opt.runtime.evaluate import FinishReport
-from cqels_opt.state.remote_checkpoint import task_path
+from cqels_opt.state.task_files import task_path
 from cqels_opt.storage.columns import read_table
 
 TERMS = "N-Triples terms"

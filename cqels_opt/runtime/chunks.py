@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from cqels_opt.state.remote_checkpoint import task_path
+from cqels_opt.state.task_files import task_path
 from cqels_opt.storage import checksum, disk
 
 SHARE = 50_000  # minimum rows per task, while there are enough tasks

@@ -35,9 +35,9 @@ from cqels_opt.runtime.reconfiguration import Reconfiguration
 from cqels_opt.runtime.run_state import FOLDERS, RunState
 from cqels_opt.state.commit_log import Commit
 from cqels_opt.state.pending_counts import LostOptimizerStateError
-from cqels_opt.state.remote_checkpoint import task_path
 from cqels_opt.state.retention import Retention
 from cqels_opt.state.slot_indexes import LARGE
+from cqels_opt.state.task_files import task_path
 from cqels_opt.storage import sealed_files
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.instants import drained, instants

@@ -34,7 +34,7 @@ from cqels_opt.state import worker_cache
 from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.state.compaction import Compaction
 from cqels_opt.state.deletion import Deletion
-from cqels_opt.state.remote_checkpoint import task_path
+from cqels_opt.state.task_files import task_path
 from cqels_opt.state.time_slices import Key
 from cqels_opt.stats import SharedWindows
 from cqels_opt.storage import disk

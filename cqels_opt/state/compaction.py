@@ -23,9 +23,9 @@ from cqels_opt.errors import RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.rdf.ids import once
-from cqels_opt.state.remote_checkpoint import task_path
 from cqels_opt.state.slot_indexes import KIND as INDEX
 from cqels_opt.state.slot_indexes import index_of
+from cqels_opt.state.task_files import task_path
 from cqels_opt.state.time_slices import Layout, TimeSliceMergeTask, layouts, merge_time_slices
 from cqels_opt.storage.compaction_policy import MERGED, CompactionPolicy
 from cqels_opt.windows.binding_slots import SlotFile

@@ -20,8 +20,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -46,9 +44,7 @@ AS_A_WHOLE: Final = ("registered/", "subresults/")
 NOT_SAVED: Final = ("answers/",)
 REPLAY: Final = "replay/"
 SPARK: Final = "spark/"
-TIDIED_EVERY: Final = 600.0
-"""Seconds after which a copy of tasks is freed of files that no longer count."""
-_THREADS: Final = 8
+THREADS: Final = 8
 
 Stamp = tuple[int, int, int]
 """Inode, time of modification and length of a file."""
@@ -103,18 +99,18 @@ class RemoteFiles:
         return self.store.download(self._object_of(name), self.folder / name)
 
     def _object_of(self, name: str) -> str:
-        return _object(self.replay if name.startswith(REPLAY) else self.files.get(name, self.driver), name)
+        return object_name(self.replay if name.startswith(REPLAY) else self.files.get(name, self.driver), name)
 
     def names(self) -> list[str]:
         """All files of the checkpoint."""
         if not self.replay:
             return list(self.files)
-        start = len(_object(self.replay, ""))
-        return [*self.files, *(name[start:] for name in self.store.names(_object(self.replay, "replay")))]
+        start = len(object_name(self.replay, ""))
+        return [*self.files, *(name[start:] for name in self.store.names(object_name(self.replay, "replay")))]
 
     def get_all(self, names: Iterable[str]) -> None:
         """Fetches files that an entry names. CheckpointError if one is missing."""
-        with ThreadPoolExecutor(_THREADS) as pool:
+        with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(self.required, names))
 
     def required(self, name: str) -> None:
@@ -129,13 +125,13 @@ class RemoteCheckpoint(RemoteFiles):
     """The driver's side, which alone writes entries."""
 
     def __init__(self, uri: str) -> None:
-        super().__init__(uri, _copy_of(uri))
+        super().__init__(uri, copy_of(uri))
         disk.make_folder(self.folder)
         self._lock = lock_checkpoint(self.folder)  # before a copy is deleted that another process works in
         self._saved: dict[str, Stamp] = {}
         self._elsewhere = False  # whether tasks run on other machines
         self.read()
-        copy = _known(self.folder)
+        copy = known(self.folder)
         if copy.get("save") == self.last_save:
             self._saved = {name: (stamp[0], stamp[1], stamp[2]) for name, stamp in copy["files"].items()}
             self._forget_unsaved()
@@ -167,8 +163,8 @@ class RemoteCheckpoint(RemoteFiles):
         writer = _writer(self.number + 1)
         replay = self.replay or (writer if is_replay else "")
         once = [self.name(path) for path in (self.folder / REPLAY).rglob("*") if path.is_file()] if replay == writer else []
-        with ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(lambda name: self.store.upload(_object(writer, name), self.folder / name), [*changed, *once]))
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(lambda name: self.store.upload(object_name(writer, name), self.folder / name), [*changed, *once]))
         files |= dict.fromkeys(changed, writer)
         before = self.files
         self._write({"files": files, "replay": replay})
@@ -176,7 +172,7 @@ class RemoteCheckpoint(RemoteFiles):
         self.replay = replay
         self.files, self.last_save, self._saved = files, self.number, local
         self._keep_copy()
-        gone = [_object(by, name) for name, by in before.items() if files.get(name) != by]
+        gone = [object_name(by, name) for name, by in before.items() if files.get(name) != by]
         self._discard([_entry(last), *gone] if last >= 0 else gone)
 
     def get(self, name: str) -> bool:
@@ -199,7 +195,7 @@ class RemoteCheckpoint(RemoteFiles):
     def deleted(self, names: Iterable[str]) -> None:
         """Deletes what tasks on other machines have written and no entry names."""
         if self._elsewhere:
-            self._discard([_object(self.driver, name) for name in names if name not in self.files])
+            self._discard([object_name(self.driver, name) for name in names if name not in self.files])
 
     def wrote(self, path: Path) -> None:
         """Nothing: saves find what has changed."""
@@ -266,69 +262,6 @@ class RemoteCheckpoint(RemoteFiles):
                 disk.delete(path)
 
 
-class TaskFiles(RemoteFiles):
-    """The side of a process that runs tasks. On another machine than the driver's it uploads what it writes."""
-
-    def __init__(self, uri: str, driver: str) -> None:
-        copy = _copy_of(uri)
-        self._apart = _known(copy).get("driver") != driver
-        super().__init__(uri, copy.with_name(f"{copy.name}-{driver}") if self._apart else copy)
-        self.driver, self._lock = driver, threading.Lock()
-        self._written: set[Path] = set()
-        self._tidied = time.monotonic()
-        if self._apart:
-            for other in copy.parent.glob(f"{copy.name}-*"):  # of drivers before
-                if other.name < self.folder.name:
-                    shutil.rmtree(other, ignore_errors=True)
-            for part in (*ON_DEMAND, *NOT_SAVED):
-                (self.folder / part).mkdir(parents=True, exist_ok=True)
-
-    def read(self) -> bool:
-        """See :class:`RemoteFiles`. If another driver has taken over, what this one's tasks write stays theirs."""
-        driver = self.driver
-        try:
-            return super().read()
-        finally:
-            self.driver = driver
-
-    def fetch(self, path: Path) -> bool:
-        """Fetches a file that is missing in the local copy, and of :data:`AS_A_WHOLE` all of its folder; False if there is none."""
-        name = self.name(path)
-        with self._lock:
-            if path.exists():
-                return True
-            if not name.startswith(AS_A_WHOLE):
-                return self.get(name) or (self.read() and self.get(name))
-            self.read()
-            folder = "/".join(name.split("/")[: 2 if name.startswith("subresults/") else 1])
-            self.get_all(other for other in self.files if other.startswith(f"{folder}/") and not (self.folder / other).exists())
-            return path.exists()
-
-    def wrote(self, path: Path) -> None:
-        """Notes a file for :meth:`send`."""
-        if self._apart:
-            self._written.add(path)
-
-    def send(self) -> None:
-        """Uploads what was written, except temporary files."""
-        written, self._written = self._written, set()
-        here = [path for path in written if path.exists()]
-        if here:
-            with ThreadPoolExecutor(_THREADS) as pool:
-                list(pool.map(lambda path: self.store.upload(_object(self.driver, self.name(path)), path), here))
-        if self._apart and time.monotonic() - self._tidied > TIDIED_EVERY:
-            self.tidy(time.time() - TIDIED_EVERY)
-
-    def tidy(self, before: float) -> None:
-        """Deletes files of batches that were written before a time, unless the newest entry names them."""
-        self._tidied = time.monotonic()
-        self.read()
-        for part in (*ON_DEMAND, *NOT_SAVED):
-            for path in (self.folder / part).glob("*"):
-                if self.name(path) not in self.files and path.stat().st_ctime < before:
-                    disk.delete(path)
-
-
 def whole_copy(place: str) -> Path:
     """The local copy of a checkpoint at a URI, with all of its files."""
     checkpoint = RemoteCheckpoint(place)
@@ -339,9 +272,7 @@ def whole_copy(place: str) -> Path:
 
 
 # ------------------------------------------------------------------ the checkpoints of this process
-_opened: Final[dict[Path, RemoteCheckpoint]] = {}
-_of_tasks: Final[dict[tuple[str, str], Path]] = {}
-_moved: Final[dict[str, str]] = {}  # by the folder of a driver's copy that of the copy on this machine, each with a slash
+opened: Final[dict[Path, RemoteCheckpoint]] = {}
 
 
 def checkpoint_folder(place: str | os.PathLike[str], what: str) -> Path:
@@ -350,66 +281,22 @@ def checkpoint_folder(place: str | os.PathLike[str], what: str) -> Path:
         return state_folder(place, what).absolute()
     checkpoint = RemoteCheckpoint(str(place))
     disk.add_replica(checkpoint.folder, checkpoint)
-    _opened[checkpoint.folder] = checkpoint
+    opened[checkpoint.folder] = checkpoint
     return checkpoint.folder
 
 
 def of_folder(folder: Path) -> RemoteCheckpoint | None:
     """The checkpoint at a URI of which a folder is the local copy."""
-    return _opened.get(folder)
+    return opened.get(folder)
 
 
-class TaskPath(str):
-    """A path in a local copy. Where it is unpickled, it is that of the local copy of that machine."""
-
-    __slots__ = ("place",)
-    place: tuple[str, str, str, str]
-    """The URI, the driver and its local copy, and the name in the checkpoint."""
-
-    def __reduce__(self) -> Any:
-        return _unpickled, self.place
-
-
-def task_path(path: Path) -> str:
-    """The path of a checkpoint's folder, or of a file in it, for a task."""
-    for folder, checkpoint in _opened.items():
-        if path.is_relative_to(folder):
-            return _task_path(path, (checkpoint.uri, checkpoint.driver, str(folder), checkpoint.name(path)))
-    return str(path)
-
-
-def _task_path(path: Path, place: tuple[str, str, str, str]) -> TaskPath:
-    found = TaskPath(path)
-    found.place = place
-    return found
-
-
-def _unpickled(uri: str, driver: str, copy: str, name: str) -> TaskPath:
-    folder = next((folder for folder, found in _opened.items() if found.uri == uri and found.driver == driver), None)
-    folder = folder or _of_tasks.get((uri, driver))
-    if folder is None:
-        files = TaskFiles(uri, driver)
-        disk.add_replica(files.folder, files)
-        folder = _of_tasks[uri, driver] = files.folder
-        _moved[f"{copy}{os.sep}"] = f"{folder}{os.sep}"
-    return _task_path(folder / name, (uri, driver, copy, name))
-
-
-def here(path: str) -> str:
-    """A path that the driver has given as one in its local copy, in that of this machine. Compiled programs have such paths."""
-    for before, now in _moved.items():
-        if path.startswith(before):
-            return now + path[len(before) :]
-    return path
-
-
-def _copy_of(uri: str) -> Path:
+def copy_of(uri: str) -> Path:
     """The folder of a driver's local copy."""
     place = uri.rstrip("/")
     return fetched_folder() / FOLDER / f"{place.rpartition('/')[2]}-{checksum.text_digest(place)[:12]}"
 
 
-def _known(folder: Path) -> dict[str, Any]:
+def known(folder: Path) -> dict[str, Any]:
     """What is known of a driver's local copy; nothing if that cannot be read."""
     try:
         found: dict[str, Any] = documents.decode(COPY, disk.read(folder / COPY))
@@ -430,7 +317,8 @@ def _number(entry: str) -> int:
     return int(entry.split("/")[1].removesuffix(".json"))
 
 
-def _object(writer: str, name: str) -> str:
+def object_name(writer: str, name: str) -> str:
+    """The name of the object of a file."""
     return f"files/{writer}/{name}"
 
 

@@ -26,7 +26,7 @@ from cqels_opt.operators.term_table import Page, TermTable
 from cqels_opt.operators.udf_cache import Calls, Results
 from cqels_opt.plans import JoinKind
 from cqels_opt.rdf.ids import IdScheme
-from cqels_opt.state.remote_checkpoint import here
+from cqels_opt.state.task_files import here
 from cqels_opt.stats.frequencies import dot
 from cqels_opt.storage import sealed_files
 

@@ -21,6 +21,7 @@ from cqels_opt.errors import CheckpointError, FileError, InputError
 from cqels_opt.local.run import LocalRun
 from cqels_opt.runtime import growing_files
 from cqels_opt.state import remote_checkpoint
+from cqels_opt.state.task_files import task_path
 from cqels_opt.storage import sealed_files
 from cqels_opt.storage.cache_folder import CACHE_VARIABLE
 from cqels_opt.storage.object_store import ObjectStore
@@ -212,9 +213,9 @@ def test_processes_of_the_pool_fetch_what_is_missing(tmp_path: Path, monkeypatch
     for name, value in remote_folder.installed(tmp_path / "installed").items():
         monkeypatch.setenv(name, value)
     checkpoint = remote_checkpoint.RemoteCheckpoint(uri(place))
-    remote_checkpoint._opened[checkpoint.folder] = checkpoint
+    remote_checkpoint.opened[checkpoint.folder] = checkpoint
     slot = max(name for name in checkpoint.files if "/slot-" in name)
-    sent = pickle.dumps(remote_checkpoint.task_path(checkpoint.folder / slot))
+    sent = pickle.dumps(task_path(checkpoint.folder / slot))
     program = """
 import pickle, sys
 from pathlib import Path
