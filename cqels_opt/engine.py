@@ -14,7 +14,6 @@ from typing import Literal, Unpack
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.compiler.registration import Do, QueryOptions, record_of
 from cqels_opt.errors import InputError
-from cqels_opt.lod.locations import state_folder
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.query_forms import answer_variables
 from cqels_opt.planner.plan_modes import plan_mode
@@ -40,6 +39,7 @@ from cqels_opt.spark.sinks import BatchFunction, FunctionSink
 from cqels_opt.spark.sources import Incoming, Source
 from cqels_opt.spark.stream import SparkSession, StreamRun
 from cqels_opt.spark.worker_python import use_this_python
+from cqels_opt.state.remote_checkpoint import checkpoint_folder
 from cqels_opt.trace.listener import ListenerLike
 
 
@@ -96,12 +96,12 @@ class Engine(QueryRegistry[CompiledQuery]):
         milliseconds) and optionally ``g``, to :class:`Messages`, or to a :class:`KafkaTopic` (docs/sources-and-sinks.md).
         ``sink`` is ``f(df, batch_id)``, which may be called twice for a batch, or a folder that gets each batch's answers exactly
         once, as Parquet (docs/answers.md), or a :class:`KafkaTopic`, at least once. ``checkpoint`` is a folder that executors can
-        access; a second start with it resumes. The other keywords are those of :class:`StartOptions`; durations are texts such as
-        ``"10s"`` or ``"1 hour"``, or whole milliseconds.
+        access, or a URI of an object store; a second start with it resumes. The other keywords are those of
+        :class:`StartOptions`; durations are texts such as ``"10s"`` or ``"1 hour"``, or whole milliseconds.
         """
         if not self.queries:
             raise InputError("no query is registered")
-        folder = state_folder(checkpoint, "checkpoint").absolute()
+        folder = checkpoint_folder(checkpoint, "checkpoint")
         catalog = population_of(self.queries, folder)
         return query_jobs.start(self, catalog, folder, streams, sink, trace, self._coming, **options)
 
@@ -136,8 +136,8 @@ class Engine(QueryRegistry[CompiledQuery]):
     ) -> Adaptive:
         """A function for ``foreachBatch`` of an existing job with a streaming DataFrame of triples or of messages.
 
-        ``state`` is the folder for slots and commit records; without it the state lives as long as this object. A batch id that
-        does not follow the state (without state: other than 0) is a CheckpointError, because the windows would lack elements;
+        ``state`` is the folder, or the URI, for slots and commit records; without it the state lives as long as this object. A
+        batch id that does not follow the state (without state: other than 0) is a CheckpointError, because the windows would lack elements;
         ``allow_gap=True`` accepts it. ``stream`` names the stream if the query reads several. ``limits`` end the query and not
         the job.
 
@@ -149,7 +149,7 @@ class Engine(QueryRegistry[CompiledQuery]):
         these. Further keywords are those of :meth:`register`.
         """
         registered = self.register(text, **query)
-        kept = state_folder(state, "state").absolute() if state is not None else None
+        kept = checkpoint_folder(state, "state") if state is not None else None
         claim = Claim(kept)
         folder = kept or self.folder / "adaptive" / registered.id
         catalog = population_of([registered], folder)

@@ -145,7 +145,7 @@ def _store() -> Command:
 def _checkpoint() -> Command:
     params = [
         argument("action", "check", "Verify its files.", OneOf("check")),
-        argument("checkpoint", "DIR", "The folder of the checkpoint.", Place(existing_folder, "checkpoint")),
+        argument("checkpoint", "DIR|URI", "The folder of the checkpoint, or its URI.", Place(existing_store, "checkpoint")),
         Option("--out FILE|DIR/", "Verify the committed part of these answers as well.", click.Path(path_type=Path)),
         Option("--trace FILE.jsonl", "Verify the committed part of this trace as well.", click.Path(path_type=Path)),
     ]  # fmt: skip

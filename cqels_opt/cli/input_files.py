@@ -75,6 +75,7 @@ def new_store(text: str, what: str) -> Path | str:
     return place if isinstance(place, str) else new_folder(str(place), what)
 
 
-def new_state(text: str, what: str) -> Path:
-    """A folder for the state of a run, which exists or can be created."""
-    return named(str(state_folder(text, what)), what)
+def new_state(text: str, what: str) -> Path | str:
+    """The place for the state of a run: a folder, which exists or can be created, or a URI."""
+    place = place_of(text)
+    return place if isinstance(place, str) else named(str(state_folder(place, what)), what)

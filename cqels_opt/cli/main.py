@@ -236,7 +236,12 @@ def _store(options: StoreOptions) -> int:
 def _checkpoint(options: CheckpointOptions) -> int:
     from cqels_opt.runtime.checkpoint_check import check
 
-    if findings := check(options.checkpoint, options.out, options.trace):
+    place = options.checkpoint
+    if isinstance(place, str):
+        from cqels_opt.state.remote_checkpoint import whole_copy
+
+        place = whole_copy(place)
+    if findings := check(place, options.out, options.trace):
         print(*findings, sep="\n", file=sys.stderr)
         return WRONG_INPUT
     print(f"{options.checkpoint}: whole")

@@ -82,7 +82,7 @@ class RunOptions:
     sub_result_bytes: int | None = None
     batch: Batch | None = None
     batch_bytes: int | None = None
-    checkpoint: Path | None = None
+    checkpoint: Path | str | None = None
     continue_changed: bool = False
     trace: Path | None = None
     out: Path | None = None
@@ -192,7 +192,7 @@ class CheckpointOptions:
     """`checkpoint check`: the folder, and the answers and the trace of its run."""
 
     action: str
-    checkpoint: Path
+    checkpoint: Path | str
     out: Path | None = None
     trace: Path | None = None
     debug: bool = False

@@ -38,6 +38,7 @@ from cqels_opt.runtime.run_factory import check_streams, rejects_of
 from cqels_opt.runtime.run_handle import RunHandle
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.scratch import scratch_folder
+from cqels_opt.state.remote_checkpoint import checkpoint_folder
 from cqels_opt.trace.progress import Watcher, watching
 from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan
 
@@ -204,13 +205,12 @@ def shown(title: str, options: RunOptions, earlier: Path | None) -> AbstractCont
 
 
 @contextmanager
-def workplace(checkpoint: Path | None) -> Iterator[Path]:
-    """The checkpoint, or a temporary folder for this run."""
+def workplace(checkpoint: Path | str | None) -> Iterator[Path]:
+    """The checkpoint, of one at a URI its local copy, or a temporary folder for this run."""
     if checkpoint is not None:
-        if checkpoint.exists() and not checkpoint.is_dir():
-            raise InputError(f"--checkpoint {checkpoint}: not a folder")
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        yield checkpoint.absolute()
+        folder = checkpoint_folder(checkpoint, "--checkpoint")
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
         return
     with scratch_folder() as folder:
         yield folder

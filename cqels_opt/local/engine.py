@@ -15,12 +15,12 @@ from cqels_opt.local.jobs import Files, LocalOptions
 from cqels_opt.local.loading import compiled, loaded
 from cqels_opt.local.run import LocalRun
 from cqels_opt.local.sinks import TableFunction, TableSink
-from cqels_opt.lod.locations import state_folder
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.query_registry import PathLike, QueryRegistry
 from cqels_opt.runtime.registered_query import RegisteredQuery, population_of
 from cqels_opt.runtime.start_options import keywords_of
+from cqels_opt.state.remote_checkpoint import checkpoint_folder
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,7 +37,7 @@ class CompiledQuery(RegisteredQuery):
         **options: Unpack[LocalOptions],
     ) -> LocalRun:
         """Starts the query as a run of its own; see :meth:`Engine.start` for the parameters."""
-        folder = state_folder(checkpoint, "checkpoint").absolute()
+        folder = checkpoint_folder(checkpoint, "checkpoint")
         return jobs.start(self.engine, population_of([self], folder), folder, streams, sink, trace, **options)
 
 
@@ -79,13 +79,13 @@ class Engine(QueryRegistry[CompiledQuery]):
         ``streams`` maps stream IRIs to files, which are replayed to their end, or to folders, whose new files are followed.
         ``sink`` is ``f(table, batch_id)`` with a ``pyarrow.Table`` of the columns that the DataFrame of :class:`cqels_opt.Engine` has,
         which may be called twice for a batch; a file ``NAME.jsonl``, which gets each answer exactly once as a line; or a folder,
-        which gets each batch's answers exactly once as Parquet. ``checkpoint`` is the folder from which a second start resumes, here
-        or, with ``cqels-opt run``, on Spark. The other keywords are those of :class:`LocalOptions`; durations are texts such as
-        ``"10s"`` or ``"1 hour"``, or whole milliseconds.
+        which gets each batch's answers exactly once as Parquet. ``checkpoint`` is the folder, or the URI, from which a second start
+        resumes, here or, with ``cqels-opt run``, on Spark. The other keywords are those of :class:`LocalOptions`; durations are
+        texts such as ``"10s"`` or ``"1 hour"``, or whole milliseconds.
         """
         if not self.queries:
             raise InputError("no query is registered")
-        folder = state_folder(checkpoint, "checkpoint").absolute()
+        folder = checkpoint_folder(checkpoint, "checkpoint")
         return jobs.start(self, population_of(self.queries, folder), folder, streams, sink, trace, self._coming, **options)
 
     def _check_sink(self, sink: Sink, coming: CompiledQuery, others: Sequence[CompiledProgram]) -> None:

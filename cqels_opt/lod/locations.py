@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from cqels_opt.errors import InputError
+from cqels_opt.storage.cache_folder import fetched_folder
 
-#: Names the folder for fetched and temporary files; the default is the user's cache folder.
-CACHE_VARIABLE: Final = "CQELS_OPT_CACHE"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 """Also of ``dbfs:/x``, and of ``s3:/x``, which is what ``Path`` makes of ``s3://x``. One letter is a drive."""
@@ -39,9 +37,7 @@ def shown(uri: str) -> str:
 
 def cache_folder() -> Path:
     """The folder of fetched stores on this machine: below ``CQELS_OPT_CACHE``, or in the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    users = (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "cqels-opt"
-    return Path(os.environ.get(CACHE_VARIABLE) or users).absolute() / "stores"
+    return fetched_folder() / "stores"
 
 
 def local_path(place: str | os.PathLike[str], what: str, why: str = "a local file or folder is expected") -> Path:

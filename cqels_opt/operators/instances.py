@@ -12,6 +12,7 @@ from cachetools import LRUCache
 
 from cqels_opt.operators.rows import Ints
 from cqels_opt.rdf.ids import integer_ids
+from cqels_opt.state.task_files import here
 from cqels_opt.state.worker_cache import Stamp, cached, stamp_of
 from cqels_opt.storage.columns import read_table, write_table
 
@@ -51,6 +52,7 @@ class Names:
 
 def names_of(path: str) -> Names:
     """The names of a program's queries."""
+    path = here(path)
     return cached(_NAMES, (path, stamp_of(Path(path))), lambda: Names(Path(path)))
 
 

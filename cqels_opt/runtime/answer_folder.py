@@ -126,7 +126,7 @@ class FolderSink:
         disk.delete_folder(made)
         disk.make_folder(made)
         for number, file in enumerate(files):
-            disk.link(file, made / _part(number))
+            disk.link(disk.present(file), made / _part(number))
             disk.sync(made / _part(number))
         disk.sync(made)
         return made

@@ -16,6 +16,7 @@ from cqels_opt.operators.query_forms import TRUTH
 from cqels_opt.operators.stream_output import column_names
 from cqels_opt.operators.typed_columns import arrow_type
 from cqels_opt.runtime.evaluate import FinishReport
+from cqels_opt.state.task_files import task_path
 from cqels_opt.storage.columns import read_table
 
 TERMS = "N-Triples terms"
@@ -66,7 +67,7 @@ class AnswerColumns:
         for program, report in chunks:
             own = [name.lower() for name in column_names(program.variables).values()]
             places = tuple(f"v{own.index(n.lower())}" if n.lower() in own else "" for n in self.names)
-            found.append(AnswerFile(str(folder / report.path), program.id, places))
+            found.append(AnswerFile(task_path(folder / report.path), program.id, places))
         return found
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from cqels_opt.state.task_files import task_path
 from cqels_opt.storage import checksum, disk
 
 SHARE = 50_000  # minimum rows per task, while there are enough tasks
@@ -35,7 +36,7 @@ def shares(chunk: Path, most: int) -> list[Piece]:
         about = parquet.read_metadata(file)
     wanted = max(1, min(most, about.num_rows // SHARE, about.num_row_groups))
     cuts = np.linspace(0, about.num_row_groups, wanted + 1).astype(int).tolist()
-    return [Piece(str(chunk), tuple(range(first, last))) for first, last in pairwise(cuts)]
+    return [Piece(task_path(chunk), tuple(range(first, last))) for first, last in pairwise(cuts)]
 
 
 def read(piece: Piece) -> Iterator[pa.RecordBatch]:

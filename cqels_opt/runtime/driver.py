@@ -37,6 +37,7 @@ from cqels_opt.state.commit_log import Commit
 from cqels_opt.state.pending_counts import LostOptimizerStateError
 from cqels_opt.state.retention import Retention
 from cqels_opt.state.slot_indexes import LARGE
+from cqels_opt.state.task_files import task_path
 from cqels_opt.storage import sealed_files
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.instants import drained, instants
@@ -165,10 +166,10 @@ class Driver(RunState):
         if self.catalog is not None:
             self.reconfiguration.apply_catalog(number, self.catalog)
         after, store = self.frontier.value, self.programs[0].store
-        pages = tuple(map(str, self.term_pages(self.state.files)))
+        pages = tuple(map(task_path, self.term_pages(self.state.files)))
         keys = self.index_keys() if self._rows >= LARGE else {}
         task = IngestTask(
-            str(self.folder),
+            task_path(self.folder),
             number,
             self.all_streams,
             self.shapes,
@@ -180,6 +181,8 @@ class Driver(RunState):
             keys=keys,
             momentary=self.momentary,
         )
+        if not self.options.commit_every:  # a batch that runs again, also on another machine, begins with the same decisions
+            self.log.save()
         return MicroBatch(number, after, task, [*self.state.files], clock)
 
     def _ingest(self, batch: MicroBatch, rows: Any) -> None:
@@ -253,7 +256,10 @@ class Driver(RunState):
             return ()
         brought: set[str | int] = {stream for report in reports for stream in report.streams}
         brought |= {partition for report in reports for seen in report.streams.values() for partition in seen.last}
-        return self.idle.decide(number, brought, {n: p.stream for n, p in self.frontier.partitions.items()})
+        decided = self.idle.decide(number, brought, {n: p.stream for n, p in self.frontier.partitions.items()})
+        if decided:
+            self.log.save()  # before answers leave that depend on it
+        return decided
 
     def _upto(self, program: CompiledProgram) -> int:
         """The end of a query's step: the frontier, or at the end of input with ``--drain`` the instant when its windows are empty."""
@@ -273,7 +279,7 @@ class Driver(RunState):
         reports: list[IngestReport] = []
         for number, path in enumerate(paths):
             pages = self.term_pages([*files, *(f for report in reports for f in report.files)])
-            mine = replace(batch.task, stage=f"n{place}-{number}-", pages=tuple(map(str, pages)))
+            mine = replace(batch.task, stage=f"n{place}-{number}-", pages=tuple(map(task_path, pages)))
             reports += self._ingested(self.folder / path, mine)
         return reports
 

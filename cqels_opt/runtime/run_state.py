@@ -34,6 +34,7 @@ from cqels_opt.state import worker_cache
 from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.state.compaction import Compaction
 from cqels_opt.state.deletion import Deletion
+from cqels_opt.state.task_files import task_path
 from cqels_opt.state.time_slices import Key
 from cqels_opt.stats import SharedWindows
 from cqels_opt.storage import disk
@@ -188,6 +189,8 @@ class RunState(ABC):
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """Runs the second stage; if an expression makes a term whose id is taken, it runs again, with a second id for the term."""
+        if not self.runner.repeats:
+            self.log.save()  # tasks on other machines read sub-results
         while True:
             displaced = self.scheme.displaced
             try:
@@ -262,7 +265,7 @@ class RunState(ABC):
         if self.catalog is not None and self.catalog.living.current.number > 1:
             run += f"-{self.catalog.living.current.number}"  # caches of workers hold for one version only
         remember = self.options.plan.remember
-        folder = str(self.folder)
+        folder = task_path(self.folder)
         return EvaluationStep(folder, run, number, after, upto, looked_at, files, dropped, remember=remember, program=program.id)
 
     def planned(self, program: CompiledProgram, step: EvaluationStep, sample: bool) -> EvaluationStep:

@@ -24,6 +24,7 @@ from cqels_opt.runtime.evaluate import FinishReport, Format
 from cqels_opt.spark.job_descriptions import batch_name, described
 from cqels_opt.spark.kafka_topic import ANSWERS, KafkaTopic
 from cqels_opt.spark.messages import Messages
+from cqels_opt.state.task_files import task_path
 
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark_version}"
 """The Maven coordinates for a session's ``spark.jars.packages`` (``--packages``)."""
@@ -84,7 +85,7 @@ class KafkaSink:
         if not chunks:
             return {}
         files = [
-            AnswerFile(program.id, str(folder / report.path), tuple(map(tuple, report.times.tolist())))
+            AnswerFile(program.id, task_path(folder / report.path), tuple(map(tuple, report.times.tolist())))
             for program, report in chunks
         ]
         kind: Any = self.kind

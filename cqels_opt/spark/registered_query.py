@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Unpack
 
-from cqels_opt.lod.locations import state_folder
 from cqels_opt.runtime.registered_query import QueryEngine, RegisteredQuery, population_of
 from cqels_opt.runtime.start_options import StartOptions, keywords_of
 from cqels_opt.spark import query_jobs
@@ -15,6 +14,7 @@ from cqels_opt.spark.kafka_topic import KafkaTopic
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.spark.sources import Source
 from cqels_opt.spark.stream import SparkSession, StreamRun
+from cqels_opt.state.remote_checkpoint import checkpoint_folder
 
 PathLike = str | Path
 
@@ -46,6 +46,6 @@ class CompiledQuery(RegisteredQuery):
         **options: Unpack[StartOptions],
     ) -> StreamRun:
         """Starts the query as one streaming job; see :meth:`Engine.start` for the parameters."""
-        folder = state_folder(checkpoint, "checkpoint").absolute()
+        folder = checkpoint_folder(checkpoint, "checkpoint")
         catalog = population_of([self], folder)
         return query_jobs.start(self.engine, catalog, folder, streams, sink, trace, **options)

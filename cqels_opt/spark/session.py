@@ -17,9 +17,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cqels_opt.errors import RunError
-from cqels_opt.lod.locations import CACHE_VARIABLE
 from cqels_opt.spark.jvm import DEFAULT_MASTER, Jvm, JvmSettings, take_jvm
 from cqels_opt.spark.scratch import process_folder
+from cqels_opt.storage.cache_folder import CACHE_VARIABLE
 
 __all__ = [
     "IN_A_BATCH",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from weakref import WeakValueDictionary
@@ -50,7 +49,7 @@ class CheckpointLock:
         return path.exists() and os.path.samestat(path.stat(), os.fstat(self._file.fileno()))
 
     def __del__(self) -> None:
-        with suppress(AttributeError):  # the file could not be opened
+        if hasattr(self, "_file"):  # the file could be opened
             self._file.close()
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.errors import CheckpointError, option
+from cqels_opt.state import remote_checkpoint
 from cqels_opt.state.checkpoint_lock import CheckpointLock, lock_checkpoint
 from cqels_opt.storage import checksum, disk, documents
 from cqels_opt.windows.binding_slots import SlotFile
@@ -101,6 +102,7 @@ class CommitLog:
         self._begun = False  # a batch that is not committed: memory may hold half of it
         self._noted = -1  # the last batch, where its record is not written yet
         self.oldest = -1  # the batch of the oldest record that is kept
+        self._remote = remote_checkpoint.of_folder(folder)
 
     def claim(self, identity: Identity, changed: bool = False, key: str = "") -> str:
         """Takes the checkpoint; returns the name of its run.
@@ -111,6 +113,13 @@ class CommitLog:
         another process uses, because its uncommitted work looks like that of a killed process. The ``key`` of the ids of terms is
         kept for :func:`key_of`.
         """
+        run = self._claimed(identity, changed, key)
+        if self._remote is not None:
+            self._remote.claim()
+            self.save()  # the run keeps its name, with which it marks its outputs
+        return run
+
+    def _claimed(self, identity: Identity, changed: bool, key: str) -> str:
         self._held = lock_checkpoint(self.folder)
         path, mine = self.folder / NAME, json.loads(json.dumps(asdict(identity)))
         if not path.exists():
@@ -171,11 +180,17 @@ class CommitLog:
         chained = {"run": self._run, "before": before, "state": record}
         path = self._path(commit.batch)
         disk.publish(path, documents.encode(path.name, chained))
+        self.save()
         self._begun = False
         self._noted = -1
         for path in earlier[: -KEEP + 1]:
             disk.delete(path)
         self.oldest = min((int(path.stem) for path in earlier[-KEEP + 1 :]), default=commit.batch)
+
+    def save(self, removed: bool = False) -> None:
+        """Saves the changes since the last save, if the checkpoint is in an object store; ``removed``: also if files are only gone."""
+        if self._remote is not None:
+            self._remote.save(self.named(), removed)
 
     def note(self, batch: int) -> None:
         """A batch is done whose record will be written with a later one."""
@@ -248,6 +263,7 @@ class CommitLog:
             disk.delete(path)
         if later:
             disk.sync(self.records)
+            self.save(removed=True)
 
     def last(self) -> Commit | None:
         """The last record."""
@@ -306,7 +322,8 @@ class CommitLog:
     def named(self) -> set[str]:
         """The files that a record names."""
         records = [self.read(path) for path in self._paths()]
-        return {name for record in records for name in (record.optimizer, *record.statistics, *(f.path for f in record.files))}
+        found = {name for record in records for name in (record.optimizer, *record.statistics, *(f.path for f in record.files))}
+        return found - {""}
 
     def _path(self, batch: int) -> Path:
         return self.records / f"{batch:012d}.json"

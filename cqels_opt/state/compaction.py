@@ -25,6 +25,7 @@ from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.rdf.ids import once
 from cqels_opt.state.slot_indexes import KIND as INDEX
 from cqels_opt.state.slot_indexes import index_of
+from cqels_opt.state.task_files import task_path
 from cqels_opt.state.time_slices import Layout, TimeSliceMergeTask, layouts, merge_time_slices
 from cqels_opt.storage.compaction_policy import MERGED, CompactionPolicy
 from cqels_opt.windows.binding_slots import SlotFile
@@ -146,7 +147,7 @@ class Compaction:
             if group := self._page_tiers.group([f.rows for f in large], [f.rows for f in small]):
                 some, all_small = group
                 inputs = (*large[some], *(small if all_small else []))
-                found.append(PagesTask(str(self.folder), f"slots/terms-{name}-m{number}.arrow", inputs))
+                found.append(PagesTask(task_path(self.folder), f"slots/terms-{name}-m{number}.arrow", inputs))
         return found
 
     def _segments(self, layout: Layout, files: Sequence[SlotFile], path: str, frontier: int) -> TimeSliceMergeTask | None:
@@ -163,7 +164,7 @@ class Compaction:
         some, passed = group
         mine = [f for f in slots if f.least <= frontier] if passed else []
         earlier = tuple(segments[: some.start])
-        return TimeSliceMergeTask(str(self.folder), path, layout, tuple(segments[some]), tuple(mine), frontier, earlier)
+        return TimeSliceMergeTask(task_path(self.folder), path, layout, tuple(segments[some]), tuple(mine), frontier, earlier)
 
 
 def _replaced(file: SlotFile, task: MergeTask, merged: SlotFile) -> bool:

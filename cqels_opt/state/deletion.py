@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
+from cqels_opt.state import remote_checkpoint
 from cqels_opt.storage import sealed_files
 
 FEW = 8
@@ -41,10 +42,12 @@ class Deletion:
         if failed is not None:
             raise failed
 
-    def _delete(self, paths: Iterable[str]) -> None:
+    def _delete(self, paths: Collection[str]) -> None:
         try:
             for path in paths:
                 sealed_files.delete(self.folder / path)
+            if (remote := remote_checkpoint.of_folder(self.folder)) is not None:
+                remote.deleted(paths)
         except OSError as error:
             self._failed = error
         finally:

@@ -266,11 +266,15 @@ def content(occurrence: PatternOccurrence, step: EvaluationStep) -> WindowState 
     """
     key = (step.run, step.looked_back, replace(occurrence, name="", window=replace(occurrence.window, name="")))
     found = cached(_CONTENTS, key, lambda: _made(occurrence))
-    if isinstance(found, UnionWindowState):
-        static = occurrence.static
-        found.advance(step, None if static is None else static_relation(occurrence.store, static.at))
-    else:
-        found.advance(step)
+    try:
+        if isinstance(found, UnionWindowState):
+            static = occurrence.static
+            found.advance(step, None if static is None else static_relation(occurrence.store, static.at))
+        else:
+            found.advance(step)
+    except BaseException:  # a file could not be read: the content is half of the step
+        _CONTENTS.pop(key, None)
+        raise
     return found
 
 

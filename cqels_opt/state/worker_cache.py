@@ -26,6 +26,7 @@ from cqels_opt.operators.term_table import Page, TermTable
 from cqels_opt.operators.udf_cache import Calls, Results
 from cqels_opt.plans import JoinKind
 from cqels_opt.rdf.ids import IdScheme
+from cqels_opt.state.task_files import here
 from cqels_opt.stats.frequencies import dot
 from cqels_opt.storage import sealed_files
 
@@ -68,19 +69,19 @@ def stamp_in_state(path: Path | str) -> Stamp:
 
 def store(folder: str) -> Store:
     """The static store in a folder or at a URI, mapped. A replaced store is opened again."""
-    return cached(_STORES, (folder, stamp_of(header_file(folder))), lambda: open_store(folder))
+    return cached(_STORES, (folder, _stamp_of_store(folder)), lambda: open_store(here(folder)))
 
 
 def term_ids(store_folder: str, scheme: IdScheme) -> dict[str, int]:
     """The ids of IRIs that tasks have read and that the store has: such terms are neither hashed nor compared again."""
-    return cached(_TERM_IDS, (store_folder, stamp_of(header_file(store_folder)), scheme), dict)
+    return cached(_TERM_IDS, (store_folder, _stamp_of_store(store_folder), scheme), dict)
 
 
 def relation(store_folder: str, at: StaticPattern | str) -> Relation:
     """A static relation: a pattern on the store, or the relation in a folder."""
     stamp = _stamp_of_relation(store_folder, at)
     if isinstance(at, str):
-        return cached(_RELATIONS, (at, stamp, None), lambda: _sub_result(Path(at)))
+        return cached(_RELATIONS, (at, stamp, None), lambda: _sub_result(Path(here(at))))
     return cached(_RELATIONS, (store_folder, stamp, at), lambda: store(store_folder).match(at))
 
 
@@ -95,7 +96,11 @@ def _sub_result(folder: Path) -> Relation:
 
 
 def _stamp_of_relation(store_folder: str, at: StaticPattern | str) -> Stamp:
-    return stamp_of(f"{at}/{RELATION_HEADER}" if isinstance(at, str) else header_file(store_folder))
+    return stamp_of(here(f"{at}/{RELATION_HEADER}")) if isinstance(at, str) else _stamp_of_store(store_folder)
+
+
+def _stamp_of_store(folder: str) -> Stamp:
+    return stamp_of(header_file(here(folder)))
 
 
 def join_size(
@@ -134,6 +139,6 @@ def term_table(store_folder: str, scheme: IdScheme, step: EvaluationStep) -> Ter
     scheme = scheme.with_displaced(step.displaced)
     pages = step.derived("pages", lambda: [_page_of(step.folder, f.path) for f in step.select("terms")])
     results = cached(_RESULTS, (step.folder, step.run, step.program, step.batch), dict) if step.remember else None
-    opened, stamp = step.derived(f"store {store_folder}", lambda: (store(store_folder), stamp_of(header_file(store_folder))))
+    opened, stamp = step.derived(f"store {store_folder}", lambda: (store(store_folder), _stamp_of_store(store_folder)))
     json = cached(_JSON, (store_folder, stamp, scheme), dict)
     return TermTable(scheme, opened.decode, pages, Calls(results), json=json, columns=opened.texts)

@@ -287,6 +287,8 @@ def verify_name(path: Path) -> Path:
         if not expected or file_digest(path) != expected:
             raise damaged(path)
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and disk.fetched(path):
+            return verify_name(path)
         raise damaged(path, error.strerror or str(error)) from error
     VERIFIED[key] = None
     return path

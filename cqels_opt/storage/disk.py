@@ -21,7 +21,7 @@ from contextlib import suppress
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol
 
 import pyarrow as pa
 
@@ -33,6 +33,44 @@ _CANNOT_COPY: Final = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP
 
 
 _written: Final[dict[int, Path]] = {}  # file systems that this process has written to: a folder in each
+
+
+class Replica(Protocol):
+    """A folder that is a copy of a place elsewhere."""
+
+    def fetch(self, path: Path) -> bool:
+        """Fetches a file that is missing in the folder; False if the other place does not have it either."""
+
+    def wrote(self, path: Path) -> None:
+        """This process has written a file of the folder."""
+
+    def send(self) -> None:
+        """Sends what this process has written, if that is for this process to do."""
+
+
+_replicas: Final[dict[str, Replica]] = {}  # by folder; most processes have none
+
+
+def add_replica(folder: Path, replica: Replica) -> None:
+    """From now on files that are missing in a folder are fetched when they are read."""
+    _replicas[f"{folder}{os.sep}"] = replica
+
+
+def _replica_of(path: Path | str) -> Replica | None:
+    return next((replica for folder, replica in _replicas.items() if str(path).startswith(folder)), None)
+
+
+def present(path: Path) -> Path:
+    """The path, after the file was fetched if it was missing."""
+    if _replicas and not path.exists():
+        fetched(path)
+    return path
+
+
+def fetched(path: Path | str) -> bool:
+    """Fetches a missing file if its folder is a copy of a place that has the file; returns whether it has."""
+    replica = _replica_of(path)
+    return replica is not None and replica.fetch(Path(path))
 
 
 def create(path: Path) -> BinaryIO:
@@ -47,7 +85,13 @@ def append(path: Path) -> BinaryIO:
 
 def _noted(path: Path, file: BinaryIO) -> BinaryIO:
     _written[os.fstat(file.fileno()).st_dev] = path.parent
+    _wrote(path)
     return file
+
+
+def _wrote(path: Path) -> None:
+    if _replicas and (replica := _replica_of(path)) is not None:
+        replica.wrote(path)
 
 
 def modify(path: Path) -> BinaryIO:
@@ -57,7 +101,12 @@ def modify(path: Path) -> BinaryIO:
 
 def opened(path: Path) -> BinaryIO:
     """Opens a file for reading."""
-    return path.open("rb")
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        if not fetched(path):
+            raise
+        return path.open("rb")
 
 
 def copy(source: BinaryIO, target: BinaryIO, start: int, size: int) -> int:
@@ -125,6 +174,8 @@ def machine() -> str:
 
 def sync_written(synced: str | None) -> None:
     """Makes durable what this process has written, unless another process on the machine ``synced`` does that."""
+    for replica in _replicas.values():
+        replica.send()
     if synced != machine():
         for folder in _written.values():
             sync_file_system(folder)
@@ -134,6 +185,7 @@ def sync_written(synced: str | None) -> None:
 def rename(source: Path, target: Path) -> None:
     """Renames a file or a folder; a file replaces an existing one."""
     source.replace(target)
+    _wrote(target)
 
 
 def delete(path: Path) -> None:

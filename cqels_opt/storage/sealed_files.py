@@ -78,7 +78,16 @@ def delete(path: Path) -> None:
 def size(path: Path) -> int:
     """The bytes of a file, on the disk or in memory."""
     found = _in_memory(path)
-    return path.stat().st_size if found is None else HEADER + found[1].size
+    return _stat(path).st_size if found is None else HEADER + found[1].size
+
+
+def _stat(path: Path | str) -> os.stat_result:
+    try:
+        return os.stat(path)  # noqa: PTH116  (a text too: to make a Path takes longer than this call)
+    except FileNotFoundError:
+        if not disk.fetched(path):
+            raise
+        return os.stat(path)  # noqa: PTH116
 
 
 def stamp(path: Path | str) -> tuple[int, int]:
@@ -88,7 +97,7 @@ def stamp(path: Path | str) -> tuple[int, int]:
     """
     if (found := _in_memory(path)) is not None:
         return 0, found[0]
-    about = os.stat(path)  # noqa: PTH116  (a text too: to make a Path takes longer than this call)
+    about = _stat(path)
     return about.st_ino, about.st_mtime_ns
 
 
@@ -159,6 +168,8 @@ def opened(path: Path) -> tuple[pa.Buffer, Blocks | None]:
             raise damaged(path, "it is empty")
         buffer = disk.mapped(path)
     except (OSError, pa.ArrowInvalid) as error:
+        if isinstance(error, FileNotFoundError) and disk.fetched(path):
+            return opened(path)
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
         raise damaged(path, reason) from error
     if key in VERIFIED:

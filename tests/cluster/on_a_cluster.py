@@ -33,11 +33,14 @@ from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SETTINGS, SparkSession, make_session
 from cqels_opt.spark.stream import StreamRun, chunk_stream
+from cqels_opt.state.remote_checkpoint import checkpoint_folder
+from cqels_opt.storage.cache_folder import CACHE_VARIABLE
 from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
 QUERY = Path(__file__).resolve().parents[2] / "bench" / "report_queries" / "q2.rq"
 BATCH = 2000
+CHECKPOINT = "CHECKPOINT"  # names a URI
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "50ms",
@@ -126,18 +129,21 @@ def main(folder: Path, world: Path, master: str, given: Sequence[str]) -> None:
     if "slow" in fates.values():
         SETTINGS.update(SPECULATION)
     spark = make_session(master, folder)
+    if place := os.environ.get(CHECKPOINT):  # at a URI: this machine has a copy of its own
+        os.environ[CACHE_VARIABLE] = str(folder / "driver")
+    state = checkpoint_folder(place, "checkpoint") if place else folder
     engine = Engine(spark, static=world / "static.nt", graphs={PLACES_GRAPH: world / "places.nt"}, folder=folder / "registered")
     query = engine.register(QUERY.read_text(encoding="utf-8"))
     stream = query.program.streams[0]
-    plan = cut([ReplaySource(stream, (world / "stream.ndjson",))], folder / "replay", BatchSize(count=BATCH))
+    plan = cut([ReplaySource(stream, (world / "stream.ndjson",))], state / "replay", BatchSize(count=BATCH))
     frontier = Frontier((stream,), finite=True)
     for p in plan.partitions:
         frontier.partitions[p.partition] = SourcePartition(stream, first_known=p.first, elements=p.elements)
     runner = Watched(spark, folder, fates)
     options = DriverOptions(large=BATCH // 2)  # so that a batch is a large delta, with a share for each of both
     driver = make_driver(
-        population_of([query], folder),
-        folder,
+        population_of([query], state),
+        state,
         runner,
         FileSink(folder / "answers.jsonl"),
         frontier,
@@ -145,7 +151,10 @@ def main(folder: Path, world: Path, master: str, given: Sequence[str]) -> None:
         folder / "trace.jsonl",
     )
     tracemalloc.start()
-    StreamRun(driver, runner).start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True).await_termination()
+    streaming = StreamRun(driver, runner)
+    if place:  # its tasks read the chunks, not Spark
+        streaming.chunks = [plan.path(number) for number in range(len(plan.chunks))]
+    streaming.start(chunk_stream(spark, plan.chunk_folder), state / "spark", to_the_end=True).await_termination()
     said = {
         "shares": [*runner.shares.values()],
         "collected": max(runner.collected),

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pyspark
 
+from cqels_opt.storage.cache_folder import CACHE_VARIABLE
+
 SPARK = Path(pyspark.__file__).parent
 LONGEST = 120.0
 MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
@@ -20,9 +22,9 @@ REGISTERED = "Successfully registered with master"
 class Process:
     """A daemon of Spark's, whose log is a file of ``folder``."""
 
-    def __init__(self, folder: Path, name: str, *words: str) -> None:
+    def __init__(self, folder: Path, name: str, *words: str, **variables: str) -> None:
         self.log = folder / f"{name}.log"
-        environment = {**os.environ, "SPARK_HOME": str(SPARK)}
+        environment = {**os.environ, **variables, "SPARK_HOME": str(SPARK)}
         environment["SPARK_DAEMON_MEMORY"] = "256m"
         environment["JAVA_TOOL_OPTIONS"] = environment["SPARK_SUBMIT_OPTS"]  # which the executors that it starts inherit
         with self.log.open("wb") as log:
@@ -60,7 +62,11 @@ class Standalone:
         hosts = [f"127.0.0.{2 + next(self._hosts)}" for _ in range(len(self.workers), workers)]
         place = ["--port", "0", "--webui-port", "0"]
         size = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / "work")]
-        started = [Process(self.folder, h, "worker.Worker", self.url, "--host", h, *place, *size) for h in hosts]
+        caches = [{CACHE_VARIABLE: str(self.folder / f"cache-{host}")} for host in hosts]  # as on machines of their own
+        started = [
+            Process(self.folder, host, "worker.Worker", self.url, "--host", host, *place, *size, **cache)
+            for host, cache in zip(hosts, caches)
+        ]
         self.workers += started
         for worker in started:
             worker.until(REGISTERED)

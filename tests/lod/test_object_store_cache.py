@@ -20,6 +20,7 @@ from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.rdf.ids import PUBLIC, encode_one
 from cqels_opt.state import worker_cache
+from cqels_opt.storage.cache_folder import CACHE_VARIABLE
 
 OLD = [(f"<http://old/{i}>", "<http://p>", "<http://o>", None) for i in range(3)]
 NEW = [(f"<http://new/{i}>", f"<http://p/{i % 2}>", f'"text {i}"', None) for i in range(5)]
@@ -63,7 +64,7 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     (tmp_path / "remote").mkdir()
     found = Bucket(tmp_path / "remote")
     monkeypatch.setattr(object_store_cache, "filesystem", lambda uri: (found, uri.removeprefix("test://").rstrip("/")))
-    monkeypatch.setenv(locations.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     return found
 
 
