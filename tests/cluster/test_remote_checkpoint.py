@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("fsspec")
 import remote_folder
 from spark.command import Command, call, lines
 from spark.small_world import MET, write_query, write_world

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import remote_folder
 from killed_process import died
 from spark.small_world import MAP, MET, STREAM, rows, write_rows, write_world
 
@@ -25,9 +26,6 @@ from cqels_opt.state.task_files import task_path
 from cqels_opt.storage import sealed_files
 from cqels_opt.storage.cache_folder import CACHE_VARIABLE
 from cqels_opt.storage.object_store import ObjectStore
-
-pytest.importorskip("fsspec")
-import remote_folder
 
 
 @pytest.fixture(autouse=True)

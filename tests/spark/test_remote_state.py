@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-pytest.importorskip("fsspec")
 import remote_folder
 from spark.test_adaptive_messages import MET, Collected, S, answers, at, frame_of, value
 
