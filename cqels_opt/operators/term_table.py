@@ -22,6 +22,7 @@ Ints = NDArray[np.int64]
 PREFIXES: Final = 64
 """Prefixes of hashes per id of a page, a bit each: the binary search is avoided for all but 1/64 of the ids that are absent."""
 
+_NO_TERMS: Final = pa.array([], pa.string())
 _NOWHERE: Final = np.empty(0, np.int64)
 _BIT: Final = np.left_shift(1, np.arange(8)).astype(np.uint8)
 
@@ -72,9 +73,14 @@ class Page:
     def find(self, wanted: Ints) -> tuple[NDArray[np.bool_], list[str]]:
         """Which of the ids are on the page, and their terms."""
         found = np.zeros(len(wanted), bool)
-        asked, row = self._places(wanted)
+        asked, texts = self.among(wanted)
         found[asked] = True
-        return found, self.terms.take(row).to_pylist() if len(row) else []
+        return found, texts.to_pylist()
+
+    def among(self, wanted: Ints) -> tuple[Ints, pa.StringArray]:
+        """The ids that are on the page, by their places among ``wanted``, and their terms."""
+        asked, row = self._places(wanted)
+        return asked, self.terms.take(row) if len(row) else _NO_TERMS
 
     def others(self, ids: Ints, texts: pa.StringArray) -> NDArray[np.bool_]:
         """Which of the ids belong here to another text than the given one."""
@@ -133,21 +139,31 @@ class TermTable:
         return [texts[i] for i in inverse.tolist()]
 
     def column(self, distinct: Ints) -> pa.StringArray:
-        """The terms of distinct ids, the empty text for unbound. Those of the store do not become texts of Python."""
-        if self._columns is None:
-            return pa.array([text or "" for text in self.texts(distinct)], pa.string())
-        hashed = np.flatnonzero(~term_ids.is_inline(distinct))
-        found, texts = self._columns(distinct[hashed])
-        places = hashed[found]
-        left = np.ones(len(distinct), bool)
-        left[places] = False
-        rest = np.flatnonzero(left)
-        if len(rest):
-            texts = pa.concat_arrays([texts, pa.array([text or "" for text in self.texts(distinct[rest])], pa.string())])
-            places = np.concatenate([places, rest])
+        """The terms of distinct ids, the empty text for unbound. Those of the store and of pages do not become texts of Python."""
+        left = np.flatnonzero(~term_ids.is_inline(distinct) & (distinct != 0))
+        places, parts = [np.empty(0, np.int64)], list[Any]()
+
+        def add(found: Ints, texts: Any) -> None:
+            nonlocal left
+            places.append(left[found])
+            parts.append(texts)
+            left = np.delete(left, found)
+
+        if self._columns is not None:
+            found, texts = self._columns(distinct[left])
+            self.of_store.update(distinct[left[found]].tolist())
+            add(found, texts)
+        for page in reversed(self._pages):
+            if not len(left):
+                break
+            add(*page().among(distinct[left]))
+        rest = np.ones(len(distinct), bool)
+        rest[np.concatenate(places)] = False
+        places.append(np.flatnonzero(rest))
+        parts.append(pa.array([text or "" for text in self.texts(distinct[rest])], pa.string()))
         order = np.empty(len(distinct), np.int64)
-        order[places] = np.arange(len(distinct))
-        ordered: Any = texts.take(order)
+        order[np.concatenate(places)] = np.arange(len(distinct))
+        ordered: Any = pa.concat_arrays(parts).take(order)
         return cast("pa.StringArray", ordered)
 
     def _fetch(self, missing: Ints) -> Ints:
