@@ -143,15 +143,27 @@ class _Term:
         self.operators: list[ExecutedOperator] = []
         self._indexes = cache(lambda name: join.indexes(name, source))
         self._methods = join.step.joins.get(join.block.name, {}).get(source)
-        self._root = self._add(plan, in_build=False)
+        self._root = self._add(plan, False, frozenset(join.block.output))
 
-    def _add(self, plan: Plan, in_build: bool) -> ExecutedOperator:
-        below = None if isinstance(plan, Scan) else self._add(plan.input, in_build)
-        build = self._add(plan.build, in_build=True) if isinstance(plan, Join) else None
+    def _add(self, plan: Plan, in_build: bool, later: frozenset[str]) -> ExecutedOperator:
+        """Adds the operators of a part of the plan. ``later`` are the variables that operators outside of the part read, or the block's
+        output.
+        """
+        join, below, build = self.join, None, None
+        if isinstance(plan, Join):
+            below = self._add(plan.input, in_build, later.union(*map(join.reads, relations(plan.build))))
+            build = self._add(plan.build, True, later.union(*map(join.reads, relations(plan.input))))
+            bound = below.bound | build.bound
+        else:
+            own = plan.relations if isinstance(plan, Multiway) else (plan.relation,)
+            below = None if isinstance(plan, Scan) else self._add(plan.input, in_build, later.union(*map(join.reads, own)))
+            bound = frozenset[str]().union(*map(join.variables.__getitem__, own), below.bound if below else ())
+        waiting = (f.variables for f in join.filters.values() if not f.variables <= bound)
+        read = later.union(*waiting) if self.merges_equal else bound
         method = (self._methods[len(self.operators)] if self._methods else None) or REPLICATED
         most = self._limits[len(self.operators)] if self._limits else inf
         limit = RowLimit(most) if most < inf else None
-        self.operators.append(ExecutedOperator(plan, below, build, in_build, method, limit))
+        self.operators.append(ExecutedOperator(plan, below, build, in_build, method, limit, bound, read))
         return self.operators[-1]
 
     def operator_of(self, plan: Plan) -> ExecutedOperator:
@@ -194,10 +206,9 @@ class _Term:
 
     def _joined(self, operator: ExecutedOperator, below: ExecutedOperator) -> Iterator[Chunk]:
         self._begin(operator)
-        join, plan, meter = self.join, operator.plan, self.join.meter
-        before, after = join.bound(below.plan), join.bound(plan)
-        built = frozenset() if operator.build is None else join.bound(operator.build.plan)
-        read = self._read_after(plan) if self.merges_equal else after
+        join, meter = self.join, self.join.meter
+        before, after, read = below.bound, operator.bound, operator.read
+        built = frozenset() if operator.build is None else operator.build.bound
         right: _Right | None = None
         for left in self.chunks(below):
             right = right or self._right(operator, before)  # not before there is a row to join
@@ -236,7 +247,7 @@ class _Term:
             return _Right(ReducingProbe(join, operator, self._indexes, bound).joined, 1.0)
         built = gathered(chunk.rows for chunk in self.chunks(operator.build))
         join.meter.switch(operator.work)
-        sides, on = [Indexed.of_rows(built)] if len(built) else [], sorted(bound & join.bound(operator.build.plan))
+        sides, on = [Indexed.of_rows(built)] if len(built) else [], sorted(bound & operator.build.bound)
         weight = operator.build.made / len(built) if len(built) else 1.0
         return _Right(lambda left: (left.reduction, join.joined(left.rows, "", on, sides, operator.limited)), weight)
 
@@ -248,15 +259,6 @@ class _Term:
             JoinedRelation(self.join.indexes(name, self.source), sorted(variables & bound), sorted(variables & verified))
             for name, variables in zip(plan.relations, own)
         ]
-
-    def _read_after(self, plan: Plan) -> frozenset[str]:
-        """The variables that are read after a part of the plan: by later operators, by filters that wait for more variables, by the block's
-        output.
-        """
-        join, done, bound = self.join, set(relations(plan)), self.join.bound(plan)
-        later = [join.variables[name] | join.needs(name) for name in relations(self.plan) if name not in done]
-        waiting = [f.variables for f in join.filters.values() if not f.variables <= bound]
-        return frozenset(join.block.output).union(*later, *waiting)
 
     def _scan(self, name: str) -> Rows:
         """The delta's share of this task; or, at the start of a bushy part, a whole relation."""

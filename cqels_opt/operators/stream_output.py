@@ -78,9 +78,9 @@ def json_terms(texts: pa.StringArray | Sequence[str | None]) -> pa.LargeStringAr
         few = texts.to_pylist() if isinstance(texts, pa.Array) else texts
         return pa.array([_written(text) if text else None for text in few], _LINE)
     array: Any = texts.cast(_LINE) if isinstance(texts, pa.Array) else pa.array([text or "" for text in texts], _LINE)
-    raw = pc.or_(pc.match_substring_regex(array, r"[\x00-\x1f]"), pc.starts_with(array, rdf_terms.OPENING))
+    raw: Any = pc.or_(pc.match_substring_regex(array, r"[\x00-\x1f]"), pc.starts_with(array, rdf_terms.OPENING))
     kinds = [(raw, pa.array([*map(_written, array.filter(raw).to_pylist())], _LINE))]
-    left = pc.and_not(pc.not_equal(array, ""), raw)
+    left = pc.and_not(pc.not_equal(array, pa.scalar("", _LINE)), raw)
     for begins, ends, shown in _JSON:
         if not pc.any(left).as_py():
             break

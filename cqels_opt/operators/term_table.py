@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -75,7 +75,8 @@ class Page:
         found = np.zeros(len(wanted), bool)
         asked, texts = self.among(wanted)
         found[asked] = True
-        return found, texts.to_pylist()
+        terms: Any = texts.to_pylist()
+        return found, terms
 
     def among(self, wanted: Ints) -> tuple[Ints, pa.StringArray]:
         """The ids that are on the page, by their places among ``wanted``, and their terms."""
@@ -95,6 +96,13 @@ def check_pages(pages: Sequence[Page]) -> None:
     """CollisionError where an id belongs to one term on one page and to another term on another page."""
     if len(pages) > 1:
         term_ids.check_collisions(np.concatenate([page.ids for page in pages]), pa.concat_arrays([page.terms for page in pages]))
+
+
+@lru_cache(4096)
+def _inline_id(text: str) -> int:
+    """The id of a term if it contains the value, so that it needs no table; else 0."""
+    code = term_ids.encode([text], term_ids.PUBLIC)
+    return int(code[0]) if term_ids.is_inline(code)[0] else 0
 
 
 class TermTable:
@@ -205,7 +213,8 @@ class TermTable:
         """The id of a constant, cached: computing it takes longer than comparing a thousand rows with it."""
         found = self._constants.get(text)
         if found is None:
-            found = self._constants[text] = int(self.ids([text])[0])
+            found = _inline_id(text) or int(self.ids([text])[0])
+            self._constants[text] = found
         return found
 
     def _compare(self, codes: Ints) -> None:

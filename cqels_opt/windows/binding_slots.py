@@ -7,7 +7,7 @@ the time of an element counts, not the batch that contained it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,12 +43,13 @@ class Shape:
     constants: tuple[int, ...]
     places: tuple[int, ...]
     inside: tuple[Inside, ...] = ()
+    key: str = field(init=False, repr=False, compare=False)
+    """A name for files and dictionaries."""
 
-    @property
-    def key(self) -> str:
-        """A name for files and dictionaries."""
+    def __post_init__(self) -> None:
         inside = "".join(f"-{of}{'spo'[part]}{c:x}v{p if p >= 0 else 'c'}" for of, part, c, p in self.inside)
-        return "-".join(f"{c:x}" for c in self.constants) + "-" + "".join(str(p) if p >= 0 else "c" for p in self.places) + inside
+        key = "-".join(f"{c:x}" for c in self.constants) + "-" + "".join(str(p) if p >= 0 else "c" for p in self.places) + inside
+        object.__setattr__(self, "key", key)
 
     @property
     def width(self) -> int:
