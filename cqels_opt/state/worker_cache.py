@@ -119,9 +119,9 @@ def fan_out(store_folder: str, at: StaticPattern | str, variable: str) -> FanOut
     return cached(_FAN_OUTS, key, lambda: relation(store_folder, at).fan_out(variable))
 
 
-def page(path: Path) -> Page:
+def page(path: Path | str) -> Page:
     """A page of terms."""
-    return cached(_PAGES, (str(path), stamp_in_state(path)), lambda: Page(path))
+    return cached(_PAGES, (str(path), stamp_in_state(path)), lambda: Page(Path(path)))
 
 
 def _page_of(folder: str, path: str) -> Callable[[], Page]:
