@@ -23,6 +23,7 @@ from cqels_opt.operators.operator_work import WorkMeter
 from cqels_opt.operators.reducing_probe import ReducingProbe
 from cqels_opt.operators.row_limit import RowLimit, RowLimitError, StoppedDelta
 from cqels_opt.operators.rows import RANK, Rows, gathered
+from cqels_opt.operators.static_builds import known, remember, static_key
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.plans import Cut, DeltaRule, Join, Multiway, Plan, Scan, Split
 from cqels_opt.plans.join_methods import REPLICATED
@@ -245,11 +246,18 @@ class _Term:
             return _Right(lambda left: (left.reduction, multiway_join(left.rows, joined, operator.work.propose)), 1.0)
         if operator.build is None:
             return _Right(ReducingProbe(join, operator, self._indexes, bound).joined, 1.0)
-        built = gathered(chunk.rows for chunk in self.chunks(operator.build))
+        built = self._built(operator.build)
         join.meter.switch(operator.work)
-        sides, on = [Indexed.of_rows(built)] if len(built) else [], sorted(bound & operator.build.bound)
-        weight = operator.build.made / len(built) if len(built) else 1.0
+        sides, on = [built] if built.rows else [], sorted(bound & operator.build.bound)
+        weight = operator.build.made / built.rows if built.rows else 1.0
         return _Right(lambda left: (left.reduction, join.joined(left.rows, "", on, sides, operator.limited)), weight)
+
+    def _built(self, build: ExecutedOperator) -> Indexed:
+        """The rows of a bushy part, indexed in memory."""
+        key = static_key(build, self.join) if self.since is None else None
+        if key is not None and (side := known(key, build)) is not None:
+            return side
+        return remember(key, build, gathered(chunk.rows for chunk in self.chunks(build)))
 
     def _joined_relations(self, plan: Multiway, bound: frozenset[str]) -> list[JoinedRelation]:
         """The relations of a multiway join of rows that bind some variables."""
