@@ -164,11 +164,13 @@ class TermTable:
         for page in reversed(self._pages):
             if not len(left):
                 break
-            add(*page().among(distinct[left]))
+            found, texts = page().among(distinct[left])
+            if len(found):
+                add(found, texts)
         rest = np.ones(len(distinct), bool)
         rest[np.concatenate(places)] = False
         places.append(np.flatnonzero(rest))
-        parts.append(pa.array([text or "" for text in self.texts(distinct[rest])], pa.string()))
+        parts.append(pa.array([text or "" for text in self.texts(distinct[rest])], pa.string()) if rest.any() else _NO_TERMS)
         order = np.empty(len(distinct), np.int64)
         order[np.concatenate(places)] = np.arange(len(distinct))
         ordered: Any = pa.concat_arrays(parts).take(order)
