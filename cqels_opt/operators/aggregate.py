@@ -79,7 +79,7 @@ class Members:
         """Σ amount over the members of each segment. (What lies at or behind a group's last edge belongs to no segment.)"""
 
         def added_up(amount: Ints) -> Ints:
-            of_run = np.add.reduceat(amount, self.runs) if len(self.runs) else amount
+            of_run = np.add.reduceat(amount, self.runs)
             change = np.zeros(len(self.segments.group) + 1, np.int64)
             np.add.at(change, self.first, of_run)
             np.subtract.at(change, self.last, of_run)
@@ -98,7 +98,7 @@ class Members:
         """The least amount over the members of each segment."""
         found = np.full(len(self.segments.group), otherwise)
         run, segment = self.expand()
-        np.minimum.at(found, segment, np.minimum.reduceat(amounts, self.runs)[run] if len(run) else amounts)
+        np.minimum.at(found, segment, np.minimum.reduceat(amounts, self.runs)[run])
         return found
 
 

@@ -37,9 +37,11 @@ class DeltaJoin(BlockRelations):
     """One block in one step, in a task that has the ``part``-th of ``parts`` shares of each delta. It counts what it does.
 
     ``merges_equal``: rows that became equal are merged; without it the rows of each operator are counted and not derived from merged ones.
+    ``keeps_builds``: bushy parts over static relations are kept for later steps.
     """
 
     merges_equal: ClassVar[bool] = True
+    keeps_builds: ClassVar[bool] = True
 
     def __init__(self, block: Block, store: str, step: EvaluationStep, terms: TermTable, part: int = 0, parts: int = 1) -> None:
         super().__init__(block, store, step, terms, step.rules.get(block.name, DeltaRule()))
@@ -254,7 +256,7 @@ class _Term:
 
     def _built(self, build: ExecutedOperator) -> Indexed:
         """The rows of a bushy part, indexed in memory."""
-        key = static_key(build, self.join) if self.since is None else None
+        key = static_key(build, self.join) if self.since is None and self.join.keeps_builds else None
         if key is not None and (side := known(key, build)) is not None:
             return side
         return remember(key, build, gathered(chunk.rows for chunk in self.chunks(build)))

@@ -16,6 +16,7 @@ from cqels_opt.operators import static_builds
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.rows import concat, empty
 from cqels_opt.planner.block_graph import graph_of
+from cqels_opt.planner.calibration import SyntheticData
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Plan
 from cqels_opt.runtime.evaluate import EvaluateTask
@@ -74,3 +75,9 @@ def test_parts_that_take_too_much_memory_are_not_kept(tmp_path: Path, monkeypatc
     for number, rows in enumerate(prepared.chunks()):
         driver.batch(number, rows)
     assert all(built.side.rows == 0 for built in static_builds._BUILT.values())
+
+
+def test_calibration_builds_a_part_each_time(tmp_path: Path) -> None:
+    static_builds._BUILT.clear()
+    assert SyntheticData(tmp_path).counts(0, " » (r0)[?k]")[1] > 0
+    assert not static_builds._BUILT
