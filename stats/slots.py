@@ -78,9 +78,11 @@ def slot_parts(slot: int, times: Ints, columns: Mapping[str, Ints], parts: int, 
     With one part per time the statistics are exact at every frontier; with one part, value counts decrease in proportion within the slot.
     """
     times = np.asarray(times, np.int64)
+    if parts <= 1:
+        return (slot_counts(slot, times, columns, n),) if len(times) else ()
     order = np.argsort(times, kind="stable")
     at = times[order]
-    wanted = np.linspace(0, len(at), max(parts, 1) + 1).astype(np.int64)[1:-1]
+    wanted = np.linspace(0, len(at), parts + 1).astype(np.int64)[1:-1]
     cuts = np.unique(np.searchsorted(at, at[wanted])) if len(at) else EMPTY
     pieces = [piece for piece in np.split(order, cuts[cuts > 0]) if len(piece)]
     return tuple(

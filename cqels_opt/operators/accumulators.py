@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cqels_opt.lod.multiplicities import by_group
-from cqels_opt.operators.aggregate import counts, group_intervals, running, sum_terms
+from cqels_opt.operators.aggregate import Members, counts, group_intervals, sum_terms
 from cqels_opt.operators.algebra.group import GroupNode
 from cqels_opt.operators.algebra.operator import evaluate
 from cqels_opt.operators.algebra.scope import Scope
@@ -115,7 +115,7 @@ class Accumulated:
         rows = concat([new, *(scope.always(part) for part in (counted, *before))])
         group, first = group_ids(rows.values(node.keys), len(rows))
         segments = group_intervals(group, rows, max(len(first), int(node.implicit)), scope.low, scope.high, node.implicit)
-        sums = dict(zip(names, running(segments, group, rows, *rows.values(names))))
+        sums = dict(zip(names, Members.of(segments, group, rows).running(*rows.values(names))))
         columns = {key: column[first][segments.group] for key, column in zip(node.keys, rows.values(node.keys))}
         for i, (variable, spec) in enumerate(node.aggregates):
             columns[variable] = _values(spec.function, i, sums, scope.terms)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cqels_opt.lod.multiplicities import by_group, summed
+from cqels_opt.lod.order import run_starts
 from cqels_opt.operators.expressions import values
 from cqels_opt.operators.interval_join import disjoint, visible
 from cqels_opt.operators.rows import Ints, Rows, group_ids
@@ -21,10 +22,11 @@ from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.aggregates import Total, aggregate
 from cqels_opt.query.algebra import Aggregate
 from cqels_opt.query.values import order_key
-from cqels_opt.rdf.ids import LARGEST_INTEGER, integer_ids, kinds, numeric_parts
+from cqels_opt.rdf.ids import LARGEST_INTEGER, in_order_of_terms, integer_ids, kinds, numeric_parts
 from cqels_opt.stats.frequencies import distinct_values
 
 ARGUMENT = "#argument"
+NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +56,50 @@ def group_intervals(group: Ints, rows: Rows, groups: int, low: int, high: int, w
     return GroupIntervals(owner[:-1][inner], time[:-1][inner], time[1:][inner], span)
 
 
-def running(segments: GroupIntervals, group: Ints, rows: Rows, *amounts: Ints) -> list[Ints]:
-    """Σ amount over the members of each segment. (What lies at or behind a group's last edge belongs to no segment.)"""
-    places = np.concatenate([segments.at(group, rows.start), segments.at(group, rows.end)])
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Rows as members of groups, in runs: neighbours of one group with equal intervals, as a join leaves them.
 
-    def added_up(changes: Ints) -> Ints:
-        change = np.zeros(len(segments.group) + 1, np.int64)
-        np.add.at(change, places, changes)
-        return np.cumsum(change)[:-1]
+    Run ``k`` begins at row ``runs[k]`` and is valid from segment ``first[k]`` to the one before ``last[k]``.
+    """
 
-    return [summed(np.concatenate([amount, -amount]), added_up) for amount in amounts]
+    segments: GroupIntervals
+    runs: Ints
+    first: Ints
+    last: Ints
 
+    @classmethod
+    def of(cls, segments: GroupIntervals, group: Ints, rows: Rows) -> Members:
+        """The rows of the groups with these numbers."""
+        runs = run_starts((group, rows.start, rows.end))
+        owner = group[runs]
+        return cls(segments, runs, segments.at(owner, rows.start[runs]), segments.at(owner, rows.end[runs]))
 
-def _expand(segments: GroupIntervals, group: Ints, rows: Rows) -> tuple[Ints, Ints]:
-    """(row, segment) for every segment during which a row is valid."""
-    first, last = segments.at(group, rows.start), segments.at(group, rows.end)
-    count = last - first
-    row = np.repeat(np.arange(len(rows)), count)
-    offset = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    return row, np.repeat(first, count) + offset
+    def running(self, *amounts: Ints) -> list[Ints]:
+        """Σ amount over the members of each segment. (What lies at or behind a group's last edge belongs to no segment.)"""
+
+        def added_up(amount: Ints) -> Ints:
+            of_run = np.add.reduceat(amount, self.runs)
+            change = np.zeros(len(self.segments.group) + 1, np.int64)
+            np.add.at(change, self.first, of_run)
+            np.subtract.at(change, self.last, of_run)
+            return np.cumsum(change)[:-1]
+
+        return [summed(amount, added_up) for amount in amounts]
+
+    def expand(self) -> tuple[Ints, Ints]:
+        """(run, segment) for every segment during which a run is valid."""
+        count = self.last - self.first
+        run = np.repeat(np.arange(len(self.runs)), count)
+        offset = np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)
+        return run, np.repeat(self.first, count) + offset
+
+    def least(self, amounts: Ints, otherwise: int) -> Ints:
+        """The least amount over the members of each segment."""
+        found = np.full(len(self.segments.group), otherwise)
+        run, segment = self.expand()
+        np.minimum.at(found, segment, np.minimum.reduceat(amounts, self.runs)[run])
+        return found
 
 
 def grouped(
@@ -95,12 +122,13 @@ def grouped(
     if implicit and not groups:
         groups = 1
     segments = group_intervals(group, rows, groups, low, high, implicit)
-    (members,) = running(segments, group, rows, rows.n)
+    members = Members.of(segments, group, rows)
+    (present,) = members.running(rows.n)
     out = {k: c[first][segments.group] for k, c in zip(keys, columns)} if len(first) else {}
     for variable, spec in aggregates:
-        out[variable] = _column(spec, rows, group, segments, terms, whole)
+        out[variable] = _column(spec, rows, group, members, terms, whole)
     result = Rows(out, segments.start, segments.end, np.ones(len(segments.group), np.int64))
-    return result if implicit else result.take(members > 0)
+    return result if implicit else result.take(present > 0)
 
 
 def earliest(rows: Rows, order: str) -> Rows:
@@ -110,30 +138,28 @@ def earliest(rows: Rows, order: str) -> Rows:
     names = visible(rows)
     group, first = group_ids([rows.columns[v] for v in names], len(rows))
     segments = group_intervals(group, rows, len(first), 0, int(rows.end.max()), False)
-    row, segment = _expand(segments, group, rows)
-    best = np.full(len(segments.group), np.iinfo(np.int64).max)
-    np.minimum.at(best, segment, rows.columns[order][row])
+    best = Members.of(segments, group, rows).least(rows.columns[order], NEVER)
     columns = {v: rows.columns[v][first][segments.group] for v in names} | {order: best}
-    found = Rows(columns, segments.start, segments.end, np.ones(len(best), np.int64))
-    return found.take(np.bincount(segment, minlength=len(best)) > 0)
+    return Rows(columns, segments.start, segments.end, np.ones(len(best), np.int64)).take(best < NEVER)
 
 
-def _column(spec: Aggregate, rows: Rows, group: Ints, segments: GroupIntervals, terms: TermTable, whole: Sequence[str]) -> Ints:
+def _column(spec: Aggregate, rows: Rows, group: Ints, members: Members, terms: TermTable, whole: Sequence[str]) -> Ints:
     """The aggregate's value in each segment, as ids."""
     argument = values(rows, spec.argument, terms) if spec.argument is not None else np.ones(len(rows), np.int64)
-    if spec.distinct:
+    if spec.distinct and spec.function not in ("MIN", "MAX", "SAMPLE"):
         names = [v for v in whole if v in rows.columns] if spec.argument is None else []
         kept = {"#group": group, ARGUMENT: argument, **{v: rows.columns[v] for v in names}}
         once = disjoint(Rows({f"g{i}": c for i, c in enumerate(kept.values())}, rows.start, rows.end, rows.n))
         rows, group, argument = once, once.columns["g0"], once.columns["g1"]
+        members = Members.of(members.segments, group, rows)
     if spec.function == "COUNT":
-        (count,) = running(segments, group, rows, np.where(argument != 0, rows.n, 0))
+        (count,) = members.running(np.where(argument != 0, rows.n, 0))
         return counts(count, terms)
     if spec.function in ("SUM", "AVG"):
-        return _sums(spec.function, rows, group, argument, segments, terms)
+        return _sums(spec.function, rows, group, argument, members, terms)
     if spec.function == "GROUP_CONCAT":
-        return _lists(spec, rows, group, argument, segments, terms)
-    return _extremes(spec.function, rows, group, argument, segments, terms)
+        return _lists(spec, rows, argument, members, terms)
+    return _extremes(spec.function, rows, group, argument, members.segments, terms)
 
 
 def counts(numbers: Ints, terms: TermTable) -> Ints:
@@ -144,17 +170,17 @@ def counts(numbers: Ints, terms: TermTable) -> Ints:
     return terms.ids([Total(members=c, bound=c).count() for c in distinct.tolist()])[inverse]
 
 
-def _sums(function: str, rows: Rows, group: Ints, argument: Ints, segments: GroupIntervals, terms: TermTable) -> Ints:
+def _sums(function: str, rows: Rows, group: Ints, argument: Ints, members: Members, terms: TermTable) -> Ints:
     """SUM and AVG: by the column where all members are small integers and decimals, else a running total for each group."""
     mantissa, scale = numeric_parts(argument)
     plain = np.isin(kinds(argument), (4, 5))
     deepest = int(scale.max(initial=0))
     bound = np.abs(mantissa).astype(float) * 10.0 ** (deepest - scale) * rows.n
     if not plain.all() or bound.sum() >= 2.0**62:
-        return _totals(function, rows, group, argument, segments, terms)
+        return _totals(function, rows, group, argument, members.segments, terms)
     amount = mantissa * 10 ** (deepest - scale)
     of_decimals = np.where(kinds(argument) == 5, rows.n, 0)
-    total, count, decimals = running(segments, group, rows, amount * rows.n, rows.n, of_decimals)
+    total, count, decimals = members.running(amount * rows.n, rows.n, of_decimals)
     return sum_terms(function, count, decimals, np.zeros_like(total), total, deepest, terms)
 
 
@@ -186,14 +212,14 @@ def _totals(function: str, rows: Rows, group: Ints, argument: Ints, segments: Gr
     return terms.ids(made)
 
 
-def _lists(spec: Aggregate, rows: Rows, group: Ints, argument: Ints, segments: GroupIntervals, terms: TermTable) -> Ints:
-    run = aggregate(spec.function, spec.distinct, spec.separator)
-    texts = terms.texts(argument)
-    row, segment = _expand(segments, group, rows)
-    members: list[list[tuple[str | None, int]]] = [[] for _ in segments.group]
-    for r, s in zip(row.tolist(), segment.tolist()):
-        members[s].append((texts[r], int(rows.n[r])))
-    return terms.ids([run(m) for m in members])
+def _lists(spec: Aggregate, rows: Rows, argument: Ints, members: Members, terms: TermTable) -> Ints:
+    run_of = aggregate(spec.function, spec.distinct, spec.separator)
+    found = list(zip(terms.texts(argument), rows.n.tolist()))
+    begins = [*members.runs.tolist(), len(rows)]
+    lists: list[list[tuple[str | None, int]]] = [[] for _ in members.segments.group]
+    for run, segment in zip(*(column.tolist() for column in members.expand())):
+        lists[segment] += found[begins[run] : begins[run + 1]]
+    return terms.ids([run_of(some) for some in lists])
 
 
 def ranks(ids: Ints, terms: TermTable, key: Callable[[str | None], Any] = order_key) -> tuple[Ints, Ints]:
@@ -208,26 +234,26 @@ def ranks(ids: Ints, terms: TermTable, key: Callable[[str | None], Any] = order_
 
 def _extremes(function: str, rows: Rows, group: Ints, argument: Ints, segments: GroupIntervals, terms: TermTable) -> Ints:
     """MIN, SAMPLE (the least) and MAX. Of the members that are valid all the time, only the best can be the result."""
-    bound = argument != 0
-    rows, group, argument = rows.take(bound), group[bound], argument[bound]
     result = np.zeros(len(segments.group), np.int64)
+    bound = argument != 0
+    if not bound.all():
+        rows, group, argument = rows.take(bound), group[bound], argument[bound]
     if not len(rows):
         return result
-    rank, ordered = ranks(argument, terms)
-    if function == "MAX":
-        rank = len(ordered) - 1 - rank
-        ordered = ordered[::-1]
+    place = in_order_of_terms(argument)
+    place = ranks(argument, terms)[0] if place is None else place
+    place = -place if function == "MAX" else place
+    runs = run_starts((group, rows.start, rows.end))
+    best = np.minimum.reduceat(place, runs)
+    shown = np.flatnonzero(place == np.repeat(best, np.diff(runs, append=len(place))))
+    places, first = np.unique(place[shown], return_index=True)
+    rows, group, place = rows.take(runs), group[runs], best
     whole = (rows.start == rows.start.min()) & (rows.end == rows.end.max())
-    order = np.lexsort((rank, ~whole, group))
-    lead = np.ones(len(order), bool)
-    lead[1:] = group[order][1:] != group[order][:-1]
-    keep = np.zeros(len(rows), bool)
-    keep[order[lead]] = True
-    keep |= ~whole
-    rows, group, rank = rows.take(keep), group[keep], rank[keep]
-    row, segment = _expand(segments, group, rows)
-    best = np.full(len(segments.group), len(ordered), np.int64)
-    np.minimum.at(best, segment, rank[row])
-    found = best < len(ordered)
-    result[found] = ordered[best[found]]
+    order = np.lexsort((place, ~whole, group))
+    keep = ~whole
+    keep[order[run_starts((group[order],))]] = True
+    rows, group, place = rows.take(keep), group[keep], place[keep]
+    best = Members.of(segments, group, rows).least(place, NEVER)
+    found = best < NEVER
+    result[found] = argument[shown[first]][np.searchsorted(places, best[found])]
     return result

@@ -19,7 +19,7 @@ from cqels_opt.operators.term_table import TermTable
 from cqels_opt.plans import DeltaRule, Plan
 from cqels_opt.plans.join_methods import REPLICATED, JoinMethod
 from cqels_opt.plans.plan import relations
-from cqels_opt.state.window_state import content
+from cqels_opt.state.window_state import NamedContent, content
 from cqels_opt.state.worker_cache import relation as static_relation
 from cqels_opt.windows.intervals import FOREVER
 
@@ -43,6 +43,8 @@ class BlockRelations:
             f.name: f for f in sorted(block.filters, key=lambda f: in_turn.index(f.name) if f.name in in_turn else -1)
         }
         self._spans: dict[str, tuple[int, int]] = {}
+        self._contents: dict[str, NamedContent] = {}
+        self._indexed: dict[tuple[str, bool], list[Indexed]] = {}
 
     # ------------------------------------------------------------------ variables
     def bound(self, plan: Plan) -> Names:
@@ -60,35 +62,48 @@ class BlockRelations:
         unit = self.statics.get(name)
         return frozenset() if unit is None else frozenset(unit.on + unit.reads)
 
+    def reads(self, name: str) -> Names:
+        """The variables that the join with a relation of a plan binds or reads."""
+        return self.variables[name] | self.needs(name)
+
     # ------------------------------------------------------------------ rows and indexes
     def delta(self, source: str) -> Rows:
         """The rows of this step of a delta source."""
-        return content(self.occurrences[source], self.step).new
+        return self._content(source).new
 
     def delta_places(self, source: str) -> int:
         """The places of the rows of a delta; some may have a row that is never in the window."""
-        return content(self.occurrences[source], self.step).new_places
+        return self._content(source).new_places
 
     def delta_at(self, source: str, places: Ints) -> Rows:
         """The rows of a delta at these places, which rise."""
-        return content(self.occurrences[source], self.step).new_at(places)
+        return self._content(source).new_at(places)
 
     def delta_share(self, source: str, part: int, parts: int) -> Rows:
         """One of a number of shares of a delta, not copied."""
-        found = content(self.occurrences[source], self.step)
+        found = self._content(source)
         return found.new_between(*(found.new_places * number // parts for number in (part, part + 1)))
 
     def scan(self, name: str, source: str) -> Rows:
         """All rows of a relation as the term reads it."""
         if name in self.statics:
             return scan_static(self.statics[name], self.store)
-        return content(self.occurrences[name], self.step).rows(self._with_delta(name, source))
+        return self._content(name).rows(self._with_delta(name, source))
 
     def indexes(self, name: str, source: str) -> list[Indexed]:
         """The indexes in which a relation is probed: one of a static relation, one per run of a window, none of a filter."""
         if name in self.filters:
             return []
-        return indexes_of(self.block, self.store, self.step, name, self._with_delta(name, source))
+        key = name, self._with_delta(name, source)
+        if (found := self._indexed.get(key)) is None:
+            found = self._indexed[key] = indexes_of(self.block, self.store, self.step, *key)
+        return found
+
+    def _content(self, name: str) -> NamedContent:
+        """The content of the windows of a stream pattern."""
+        if (found := self._contents.get(name)) is None:
+            found = self._contents[name] = content(self.occurrences[name], self.step)
+        return found
 
     def fan_out(self, rows: Rows, variable: str, name: str, source: str) -> Ints:
         """How many rows of a relation each row matches on a variable, whatever their intervals."""

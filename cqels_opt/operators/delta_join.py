@@ -23,6 +23,7 @@ from cqels_opt.operators.operator_work import WorkMeter
 from cqels_opt.operators.reducing_probe import ReducingProbe
 from cqels_opt.operators.row_limit import RowLimit, RowLimitError, StoppedDelta
 from cqels_opt.operators.rows import RANK, Rows, gathered
+from cqels_opt.operators.static_builds import known, remember, static_key
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.plans import Cut, DeltaRule, Join, Multiway, Plan, Scan, Split
 from cqels_opt.plans.join_methods import REPLICATED
@@ -36,9 +37,11 @@ class DeltaJoin(BlockRelations):
     """One block in one step, in a task that has the ``part``-th of ``parts`` shares of each delta. It counts what it does.
 
     ``merges_equal``: rows that became equal are merged; without it the rows of each operator are counted and not derived from merged ones.
+    ``keeps_builds``: bushy parts over static relations are kept for later steps.
     """
 
     merges_equal: ClassVar[bool] = True
+    keeps_builds: ClassVar[bool] = True
 
     def __init__(self, block: Block, store: str, step: EvaluationStep, terms: TermTable, part: int = 0, parts: int = 1) -> None:
         super().__init__(block, store, step, terms, step.rules.get(block.name, DeltaRule()))
@@ -143,15 +146,27 @@ class _Term:
         self.operators: list[ExecutedOperator] = []
         self._indexes = cache(lambda name: join.indexes(name, source))
         self._methods = join.step.joins.get(join.block.name, {}).get(source)
-        self._root = self._add(plan, in_build=False)
+        self._root = self._add(plan, False, frozenset(join.block.output))
 
-    def _add(self, plan: Plan, in_build: bool) -> ExecutedOperator:
-        below = None if isinstance(plan, Scan) else self._add(plan.input, in_build)
-        build = self._add(plan.build, in_build=True) if isinstance(plan, Join) else None
+    def _add(self, plan: Plan, in_build: bool, later: frozenset[str]) -> ExecutedOperator:
+        """Adds the operators of a part of the plan. ``later`` are the variables that operators outside of the part read, or the block's
+        output.
+        """
+        join, below, build = self.join, None, None
+        if isinstance(plan, Join):
+            below = self._add(plan.input, in_build, later.union(*map(join.reads, relations(plan.build))))
+            build = self._add(plan.build, True, later.union(*map(join.reads, relations(plan.input))))
+            bound = below.bound | build.bound
+        else:
+            own = plan.relations if isinstance(plan, Multiway) else (plan.relation,)
+            below = None if isinstance(plan, Scan) else self._add(plan.input, in_build, later.union(*map(join.reads, own)))
+            bound = frozenset[str]().union(*map(join.variables.__getitem__, own), below.bound if below else ())
+        waiting = (f.variables for f in join.filters.values() if not f.variables <= bound)
+        read = later.union(*waiting) if self.merges_equal else bound
         method = (self._methods[len(self.operators)] if self._methods else None) or REPLICATED
         most = self._limits[len(self.operators)] if self._limits else inf
         limit = RowLimit(most) if most < inf else None
-        self.operators.append(ExecutedOperator(plan, below, build, in_build, method, limit))
+        self.operators.append(ExecutedOperator(plan, below, build, in_build, method, limit, bound, read))
         return self.operators[-1]
 
     def operator_of(self, plan: Plan) -> ExecutedOperator:
@@ -194,10 +209,9 @@ class _Term:
 
     def _joined(self, operator: ExecutedOperator, below: ExecutedOperator) -> Iterator[Chunk]:
         self._begin(operator)
-        join, plan, meter = self.join, operator.plan, self.join.meter
-        before, after = join.bound(below.plan), join.bound(plan)
-        built = frozenset() if operator.build is None else join.bound(operator.build.plan)
-        read = self._read_after(plan) if self.merges_equal else after
+        join, meter = self.join, self.join.meter
+        before, after, read = below.bound, operator.bound, operator.read
+        built = frozenset() if operator.build is None else operator.build.bound
         right: _Right | None = None
         for left in self.chunks(below):
             right = right or self._right(operator, before)  # not before there is a row to join
@@ -234,11 +248,18 @@ class _Term:
             return _Right(lambda left: (left.reduction, multiway_join(left.rows, joined, operator.work.propose)), 1.0)
         if operator.build is None:
             return _Right(ReducingProbe(join, operator, self._indexes, bound).joined, 1.0)
-        built = gathered(chunk.rows for chunk in self.chunks(operator.build))
+        built = self._built(operator.build)
         join.meter.switch(operator.work)
-        sides, on = [Indexed.of_rows(built)] if len(built) else [], sorted(bound & join.bound(operator.build.plan))
-        weight = operator.build.made / len(built) if len(built) else 1.0
+        sides, on = [built] if built.rows else [], sorted(bound & operator.build.bound)
+        weight = operator.build.made / built.rows if built.rows else 1.0
         return _Right(lambda left: (left.reduction, join.joined(left.rows, "", on, sides, operator.limited)), weight)
+
+    def _built(self, build: ExecutedOperator) -> Indexed:
+        """The rows of a bushy part, indexed in memory."""
+        key = static_key(build, self.join) if self.since is None and self.join.keeps_builds else None
+        if key is not None and (side := known(key, build)) is not None:
+            return side
+        return remember(key, build, gathered(chunk.rows for chunk in self.chunks(build)))
 
     def _joined_relations(self, plan: Multiway, bound: frozenset[str]) -> list[JoinedRelation]:
         """The relations of a multiway join of rows that bind some variables."""
@@ -248,15 +269,6 @@ class _Term:
             JoinedRelation(self.join.indexes(name, self.source), sorted(variables & bound), sorted(variables & verified))
             for name, variables in zip(plan.relations, own)
         ]
-
-    def _read_after(self, plan: Plan) -> frozenset[str]:
-        """The variables that are read after a part of the plan: by later operators, by filters that wait for more variables, by the block's
-        output.
-        """
-        join, done, bound = self.join, set(relations(plan)), self.join.bound(plan)
-        later = [join.variables[name] | join.needs(name) for name in relations(self.plan) if name not in done]
-        waiting = [f.variables for f in join.filters.values() if not f.variables <= bound]
-        return frozenset(join.block.output).union(*later, *waiting)
 
     def _scan(self, name: str) -> Rows:
         """The delta's share of this task; or, at the start of a bushy part, a whole relation."""

@@ -21,7 +21,8 @@ class ExecutedOperator:
 
     ``in_build``: it belongs to a bushy part, so rows that no row of the delta can meet are left out. ``given`` has its rows where another
     task has computed them. ``count`` are the rows of its plan, so it includes those that a semi-join reduction has spared it; ``made`` does
-    not. ``limited`` is its method under the ``limit`` on the rows that it makes. ``finished``: it gives no further rows.
+    not. ``limited`` is its method under the ``limit`` on the rows that it makes. ``finished``: it gives no further rows. ``bound`` are the
+    variables of its rows, ``read`` those of them that are read later, or more.
     """
 
     def __init__(
@@ -31,8 +32,11 @@ class ExecutedOperator:
         build: ExecutedOperator | None,
         in_build: bool,
         method: JoinMethod,
-        limit: RowLimit | None = None,
+        limit: RowLimit | None,
+        bound: frozenset[str],
+        read: frozenset[str],
     ) -> None:
+        self.bound, self.read = bound, read
         self.plan, self.input, self.build, self.in_build, self.method = plan, input, build, in_build, method
         self.limit = limit
         self.limited = LimitedProbe(limit) if limit is not None and method == REPLICATED else method

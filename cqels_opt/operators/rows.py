@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cqels_opt.lod.order import run_starts
 from cqels_opt.operators.memory import check
 from cqels_opt.windows.intervals import FOREVER
 
@@ -136,6 +137,14 @@ def group_ids(columns: Sequence[Ints], length: int) -> tuple[Ints, Ints]:
     """Gives equal rows equal numbers: (the group number of each row, the place of the first row of each group)."""
     if not columns:
         return np.zeros(length, np.int64), np.zeros(min(length, 1), np.int64)
+    begins = run_starts(columns)
+    if len(begins) <= length // 2:  # joins leave the rows of one key next to each other
+        group, first = _group_ids([column[begins] for column in columns], len(begins))
+        return np.repeat(group, np.diff(begins, append=length)), begins[first]
+    return _group_ids(columns, length)
+
+
+def _group_ids(columns: Sequence[Ints], length: int) -> tuple[Ints, Ints]:
     if len(columns) == 1:
         _, first, inverse = np.unique(columns[0], return_index=True, return_inverse=True)
         return inverse.astype(np.int64), first

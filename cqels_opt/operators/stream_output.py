@@ -17,6 +17,7 @@ from cqels_opt.lod.multiplicities import summed, total
 from cqels_opt.operators.rows import UNBOUND, Ints
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.rdf import terms as rdf_terms
+from cqels_opt.stats.frequencies import distinct_values
 
 PIECE = 1 << 17  # answers written at a time
 MOST_KNOWN = 1 << 18
@@ -67,21 +68,23 @@ def json_term(term: str) -> dict[str, Any]:
     return found
 
 
-def json_terms(texts: Sequence[str | None]) -> pa.LargeStringArray:
-    """:func:`json_term` of many terms as JSON texts; null where one is unbound.
+def json_terms(texts: pa.StringArray | Sequence[str | None]) -> pa.LargeStringArray:
+    """:func:`json_term` of many terms as JSON texts; null where one is unbound (None, or the empty text).
 
     Canonical text has the escapes of JSON, so nearly all terms need only a prefix and a suffix; terms with a raw control character, and
     triple terms, are written one by one, and so are few terms.
     """
     if len(texts) <= ONE_BY_ONE:
-        return pa.array([None if text is None else _written(text) for text in texts], _LINE)
-    array: Any = pa.array(texts, _LINE)
-    bound: Any = pc.is_valid(array)
-    raw = pc.fill_null(pc.or_(pc.match_substring_regex(array, r"[\x00-\x1f]"), pc.starts_with(array, rdf_terms.OPENING)), False)
+        few = texts.to_pylist() if isinstance(texts, pa.Array) else texts
+        return pa.array([_written(text) if text else None for text in few], _LINE)
+    array: Any = texts.cast(_LINE) if isinstance(texts, pa.Array) else pa.array([text or "" for text in texts], _LINE)
+    raw: Any = pc.or_(pc.match_substring_regex(array, r"[\x00-\x1f]"), pc.starts_with(array, rdf_terms.OPENING))
     kinds = [(raw, pa.array([*map(_written, array.filter(raw).to_pylist())], _LINE))]
-    left = pc.and_not(bound, raw)
+    left = pc.and_not(pc.not_equal(array, pa.scalar("", _LINE)), raw)
     for begins, ends, shown in _JSON:
-        mine = pc.fill_null(pc.and_(left, pc.and_(pc.starts_with(array, begins), pc.ends_with(array, ends))), False)
+        if not pc.any(left).as_py():
+            break
+        mine = pc.and_(left, pc.and_(pc.starts_with(array, begins), pc.ends_with(array, ends)))
         left = pc.and_not(left, mine)
         kinds.append((mine, shown(array.filter(mine))))
     places = np.concatenate([np.flatnonzero(mine.to_numpy(zero_copy_only=False)) for mine, _ in kinds])
@@ -183,13 +186,16 @@ def json_lines(
 def _bindings(found: Answers, terms: TermTable, texts: TextPool) -> Iterator[Codes]:
     """For each answer the number of the text of each variable, with a comma if another one is bound before it; 0 if it is unbound."""
     begun: Any = False  # whether an earlier variable is bound; for each answer where they differ
-    for variable, ids in found.columns.items():
-        distinct, codes = numbered(ids)
-        shown, name = json_of(distinct, terms), json.dumps(variable, ensure_ascii=False)
+    columns = {variable: numbered(ids) for variable, ids in found.columns.items()}
+    every = distinct_values(np.concatenate([np.empty(0, np.int64), *(distinct for distinct, _ in columns.values())]))
+    every_text = json_of(every, terms)  # of all columns together: most of the time is that of the calls, if there are few terms
+    for variable, (distinct, codes) in columns.items():
+        shown = every_text.take(pa.array(np.searchsorted(every, distinct)))
+        name = json.dumps(variable, ensure_ascii=False)
         first = 0 if begun is True else texts.add(pc.fill_null(joined(f"{name}: ", shown), ""))
         other = 0 if begun is False else texts.add(pc.fill_null(joined(f", {name}: ", shown), ""))
         yield codes + np.where(begun, other, first).astype(np.int32)
-        begun = begun | (True if not shown.null_count else ids != UNBOUND)
+        begun = begun | (True if not shown.null_count else found.columns[variable] != UNBOUND)
 
 
 def by_instant(time: Ints, length: Ints) -> Ints:
@@ -200,23 +206,23 @@ def by_instant(time: Ints, length: Ints) -> Ints:
 
 def json_of(ids: Ints, terms: TermTable) -> Any:
     """Distinct terms as JSON texts; null where unbound. Those of the store are written once per process, as long as they are few."""
-    numbers, known = ids.tolist(), terms.json
-    found = [*map(known.get, numbers)]
-    if None not in found:
+    known = terms.json
+    found = [*map(known.get, ids.tolist())]
+    missing = np.array([place for place, text in enumerate(found) if text is None], np.int64)
+    if not len(missing):
         return pa.array(found, _LINE)
-    missing = np.array([number for number, text in zip(numbers, found) if text is None], np.int64)
+    column = terms.column(ids[missing])
+    made: Any = json_terms(column)
+    new = [place for place, number in enumerate(ids[missing].tolist()) if number in terms.of_store]
+    if new and len(missing) <= MOST_KNOWN:
+        if len(known) + len(new) > MOST_KNOWN:
+            known.clear()
+        known.update(zip(ids[missing[new]].tolist(), made.take(pa.array(new)).to_pylist()))
     if len(missing) == len(ids):
-        made = json_terms(terms.texts(ids))
-        texts = made.to_pylist() if len(ids) <= MOST_KNOWN else []
-    else:
-        texts = json_terms(terms.texts(missing)).to_pylist() if len(missing) else []
-        left = iter(texts)
-        made = pa.array([next(left) if text is None else text for text in found], _LINE)
-    new = {number: text for number, text in zip(missing.tolist(), texts) if number in terms.of_store}
-    if len(known) + len(new) > MOST_KNOWN:
-        known.clear()
-    known.update(new)
-    return made
+        return made
+    order = np.arange(len(ids))
+    order[missing] = len(ids) + np.arange(len(missing))
+    return pa.concat_arrays([pa.array(found, _LINE), made]).take(pa.array(order))
 
 
 def columns_of(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[tuple[Ints, dict[str, Any]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -22,6 +22,7 @@ Ints = NDArray[np.int64]
 PREFIXES: Final = 64
 """Prefixes of hashes per id of a page, a bit each: the binary search is avoided for all but 1/64 of the ids that are absent."""
 
+_NO_TERMS: Final = pa.array([], pa.string())
 _NOWHERE: Final = np.empty(0, np.int64)
 _BIT: Final = np.left_shift(1, np.arange(8)).astype(np.uint8)
 
@@ -72,9 +73,15 @@ class Page:
     def find(self, wanted: Ints) -> tuple[NDArray[np.bool_], list[str]]:
         """Which of the ids are on the page, and their terms."""
         found = np.zeros(len(wanted), bool)
-        asked, row = self._places(wanted)
+        asked, texts = self.among(wanted)
         found[asked] = True
-        return found, self.terms.take(row).to_pylist() if len(row) else []
+        terms: Any = texts.to_pylist()
+        return found, terms
+
+    def among(self, wanted: Ints) -> tuple[Ints, pa.StringArray]:
+        """The ids that are on the page, by their places among ``wanted``, and their terms."""
+        asked, row = self._places(wanted)
+        return asked, self.terms.take(row) if len(row) else _NO_TERMS
 
     def others(self, ids: Ints, texts: pa.StringArray) -> NDArray[np.bool_]:
         """Which of the ids belong here to another text than the given one."""
@@ -89,6 +96,13 @@ def check_pages(pages: Sequence[Page]) -> None:
     """CollisionError where an id belongs to one term on one page and to another term on another page."""
     if len(pages) > 1:
         term_ids.check_collisions(np.concatenate([page.ids for page in pages]), pa.concat_arrays([page.terms for page in pages]))
+
+
+@lru_cache(4096)
+def _inline_id(text: str) -> int:
+    """The id of a term if it contains the value, so that it needs no table; else 0."""
+    code = term_ids.encode([text], term_ids.PUBLIC)
+    return int(code[0]) if term_ids.is_inline(code)[0] else 0
 
 
 class TermTable:
@@ -133,21 +147,33 @@ class TermTable:
         return [texts[i] for i in inverse.tolist()]
 
     def column(self, distinct: Ints) -> pa.StringArray:
-        """The terms of distinct ids, the empty text for unbound. Those of the store do not become texts of Python."""
-        if self._columns is None:
-            return pa.array([text or "" for text in self.texts(distinct)], pa.string())
-        hashed = np.flatnonzero(~term_ids.is_inline(distinct))
-        found, texts = self._columns(distinct[hashed])
-        places = hashed[found]
-        left = np.ones(len(distinct), bool)
-        left[places] = False
-        rest = np.flatnonzero(left)
-        if len(rest):
-            texts = pa.concat_arrays([texts, pa.array([text or "" for text in self.texts(distinct[rest])], pa.string())])
-            places = np.concatenate([places, rest])
+        """The terms of distinct ids, the empty text for unbound. Those of the store and of pages do not become texts of Python."""
+        left = np.flatnonzero(~term_ids.is_inline(distinct) & (distinct != 0))
+        places, parts = [np.empty(0, np.int64)], list[Any]()
+
+        def add(found: Ints, texts: Any) -> None:
+            nonlocal left
+            places.append(left[found])
+            parts.append(texts)
+            left = np.delete(left, found)
+
+        if self._columns is not None:
+            found, texts = self._columns(distinct[left])
+            self.of_store.update(distinct[left[found]].tolist())
+            add(found, texts)
+        for page in reversed(self._pages):
+            if not len(left):
+                break
+            found, texts = page().among(distinct[left])
+            if len(found):
+                add(found, texts)
+        rest = np.ones(len(distinct), bool)
+        rest[np.concatenate(places)] = False
+        places.append(np.flatnonzero(rest))
+        parts.append(pa.array([text or "" for text in self.texts(distinct[rest])], pa.string()) if rest.any() else _NO_TERMS)
         order = np.empty(len(distinct), np.int64)
-        order[places] = np.arange(len(distinct))
-        ordered: Any = texts.take(order)
+        order[np.concatenate(places)] = np.arange(len(distinct))
+        ordered: Any = pa.concat_arrays(parts).take(order)
         return cast("pa.StringArray", ordered)
 
     def _fetch(self, missing: Ints) -> Ints:
@@ -189,7 +215,8 @@ class TermTable:
         """The id of a constant, cached: computing it takes longer than comparing a thousand rows with it."""
         found = self._constants.get(text)
         if found is None:
-            found = self._constants[text] = int(self.ids([text])[0])
+            found = _inline_id(text) or int(self.ids([text])[0])
+            self._constants[text] = found
         return found
 
     def _compare(self, codes: Ints) -> None:

@@ -279,6 +279,22 @@ def numeric_parts(ids: Ids) -> tuple[Ids, Ids]:
     return mantissa, scale
 
 
+def in_order_of_terms(ids: Ids) -> Ids | None:
+    """Numbers in the order of inline integers and decimals as terms: by value, and equal values by text. None if some id is another one,
+    or a number is too large.
+    """
+    kind = kinds(ids)
+    if (kind == KIND_INTEGER).all():
+        return ids
+    if not ((kind == KIND_INTEGER) | (kind == KIND_DECIMAL)).all():
+        return None
+    mantissa, scale = numeric_parts(ids)
+    digits = int(scale.max(initial=0))
+    if (np.abs(mantissa) * 10.0 ** (digits - scale)).max(initial=0) >= 1 << 58:
+        return None
+    return mantissa * 10 ** (digits - scale) << 4 | scale  # of equal values the one with fewer digits has the least text
+
+
 # ------------------------------------------------------------------ collisions
 def once(ids: Ids, texts: pa.StringArray) -> tuple[Ids, pa.StringArray]:
     """The distinct ids in ascending order, with their texts. CollisionError if an id has two texts."""

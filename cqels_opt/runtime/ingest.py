@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cqels_opt.operators.rows import UNBOUND, Ints
+from cqels_opt.operators.rows import UNBOUND, Ints, mix
 from cqels_opt.operators.term_table import write_page
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
@@ -106,7 +106,7 @@ def ingest(
     graphs = any(len(shape.places) > len("spo") for shape in task.shapes)
     quoted = any(shape.inside for shape in task.shapes)
     whole, texts = encode_rows(blocks, task.streams, task.store, task.scheme, report.rejected, graphs, quoted)
-    report.losers = texts.losers(worker_cache.page(Path(path)) for path in task.pages)
+    report.losers = texts.losers(map(worker_cache.page, task.pages))
     if report.losers or not len(whole):
         return report
     stream, partition, offset, t, encoded, bad = whole.stream, whole.partition, whole.offset, whole.t, whole.terms, whole.bad
@@ -219,6 +219,10 @@ def _once(order: Ints, elements: Ints, columns: Sequence[Ints]) -> tuple[Ints, I
     if not len(order) or elements[-1] + 1 == len(order):  # an element a row
         return order, elements
     keys = [elements, *(column[order] for column in columns)]
+    hashes = mix(keys, len(order))
+    hashes.sort()
+    if (hashes[1:] != hashes[:-1]).all():
+        return order, elements
     sorted_ = np.lexsort(keys)
     again = np.ones(len(order) - 1, bool)
     for key in keys:

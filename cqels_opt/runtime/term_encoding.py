@@ -24,6 +24,7 @@ from cqels_opt.rdf.terms import OPENING, TermError, canonical, how_to_write, is_
 from cqels_opt.rdf.times import mask_of
 from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
 from cqels_opt.state import worker_cache
+from cqels_opt.stats.frequencies import distinct_values
 
 BLOCK = 1 << 19  # rows that are encoded at a time
 MOST_KNOWN = 1 << 18  # IRIs of the store whose ids a worker keeps; columns with more distinct terms do without
@@ -91,7 +92,7 @@ class Texts:
         known, texts = self._once()
         if not len(known):
             return known, texts
-        kept = np.zeros(len(known), bool)
+        kept, ids = np.zeros(len(known), bool), distinct_values(ids)
         place = np.searchsorted(known, ids)
         place[place == len(known)] = 0
         kept[place[known[place] == ids]] = True

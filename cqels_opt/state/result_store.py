@@ -192,6 +192,10 @@ class BlockRows:
         rows = self._given(self.parts(whole=False), keys)
         return rows.take((rows.start > 0) | (rows.end < len(self.instants)))
 
+    def all_change(self) -> bool:
+        """Whether all rows are fresh ones that begin in the step."""
+        return not self.segments and all((rows.start > self.instants[0]).all() for rows in self.fresh)
+
     def parts(self, whole: bool) -> list[Rows]:
         """The rows of the step, or those that begin or end in it and perhaps others, with intervals of time; files are mapped."""
         previous, last = int(self.instants[0]), int(self.instants[-1])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from cachetools import LRUCache
@@ -33,6 +33,9 @@ from cqels_opt.windows.kinds import kind_of
 from cqels_opt.windows.window_kind import CountWindowKind
 
 Key = tuple[str, "int | None", PatternOccurrence]
+
+TIME = "time"
+"""The variable of the elements' times in a content that occurrences share."""
 
 COPIED = 1 << 15
 """At most as many new rows are copied at once and held; of more each reader copies what it reads."""
@@ -256,16 +259,56 @@ def _no_rows(occurrence: PatternOccurrence) -> Rows:
     return Rows(dict.fromkeys(occurrence.binds, none), none, none, none)
 
 
-_CONTENTS: LRUCache[Key, WindowState | CountWindowState | UnionWindowState] = LRUCache(512)
+Content: TypeAlias = "WindowState | CountWindowState | UnionWindowState"
+
+_CONTENTS: LRUCache[Key, Content] = LRUCache(512)
 
 
-def content(occurrence: PatternOccurrence, step: EvaluationStep) -> WindowState | CountWindowState | UnionWindowState:
-    """The content of an occurrence's windows at a step, which the queries of a run share.
+class NamedContent:
+    """The content of a window with the names that an occurrence has for its columns; occurrences with other names share the state."""
 
-    Occurrences that differ in the names of variables have separate contents.
-    """
-    key = (step.run, step.looked_back, replace(occurrence, name="", window=replace(occurrence.window, name="")))
-    found = cached(_CONTENTS, key, lambda: _made(occurrence))
+    def __init__(self, state: Content, names: Mapping[str, str]) -> None:
+        self.state, self._names = state, names
+
+    @property
+    def new(self) -> Rows:
+        """All new rows."""
+        return self._named(self.state.new)
+
+    @property
+    def new_places(self) -> int:
+        """The places of new rows; a row that is never in the window may have one."""
+        return self.state.new_places
+
+    def new_at(self, places: Ints) -> Rows:
+        """The new rows at these places, which rise."""
+        return self._named(self.state.new_at(places))
+
+    def new_between(self, begin: int, end: int) -> Rows:
+        """The new rows at the places from one to another."""
+        return self._named(self.state.new_between(begin, end))
+
+    def indexed(self, with_new: bool) -> list[Indexed]:
+        """The indexes of the old part, one per run, and of the new part."""
+        sides = self.state.indexed(with_new)
+        return [Indexed(s.relation, {self._names.get(v, v): own for v, own in s.names.items()}, s.intervals) for s in sides]
+
+    def rows(self, with_new: bool) -> Rows:
+        """The valid rows of the old part, and the new rows."""
+        return self._named(self.state.rows(with_new))
+
+    def _named(self, rows: Rows) -> Rows:
+        return Rows({self._names.get(v, v): column for v, column in rows.columns.items()}, rows.start, rows.end, rows.n)
+
+
+def content(occurrence: PatternOccurrence, step: EvaluationStep) -> NamedContent:
+    """The content of an occurrence's windows at a step, which the queries of a run share, whatever the names of variables."""
+    names = {} if occurrence.merged else {f"v{i}": v for i, v in enumerate(occurrence.variables)} | {TIME: occurrence.time}
+    plain = replace(occurrence, name="", window=replace(occurrence.window, name=""))
+    if names:
+        plain = replace(plain, variables=tuple(v for v in names if v != TIME), time=TIME if occurrence.time else "")
+    key = step.run, step.looked_back, plain
+    found = cached(_CONTENTS, key, lambda: _made(plain))
     try:
         if isinstance(found, UnionWindowState):
             static = occurrence.static
@@ -275,7 +318,7 @@ def content(occurrence: PatternOccurrence, step: EvaluationStep) -> WindowState 
     except BaseException:  # a file could not be read: the content is half of the step
         _CONTENTS.pop(key, None)
         raise
-    return found
+    return NamedContent(found, names)
 
 
 def _made(occurrence: PatternOccurrence) -> WindowState | CountWindowState | UnionWindowState:

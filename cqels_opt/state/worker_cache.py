@@ -79,7 +79,7 @@ def term_ids(store_folder: str, scheme: IdScheme) -> dict[str, int]:
 
 def relation(store_folder: str, at: StaticPattern | str) -> Relation:
     """A static relation: a pattern on the store, or the relation in a folder."""
-    stamp = _stamp_of_relation(store_folder, at)
+    stamp = stamp_of_relation(store_folder, at)
     if isinstance(at, str):
         return cached(_RELATIONS, (at, stamp, None), lambda: _sub_result(Path(here(at))))
     return cached(_RELATIONS, (store_folder, stamp, at), lambda: store(store_folder).match(at))
@@ -95,7 +95,8 @@ def _sub_result(folder: Path) -> Relation:
         ) from error
 
 
-def _stamp_of_relation(store_folder: str, at: StaticPattern | str) -> Stamp:
+def stamp_of_relation(store_folder: str, at: StaticPattern | str) -> Stamp:
+    """Distinguishes the content of a static relation from that of another version."""
     return stamp_of(here(f"{at}/{RELATION_HEADER}")) if isinstance(at, str) else _stamp_of_store(store_folder)
 
 
@@ -107,7 +108,7 @@ def join_size(
     store_folder: str, left: StaticPattern | str, right: StaticPattern | str, variable: str, kind: JoinKind = "inner"
 ) -> int:
     """The rows of the join of two static relations on one variable; or those that a unit makes of all rows of the left one."""
-    stamps = tuple(_stamp_of_relation(store_folder, at) for at in (left, right))
+    stamps = tuple(stamp_of_relation(store_folder, at) for at in (left, right))
 
     def count() -> int:
         one, other = (relation(store_folder, at).index((variable,)) for at in (left, right))
@@ -120,13 +121,13 @@ def join_size(
 
 def fan_out(store_folder: str, at: StaticPattern | str, variable: str) -> FanOut:
     """The distribution of rows per value of a variable of a static relation; counted once."""
-    key = store_folder, _stamp_of_relation(store_folder, at), at, variable
+    key = store_folder, stamp_of_relation(store_folder, at), at, variable
     return cached(_FAN_OUTS, key, lambda: relation(store_folder, at).fan_out(variable))
 
 
-def page(path: Path) -> Page:
+def page(path: Path | str) -> Page:
     """A page of terms."""
-    return cached(_PAGES, (str(path), stamp_in_state(path)), lambda: Page(path))
+    return cached(_PAGES, (str(path), stamp_in_state(path)), lambda: Page(Path(path)))
 
 
 def _page_of(folder: str, path: str) -> Callable[[], Page]:

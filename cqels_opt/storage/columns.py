@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from cqels_opt.storage import sealed_files
@@ -21,6 +22,13 @@ SMALL = 1 << 20
 """Bytes of a table that is written in one piece."""
 
 Columns = dict[str, NDArray[np.int64]]
+
+_WRITTEN: LRUCache[str, tuple[tuple[int, int], Columns]] = LRUCache(1 << 18, getsizeof=lambda kept: _values(kept[1]))
+"""Columns of small files that this process has written: the batch reads most of them at once."""
+
+
+def _values(columns: Columns) -> int:
+    return 1 + sum(map(len, columns.values()))
 
 
 def write_table(path: Path, table: pa.Table) -> None:
@@ -45,8 +53,11 @@ def read_table(path: Path) -> pa.Table:
 
 
 def write_columns(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
-    """Writes int64 columns of equal length."""
-    write_table(path, pa.table({name: pa.array(column, pa.int64()) for name, column in columns.items()}))
+    """Writes int64 columns of equal length, which nobody changes later."""
+    table = pa.table({name: pa.array(column, pa.int64()) for name, column in columns.items()})
+    write_table(path, table)
+    if table.nbytes < SMALL // 4:
+        _WRITTEN[str(path)] = sealed_files.stamp(path), dict(columns)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], said: Mapping[str, str]) -> None:
@@ -106,5 +117,17 @@ def _verify_between(blocks: Blocks, size: int, arrays: list[tuple[int, int]]) ->
 
 def read_columns(path: Path) -> Columns:
     """The columns of a file, without a copy if the file has one record batch."""
+    if (written := _as_written(path)) is not None:
+        return written
     table = read_table(path)
     return {name: np.asarray(table.column(name).combine_chunks().to_numpy(zero_copy_only=False)) for name in table.column_names}
+
+
+def _as_written(path: Path) -> Columns | None:
+    """The columns that this process has written to a file, if they are still there."""
+    if (written := _WRITTEN.get(str(path))) is None:
+        return None
+    try:
+        return dict(written[1]) if written[0] == sealed_files.stamp(path) else None
+    except OSError:
+        return None  # reading the file reports what is wrong

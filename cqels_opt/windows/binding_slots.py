@@ -8,6 +8,7 @@ the time of an element counts, not the batch that contained it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,13 +48,19 @@ class Shape:
     @property
     def key(self) -> str:
         """A name for files and dictionaries."""
-        inside = "".join(f"-{of}{'spo'[part]}{c:x}v{p if p >= 0 else 'c'}" for of, part, c, p in self.inside)
-        return "-".join(f"{c:x}" for c in self.constants) + "-" + "".join(str(p) if p >= 0 else "c" for p in self.places) + inside
+        return _key(self)
 
     @property
     def width(self) -> int:
         """The number of binding columns."""
         return max(*self.places, *(part.place for part in self.inside)) + 1
+
+
+@lru_cache(4096)
+def _key(shape: Shape) -> str:
+    inside = "".join(f"-{of}{'spo'[part]}{c:x}v{p if p >= 0 else 'c'}" for of, part, c, p in shape.inside)
+    places = "".join(str(p) if p >= 0 else "c" for p in shape.places)
+    return "-".join(f"{c:x}" for c in shape.constants) + "-" + places + inside
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqels_opt.operators.aggregate import counts, earliest, grouped, ranks
-from cqels_opt.operators.rows import Rows
+from cqels_opt.operators.rows import Rows, group_ids
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.aggregates import aggregate
 from cqels_opt.query.algebra import Aggregate, Call, Constant, Variable
-from cqels_opt.query.values import sort_key
-from cqels_opt.rdf.ids import LARGEST_INTEGER, PUBLIC
+from cqels_opt.query.values import order_key, sort_key
+from cqels_opt.rdf.ids import LARGEST_INTEGER, PUBLIC, in_order_of_terms
 from cqels_opt.rdf.terms import XSD_INTEGER, literal
 
 from .interval_rows import HORIZON, Plain, plain_rows, rows_of, snapshots
@@ -32,6 +32,7 @@ TEXTS = [
     "<http://ex.org/p>",
 ]
 INTEGERS = TEXTS[:4]
+NUMBERS = [*TEXTS[:6], *(f'"{d}"^^<{XSD}decimal>' for d in ("7.0", "7.00", "-1.0", "0.0", "0.123456789012345"))]
 
 
 def table() -> TermTable:
@@ -76,7 +77,7 @@ def by_instant(plain: Sequence[Plain], rows: Rows, terms: TermTable, spec: Aggre
 
 
 @pytest.mark.parametrize("spec", SPECS[:-1], ids=lambda s: f"{s.function}-{s.distinct}-{s.argument}-{s.separator}")
-@given(plain=plain_rows(2, values=len(TEXTS), unbound=True), texts=st.sampled_from([TEXTS, INTEGERS, TEXTS[:6]]))
+@given(plain=plain_rows(2, values=len(TEXTS), unbound=True, most=12), texts=st.sampled_from([TEXTS, INTEGERS, NUMBERS]))
 def test_each_instant_by_definition(spec: Aggregate, plain: list[Plain], texts: list[str]) -> None:
     terms = table()
     rows = with_terms(plain, terms, texts, 1)
@@ -156,6 +157,26 @@ def test_ranks_of_equal_values() -> None:
     assert ranks(codes, terms)[0].tolist() == [1, 3, 2, 0]  # ties go by the text
     assert ranks(codes, terms, sort_key)[0].tolist() == [0, 1, 1, 0]
     assert ranks(codes[:0], terms, sort_key)[0].tolist() == []
+
+
+@given(st.lists(st.sampled_from([*NUMBERS, f'"-0.0"^^<{XSD}decimal>', f'"{2**57}"^^<{XSD}integer>'])))
+def test_numbers_are_in_the_order_of_terms(texts: list[str]) -> None:
+    places = in_order_of_terms(table().ids(texts))
+    plain = not any("-0.0" in text for text in texts)
+    if places is None:
+        assert not plain or (any(str(2**57) in text for text in texts) and any("." in text for text in texts))
+    else:
+        keys = [order_key(text) for text in texts]
+        assert plain and [a < b for a in places.tolist() for b in places.tolist()] == [a < b for a in keys for b in keys]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(1, 4)), max_size=6), st.integers(1, 2))
+def test_equal_rows_have_equal_numbers_also_in_long_runs(runs: list[tuple[int, int, int]], columns: int) -> None:
+    rows = [row[:columns] for *row, times in runs for _ in range(times)]
+    group, first = group_ids([np.array([row[i] for row in rows], np.int64) for i in range(columns)], len(rows))
+    assert [a == b for a in group for b in group] == [a == b for a in rows for b in rows]
+    assert [rows.index(rows[place]) for place in first.tolist()] == first.tolist()
+    assert group[first].tolist() == list(range(len(set(map(tuple, rows)))))
 
 
 def test_counts_are_integers_also_beyond_those_that_an_id_holds() -> None:

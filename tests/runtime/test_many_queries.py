@@ -117,8 +117,8 @@ def test_the_answers_of_a_batch_are_one_file(limits: Limits, tmp_path: Path, mon
 
 
 def test_queries_share_the_content_of_windows(tmp_path: Path) -> None:
-    """Equal patterns in equal windows are read and indexed once, whatever the windows are called."""
-    texts = [ONE, ONE.replace("?w", "?v").replace("SELECT", "SELECT DISTINCT"), ONE.replace("2s", "3s")]
+    """Equal patterns in equal windows are read and indexed once, whatever the windows and variables are called."""
+    texts = [ONE, ONE.replace("?w", "?v").replace("?x", "?y").replace("SELECT", "SELECT DISTINCT"), ONE.replace("2s", "3s")]
     source = register(ONE, World({f"{EX}S": [elements(12)]}), tmp_path / "source")
     made = source.driver(Cut("6"))
     members = [member_of(record_of(text, f"d{i}")) for i, text in enumerate(texts)]
@@ -127,7 +127,7 @@ def test_queries_share_the_content_of_windows(tmp_path: Path) -> None:
     for number, rows in enumerate(source.chunks(Cut("6"))):
         driver.batch(number, rows)
     steps = [driver.bare_step(p, 1, 0, 0, np.array([0]), driver.step_files([])) for p in driver.programs]
-    found = [content(p.blocks[0].occurrences[0], step) for p, step in zip(driver.programs, steps)]
+    found = [content(p.blocks[0].occurrences[0], step).state for p, step in zip(driver.programs, steps)]
     assert len(found) == 3 and len({id(one) for one in found}) == 2
 
 

@@ -30,7 +30,7 @@ from cqels_opt.runtime.checkpoint_check import check as check_checkpoint
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.state import result_store, time_slices, window_state, worker_cache
 from cqels_opt.state.commit_log import NAME
-from cqels_opt.storage import checksum, documents
+from cqels_opt.storage import checksum, columns, documents
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.verify import Element
 
@@ -62,7 +62,7 @@ def forget() -> None:
         worker_cache._JOIN_SIZES,
         worker_cache._RESULTS,
     ]
-    for recent in [*kept, window_state._CONTENTS, instances._NAMES, result_store._HELD]:
+    for recent in [*kept, columns._WRITTEN, window_state._CONTENTS, instances._NAMES, result_store._HELD]:
         recent.clear()
     time_slices._MAPPED.clear()
 

@@ -6,9 +6,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cqels_opt.errors import CheckpointError
+from cqels_opt.storage import columns
 from cqels_opt.storage.columns import read_columns, write_columns
 from cqels_opt.windows.binding_slots import Shape, SlotFile, rank_elements, read_span
 from cqels_opt.windows.intervals import FOREVER
@@ -39,11 +42,25 @@ def test_a_shape_names_constants_and_repeated_variables() -> None:
     assert Shape("s", (1, 2, 3), (-1, -1, -1)).width == 0
 
 
-def test_columns_are_read_as_they_were_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [True, False])
+def test_columns_are_read_as_they_were_written(kept: bool, tmp_path: Path) -> None:
     write_columns(tmp_path / "c", {"a": ints(3, -1), "b": ints(int(FOREVER), 0)})
+    if not kept:
+        columns._WRITTEN.clear()
     found = read_columns(tmp_path / "c")
     assert {name: column.tolist() for name, column in found.items()} == {"a": [3, -1], "b": [int(FOREVER), 0]}
     assert [p.name for p in tmp_path.iterdir()] == ["c"]
+
+
+def test_columns_that_another_process_replaces_or_deletes_are_read_again(tmp_path: Path) -> None:
+    write_columns(tmp_path / "c", {"a": ints(3)})
+    written = columns._WRITTEN[str(tmp_path / "c")]
+    write_columns(tmp_path / "c", {"a": ints(7)})
+    columns._WRITTEN[str(tmp_path / "c")] = written  # as in the process that wrote it first
+    assert read_columns(tmp_path / "c")["a"].tolist() == [7]
+    (tmp_path / "c").unlink()
+    with pytest.raises(CheckpointError):
+        read_columns(tmp_path / "c")
 
 
 def test_a_span_is_half_open_and_in_order_of_time(tmp_path: Path) -> None:

@@ -44,6 +44,10 @@ class BlockNode(Leaf):
         """Whether there are such rows."""
         return len(scope.blocks[self.block].changing(EVERY)) > 0
 
+    def all_change(self, scope: Scope) -> bool:
+        """Whether none is valid during the whole step."""
+        return scope.blocks[self.block].all_change()
+
     def lookups(self, names: Names, schema: Schema) -> Iterator[tuple[str, Names]]:
         """Its own rows by these variables."""
         yield self.block, names & self.output(schema)

@@ -11,7 +11,7 @@ from cqels_opt.operators.algebra.expression_rows import passing
 from cqels_opt.operators.algebra.operator import Operator, changing, evaluate, variables_read
 from cqels_opt.operators.algebra.outer_rows import OuterRows
 from cqels_opt.operators.algebra.scope import Names, Scope
-from cqels_opt.operators.algebra.two_sided import TwoSided, keys_for, matches
+from cqels_opt.operators.algebra.two_sided import TwoSided, common_intervals, keys_for, matches, with_variables_of
 from cqels_opt.operators.interval_join import combine, compatible_pairs, covered
 from cqels_opt.operators.rows import Ints, Rows, concat, group_ids
 from cqels_opt.operators.semijoin_filter import KeyFilter
@@ -51,14 +51,17 @@ class ExistsNode(TwoSided):
     # ------------------------------------------------------------------ evaluation
     def apply(self, left: Rows, right: Rows, scope: Scope) -> Rows:
         """The rows of the input, cut into the parts with and without a compatible row of the pattern."""
-        condition = self.condition
-        found = matches(left, right, lambda rows: rows if condition is None else passing(rows, condition, scope))
-        return self._split(left, *found, scope)
+        if (condition := self.condition) is None:
+            right = with_variables_of(left, right)
+            return self._split(left, *common_intervals(left, right, *compatible_pairs(left, right)), scope)
+        owner, joined = matches(left, right, lambda rows: passing(rows, condition, scope))
+        return self._split(left, owner, joined.start, joined.end, scope)
 
     def flagged(self, rows: Rows, scope: Scope) -> Rows:
         """Given rows with the flag."""
         if self.reads is not None:
-            return self._split(rows, *matches_for_each(rows, self.right, self.reads, scope), scope)
+            owner, joined = matches_for_each(rows, self.right, self.reads, scope)
+            return self._split(rows, owner, joined.start, joined.end, scope)
         others = evaluate(self.right, scope, keys_for(self.right, rows, self.touched_by(scope.schema), scope))
         return self.apply(rows, others, scope)
 
@@ -82,12 +85,14 @@ class ExistsNode(TwoSided):
         """The rows within each outer row, with the flag; the pattern sees the outer values."""
         return outer.seen_by(self.left.for_each(outer, scope), lambda rows: self.flagged(rows, scope))
 
-    def _split(self, left: Rows, owner: Ints, joined: Rows, scope: Scope) -> Rows:
-        """Rows cut into the parts that have a partner, flagged true, and those that have none."""
+    def _split(self, left: Rows, owner: Ints, start: Ints, end: Ints, scope: Scope) -> Rows:
+        """Rows cut into the parts that have a partner, flagged true, and those that have none. Partners of ``owner`` are valid during
+        ``[start, end)``.
+        """
         yes, no = scope.terms.ids([f'"true"^^{_XSD_BOOLEAN}', f'"false"^^{_XSD_BOOLEAN}'])
         if not len(left):
             return left.with_column(self.flag, np.zeros(0, np.int64))
-        parts = zip(covered(left, owner, joined.start, joined.end), (yes, no))
+        parts = zip(covered(left, owner, start, end), (yes, no))
         return concat([part.with_column(self.flag, np.full(len(part), flag)) for part, flag in parts])
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cqels_opt.operators.algebra.outer_rows import OuterRows
 from cqels_opt.operators.algebra.scope import Scope
-from cqels_opt.operators.algebra.two_sided import TwoSided, common_intervals
+from cqels_opt.operators.algebra.two_sided import TwoSided, common_intervals, with_variables_of
 from cqels_opt.operators.interval_join import compatible_pairs, covered
 from cqels_opt.operators.rows import Rows
 
@@ -30,5 +30,6 @@ class MinusNode(TwoSided):
 
 
 def _removed(left: Rows, right: Rows, apart: Collection[str]) -> Rows:
+    right = with_variables_of(left, right)
     a, b = compatible_pairs(left, right, apart)
     return covered(left, *common_intervals(left, right, a, b))[1]

@@ -124,6 +124,10 @@ class Operator(ABC):
         """Whether rows begin or end in the step in any block that it reads."""
         return any(inner.has_changes(scope) for inner in self.inputs)
 
+    def all_change(self, scope: Scope) -> bool:
+        """Whether each of its rows begins or ends in the step, as far as this is known at little cost."""
+        return False
+
     # ------------------------------------------------------------------ keys
     def below(self, side: int, names: Collection[str], schema: Schema) -> Names:
         """Those of some variables on which a restriction of its rows is a restriction of an input's rows as well."""
@@ -308,6 +312,10 @@ class RowWise(Unary):
         """The function of the input's rows that have one of the keys."""
         return self.apply(evaluate(self.input, scope, *self.shares(keys, scope.schema)), scope)
 
+    def all_change(self, scope: Scope) -> bool:
+        """Whether those of the input do."""
+        return not self.depends_on_instant and self.input.all_change(scope)
+
     def changing(self, scope: Scope, share: KeyFilter) -> Rows:
         """The function of the input's changing rows; of all rows where it depends on the instant."""
         if self.depends_on_instant:
@@ -345,12 +353,16 @@ class Keyed(Unary):
 
     def changing(self, scope: Scope, share: KeyFilter) -> Rows:
         """The function of the partitions that have changing rows."""
-        touched = EVERY
-        if not self.depends_on_instant:
-            touched = KeyFilter.of(changing(self.input, scope, *self.shares(share, scope.schema)), self.partition_by)
-        if not touched.some:
-            return no_rows(self, scope)
-        return scope.unsteady(self.apply(touched.within(evaluate(self.input, scope, touched)), scope))
+        if self.depends_on_instant:
+            rows = evaluate(self.input, scope)
+        else:
+            rows = changing(self.input, scope, *self.shares(share, scope.schema))
+            if not len(rows):
+                return no_rows(self, scope)
+            if not self.input.all_change(scope):
+                touched = KeyFilter.of(rows, self.partition_by)
+                rows = touched.within(evaluate(self.input, scope, touched))
+        return scope.unsteady(self.apply(rows, scope))
 
     def lookups_of_changes(self, schema: Schema) -> Iterator[tuple[str, Names]]:
         """The input's rows by partition."""

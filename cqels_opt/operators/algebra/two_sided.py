@@ -12,7 +12,7 @@ import numpy as np
 from cqels_opt.operators.algebra.operator import Operator, changing, evaluate
 from cqels_opt.operators.algebra.scope import Names, Schema, Scope
 from cqels_opt.operators.expressions import needs_instant
-from cqels_opt.operators.interval_join import combine, compatible_pairs
+from cqels_opt.operators.interval_join import combine, compatible_pairs, disjoint, visible
 from cqels_opt.operators.rows import Ints, Rows, concat
 from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 
@@ -135,6 +135,11 @@ def keys_for(other: Operator, rows: Rows, on: Sequence[str], scope: Scope) -> Ke
     if not other.moves:  # static data have an index on every variable, so all variables that these rows bind can be keys
         on = [v for v in sorted(other.certain(scope.schema)) if v in rows.columns and (rows.columns[v] != 0).all()]
     return KeyFilter.of(rows, on)
+
+
+def with_variables_of(left: Rows, right: Rows) -> Rows:
+    """The right rows without the variables that left rows lack: when some right row is valid, but not how many and which."""
+    return disjoint(right.only(v for v in visible(left) if v in right.columns))
 
 
 def common_intervals(left: Rows, right: Rows, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
