@@ -23,9 +23,9 @@ from cqels_opt.operators.rows import Ints, Rows
 from cqels_opt.operators.stream_output import Answers
 
 HASHED: Final = 1 << 15
-"""So many rows are ordered by a hash, which costs no sort per column."""
+"""From this number on, rows are ordered by a hash, which costs no sort per column."""
 HASH_BITS: Final = 24
-"""Shorter hashes, where there are many instants, would not tell rows apart."""
+"""The fewest bits of a hash. With many instants fewer are left, and different rows would often have equal hashes."""
 
 
 class StreamOperator(ABC):
