@@ -44,9 +44,12 @@ def tally(values: Ints, n: Ints | None = None) -> FrequencyTable:
     return FrequencyTable(values[first], np.add.reduceat(n, first) if len(first) else EMPTY)
 
 
-def distinct_values(values: Ints) -> Ints:
-    """The different values in ascending order. ``np.unique`` hashes numbers instead, which is up to 50 times as slow."""
-    ordered = np.sort(values)
+def distinct_values(values: Ints, in_runs: bool = False) -> Ints:
+    """The different values in ascending order. ``np.unique`` hashes numbers instead, which is up to 50 times as slow.
+
+    ``in_runs``: the values are a few rising runs, which are merged.
+    """
+    ordered = np.sort(values, kind="stable" if in_runs else None)
     changed = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=changed[1:])
     return ordered[changed]

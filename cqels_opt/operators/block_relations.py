@@ -24,6 +24,8 @@ from cqels_opt.state.worker_cache import relation as static_relation
 from cqels_opt.windows.intervals import FOREVER
 
 Names = frozenset[str]
+Span = tuple[int, int]
+"""Times from one to another."""
 
 
 class BlockRelations:
@@ -42,7 +44,7 @@ class BlockRelations:
         self.filters = {
             f.name: f for f in sorted(block.filters, key=lambda f: in_turn.index(f.name) if f.name in in_turn else -1)
         }
-        self._spans: dict[str, tuple[int, int]] = {}
+        self._spans: dict[str, Span] = {}
         self._contents: dict[str, NamedContent] = {}
         self._indexed: dict[tuple[str, bool], list[Indexed]] = {}
 
@@ -127,17 +129,26 @@ class BlockRelations:
             for side in sides:
                 yield from method.join(left, side, on)
 
-    def meeting(self, rows: Rows, source: str) -> Rows:
-        """The rows that some row of the source's delta can meet, and that had not expired when the step's delta began."""
-        begin, end = self._spans.get(source) or self._spans.setdefault(source, self._span(source))
+    def meeting(self, rows: Rows, source: str, span: Span | None = None) -> Rows:
+        """The rows that some row of the source's delta can meet, and that had not expired when the step's delta began.
+
+        ``span`` is that of some rows of the delta, if only these are joined.
+        """
+        if span is None:
+            span = self._spans.get(source) or self._spans.setdefault(source, self._span(source))
+        begin, end = span
         return rows.take((rows.end > begin) & (rows.start < end))
 
-    def _span(self, source: str) -> tuple[int, int]:
-        """The times during which rows can meet a row of a delta."""
-        delta = self.delta(source) if source in self.occurrences else None
-        if delta is None or not len(delta):
+    def span_of(self, delta: Rows) -> Span:
+        """The times during which rows can meet one of these rows of a delta."""
+        if not len(delta):
             return int(self.step.ended), int(FOREVER)
         return max(int(self.step.ended), int(delta.start.min())), int(delta.end.max())
+
+    def _span(self, source: str) -> Span:
+        if source not in self.occurrences:
+            return int(self.step.ended), int(FOREVER)
+        return self.span_of(self.delta(source))
 
     def filtered(self, rows: Rows, before: Names, after: Names, placed: Collection[str] = (), built: Names = frozenset()) -> Rows:
         """The rows under the filters whose variables an operator binds, without those that the plan has ``placed`` as operators.

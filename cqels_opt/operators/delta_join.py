@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from cqels_opt.operators.block_relations import BlockRelations
+from cqels_opt.operators.block_relations import BlockRelations, Span
 from cqels_opt.operators.blocks import Block, BlockFilter
 from cqels_opt.operators.eager_aggregation import coalesced
 from cqels_opt.operators.evaluation_step import EvaluationStep, Limits
@@ -142,6 +142,7 @@ class _Term:
     ) -> None:
         self.join, self.source, self.plan, self.side, self.since = join, source, plan, side, since
         self.merges_equal, self._limits = merges_equal, limits
+        self._span: Span | None = None  # of the rows of the delta, where they are those of this task
         self.placed = join.filters.keys() & set(relations(plan))
         self.operators: list[ExecutedOperator] = []
         self._indexes = cache(lambda name: join.indexes(name, source))
@@ -195,7 +196,7 @@ class _Term:
         self._begin(operator)
         (name,) = relations(operator.plan)
         rows = self._scan(name)
-        rows = self.join.meeting(rows, self.source) if operator.in_build else rows
+        rows = self.join.meeting(rows, self.source, self._span) if operator.in_build else rows
         rows = self.join.filtered(rows, frozenset(), self.join.variables[name], self.placed)
         operator.give(len(rows), len(rows))
         operator.work.give(rows)
@@ -219,7 +220,7 @@ class _Term:
             reduction, parts = right.joined(left)
             factor = 1.0 if reduction is None else reduction.factors.get(operator, 1.0)
             for rows in parts:
-                rows = join.meeting(rows, self.source) if operator.in_build else rows
+                rows = join.meeting(rows, self.source, self._span) if operator.in_build else rows
                 rows = join.filtered(rows, before, after, self.placed, built)
                 made = len(rows) * left.weight * right.weight
                 operator.give(made, made * factor)
@@ -279,10 +280,11 @@ class _Term:
                 return rows
             return rows.take(rows.columns[INSTANCE.name] >= integer_ids(np.array([self.since]))[0])
         share = join.delta_share(name, join.part, join.parts)
-        if self.side is None:
-            return share
-        relation, variable, at_least = self.side.cut
-        return share.take((join.fan_out(share, variable, relation, self.source) >= at_least) == bool(self.side.many))
+        if self.side is not None:
+            relation, variable, at_least = self.side.cut
+            share = share.take((join.fan_out(share, variable, relation, self.source) >= at_least) == bool(self.side.many))
+        self._span = join.span_of(share)
+        return share
 
 
 class _Right(NamedTuple):

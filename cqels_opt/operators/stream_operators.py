@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from cqels_opt import plugins
+from cqels_opt.lod.index import mix
 from cqels_opt.lod.multiplicities import summed
 from cqels_opt.lod.order import packed, sorted_order
 from cqels_opt.operators.algebra.expression_rows import at_each_instant
@@ -20,6 +21,11 @@ from cqels_opt.operators.algebra.order import ORDER
 from cqels_opt.operators.instant_ranges import InstantRange
 from cqels_opt.operators.rows import Ints, Rows
 from cqels_opt.operators.stream_output import Answers
+
+HASHED: Final = 1 << 15
+"""From this number on, rows are ordered by a hash, which costs no sort per column."""
+HASH_BITS: Final = 24
+"""The fewest bits of a hash. With many instants fewer are left, and different rows would often have equal hashes."""
 
 
 class StreamOperator(ABC):
@@ -47,20 +53,39 @@ class ChangeOperator(StreamOperator):
         """How often an answer is emitted whose number has changed by so much, which is never 0. Below 1: it is not emitted."""
 
     def emit(self, rows: Rows, columns: Sequence[Ints], low: int, high: int) -> tuple[Ints, Ints, Ints]:
-        """By place, and then by the columns. A row that ends and an equal one that begins at the same place cancel out."""
+        """By place, and then by the columns, or by a hash of these where there are many rows. A row that ends and an equal one that begins
+        at the same place cancel out.
+        """
         at = np.concatenate([rows.start, rows.end])
         shown = np.flatnonzero((at >= low) & (at < high))
         of = np.where(shown < len(rows), shown, shown - len(rows))
-        values, count = packed(columns[::-1], high) if columns else (np.zeros(len(rows), np.int64), 1)
-        event = at[shown] * count + values[of]
-        order = np.argsort(event)
-        event = event[order]
+        bits = 63 - high.bit_length()
+        if hashed := bool(columns) and len(rows) >= HASHED and bits >= HASH_BITS:
+            hashes, count = (mix(columns).view(np.uint64) >> np.uint64(64 - bits)).view(np.int64), 1 << bits
+            event, order = _in_order(at[shown], hashes[of], count)
+            hashed = _agree(columns, event, of[order])
+        if not hashed:
+            values, count = packed(columns[::-1], high) if columns else (np.zeros(len(rows), np.int64), 1)
+            event, order = _in_order(at[shown], values[of], count)
         edges = np.flatnonzero(np.append(len(event) > 0, event[1:] != event[:-1]))
         change = np.where(shown < len(rows), 1, -1) * rows.n[of]
         change = summed(change[order], lambda some: np.add.reduceat(some, edges)) if len(edges) else change
         n = summed(self.emitted(change), lambda some: some)  # refuses what is too many rows
         kept = (change != 0) & (n > 0)
         return event[edges][kept] // count, n[kept], of[order[edges][kept]]
+
+
+def _in_order(place: Ints, value: Ints, count: int) -> tuple[Ints, Ints]:
+    """The places and the values, of which there are ``count``, as single numbers in rising order, and this order."""
+    event = place * count + value
+    order = np.argsort(event)
+    return event[order], order
+
+
+def _agree(columns: Sequence[Ints], event: Ints, rows: Ints) -> bool:
+    """Whether rows with equal neighbouring numbers are equal, so that no two different rows have one hash."""
+    same = np.flatnonzero(event[1:] == event[:-1])
+    return all(bool((column[rows[same]] == column[rows[same + 1]]).all()) for column in columns)
 
 
 class IStream(ChangeOperator):

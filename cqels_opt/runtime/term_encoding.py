@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,11 @@ from cqels_opt.rdf.terms import OPENING, TermError, canonical, how_to_write, is_
 from cqels_opt.rdf.times import mask_of
 from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
 from cqels_opt.state import worker_cache
+from cqels_opt.state.known_terms import MOST_KNOWN, KnownTerms
 from cqels_opt.stats.frequencies import distinct_values
 
 BLOCK = 1 << 19  # rows that are encoded at a time
-MOST_KNOWN = 1 << 18  # IRIs of the store whose ids a worker keeps; columns with more distinct terms do without
+FEW = 8  # texts that are looked for among the ids one by one
 
 _FIELDS: dict[str, pa.DataType] = {
     "stream": pa.int32(),
@@ -92,10 +92,13 @@ class Texts:
         known, texts = self._once()
         if not len(known):
             return known, texts
-        kept, ids = np.zeros(len(known), bool), distinct_values(ids)
-        place = np.searchsorted(known, ids)
-        place[place == len(known)] = 0
-        kept[place[known[place] == ids]] = True
+        if len(known) <= FEW:
+            kept = np.array([(ids == one).any() for one in known], bool)
+        else:
+            kept, ids = np.zeros(len(known), bool), distinct_values(ids)
+            place = np.searchsorted(known, ids)
+            place[place == len(known)] = 0
+            kept[place[known[place] == ids]] = True
         return known[kept], texts.filter(pa.array(kept))
 
 
@@ -176,7 +179,7 @@ def encode_rows(
     With ``graphs`` the names of the elements' graphs are encoded too; with ``quoted`` triple terms are taken apart.
     """
     texts, parts = Texts(), list[EncodedRows]()
-    known = worker_cache.term_ids(store, scheme) if store else {}
+    known = worker_cache.term_ids(store, scheme) if store else KnownTerms()
     encoding = _Encoding(store, scheme, known, texts, TripleTerms() if quoted else None)
     for rows in _of_size(blocks):
         whole = _whole(rows, streams, rejected)
@@ -246,7 +249,7 @@ class _Encoding:
 
     store: str
     scheme: term_ids.IdScheme
-    known: dict[str, int]
+    known: KnownTerms
     texts: Texts
     quoted: TripleTerms | None
 
@@ -272,13 +275,15 @@ def _encoded(rows: pa.Table, names: str, encoding: _Encoding) -> list[Ints]:
     """
     columns: list[tuple[Ints, Ints]] = []  # ids of the distinct terms, and which of them each row has
     missing: list[pa.StringArray] = []
+    found_rows: list[Ints | None] = []
     for name in names:
-        distinct, index = _dictionary(rows.column(name))
-        known = encoding.known if len(distinct) <= MOST_KNOWN else {}
-        ids = np.fromiter(map(known.get, distinct.to_pylist(), repeat(0)), np.int64, len(distinct)) if known else None
+        found_rows.append(by_row := encoding.known.of_rows(rows.column(name)))
+        left = rows if by_row is None else rows.filter(pa.array(by_row == 0))
+        distinct, index = _dictionary(left.column(name))
+        ids = encoding.known.of(distinct) if by_row is None and encoding.known and len(distinct) <= MOST_KNOWN else None
         new = distinct if ids is None else distinct.filter(pa.array(ids == 0))
         if len(new) and pc.any(pc.or_(pc.starts_with(new, "_:"), _blank_inside(new))).as_py():
-            new, index = _dictionary(_scoped(rows, name))
+            new, index = _dictionary(_scoped(left, name))
             ids = None
         columns.append((np.zeros(len(new), np.int64) if ids is None else ids, index))
         missing.append(new)
@@ -287,7 +292,14 @@ def _encoded(rows: pa.Table, names: str, encoding: _Encoding) -> list[Ints]:
         ends = np.cumsum([len(new) for new in missing])
         for (ids, _), of_column in zip(columns, np.split(found, ends[:-1])):
             ids[ids == 0] = of_column
-    return [ids[index] for ids, index in columns]
+    whole: list[Ints] = []
+    for (ids, index), by_row in zip(columns, found_rows):
+        if by_row is None:
+            whole.append(ids[index])
+        else:
+            by_row[by_row == 0] = ids[index]
+            whole.append(by_row)
+    return whole
 
 
 def _new_ids(names: str, terms: Sequence[pa.StringArray], encoding: _Encoding) -> Ints:
@@ -305,7 +317,8 @@ def _new_ids(names: str, terms: Sequence[pa.StringArray], encoding: _Encoding) -
     ids[which] = term_ids.encode(kept, encoding.scheme)
     in_store = _keep(ids[which], kept, encoding.store, encoding.texts)
     if encoding.store and len(distinct) <= MOST_KNOWN:
-        _remember(distinct.filter(pa.array(which)), ids[which], in_store, encoding.known)
+        some = in_store & (term_ids.kinds(ids[which]) == term_ids.KIND_IRI)
+        encoding.known.remember(distinct.filter(pa.array(which)).filter(pa.array(some)), ids[which][some])
     if encoding.quoted is not None and (triples := term_ids.kinds(ids) == term_ids.KIND_QUOTED).any():
         encoding.quoted.add(ids[triples], forms.filter(pa.array(triples)), encoding.store, encoding.scheme, encoding.texts)
     return ids
@@ -317,15 +330,6 @@ def _may_be(name: str, forms: Any) -> NDArray[np.bool_]:
         return ~mask_of(pc.starts_with(forms, '"'))
     triple = mask_of(pc.starts_with(forms, OPENING))
     return ~triple if name == "g" else ~triple & mask_of(pc.starts_with(forms, "<"))
-
-
-def _remember(texts: pa.StringArray, ids: Ints, in_store: NDArray[np.bool_], known: dict[str, int]) -> None:
-    """Adds the IRIs of the store to the known ids; when these are too many, they begin again."""
-    some = in_store & (term_ids.kinds(ids) == term_ids.KIND_IRI)
-    if len(known) + int(some.sum()) > MOST_KNOWN:
-        known.clear()
-    found: Any = texts.filter(pa.array(some)).to_pylist()
-    known.update(zip(found, ids[some].tolist()))
 
 
 def _dictionary(column: Any) -> tuple[Any, Ints]:

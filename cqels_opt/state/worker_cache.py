@@ -26,6 +26,7 @@ from cqels_opt.operators.term_table import Page, TermTable
 from cqels_opt.operators.udf_cache import Calls, Results
 from cqels_opt.plans import JoinKind
 from cqels_opt.rdf.ids import IdScheme
+from cqels_opt.state.known_terms import KnownTerms
 from cqels_opt.state.task_files import here
 from cqels_opt.stats.frequencies import dot
 from cqels_opt.storage import sealed_files
@@ -48,7 +49,7 @@ _STORES: LRUCache[tuple[str, Stamp], Store] = LRUCache(8)
 _RELATIONS: LRUCache[tuple[str, Stamp, StaticPattern | None], Relation] = LRUCache(256)
 _JOIN_SIZES: LRUCache[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPattern | str, str, str], int] = LRUCache(4096)
 _FAN_OUTS: LRUCache[tuple[str, Stamp, StaticPattern | str, str], FanOut] = LRUCache(4096)
-_TERM_IDS: LRUCache[tuple[str, Stamp, IdScheme], dict[str, int]] = LRUCache(4)
+_TERM_IDS: LRUCache[tuple[str, Stamp, IdScheme], KnownTerms] = LRUCache(4)
 _JSON: LRUCache[tuple[str, Stamp, IdScheme], dict[int, str]] = LRUCache(4)
 _PAGES: LRUCache[tuple[str, Stamp], Page] = LRUCache(256)
 _RESULTS: LRUCache[tuple[str, str, str, int], Results] = LRUCache(2)
@@ -72,9 +73,9 @@ def store(folder: str) -> Store:
     return cached(_STORES, (folder, _stamp_of_store(folder)), lambda: open_store(here(folder)))
 
 
-def term_ids(store_folder: str, scheme: IdScheme) -> dict[str, int]:
-    """The ids of IRIs that tasks have read and that the store has: such terms are neither hashed nor compared again."""
-    return cached(_TERM_IDS, (store_folder, _stamp_of_store(store_folder), scheme), dict)
+def term_ids(store_folder: str, scheme: IdScheme) -> KnownTerms:
+    """The ids of IRIs that tasks have read and that the store has."""
+    return cached(_TERM_IDS, (store_folder, _stamp_of_store(store_folder), scheme), KnownTerms)
 
 
 def relation(store_folder: str, at: StaticPattern | str) -> Relation:

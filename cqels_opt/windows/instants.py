@@ -69,7 +69,7 @@ def changes(window: Window, times: Times, t0: int, after: int, upto: int, leavin
         crossing = [times[_reached(kind, times, t0, edge, after) : _reached(kind, times, t0, edge, upto)] for edge in edges]
         validity = kind.validity(np.concatenate(crossing), t0)
         found = np.concatenate([validity[edge][validity[0] < validity[1]] for edge in edges])
-    return distinct_values(found[(found > after) & (found <= upto)])
+    return distinct_values(found[(found > after) & (found <= upto)], in_runs=True)
 
 
 def _held(kind: WindowKind, times: Times, t0: int) -> Times:
@@ -127,7 +127,7 @@ def instants(
             own.append(closing)
         if policy.period:
             own.append(periodic(t0, policy.period, max(after + 1, t0), upto))
-        mine = distinct_values(np.concatenate(own)) if own else np.empty(0, np.int64)
+        mine = distinct_values(np.concatenate(own), in_runs=True) if own else np.empty(0, np.int64)
         if policy.non_empty:
             if window.name in report.by_window:
                 seen = _content(kind_of(window), stream, t0, mine)
@@ -137,7 +137,7 @@ def instants(
                     seen |= _content(kind_of(other), seen_by[other.name], report.origin(other.name), mine)
             mine = mine[seen]
         found.append(mine)
-    return distinct_values(np.concatenate(found)) if found else np.empty(0, np.int64)
+    return distinct_values(np.concatenate(found), in_runs=True) if found else np.empty(0, np.int64)
 
 
 def emptied(windows: Sequence[Window], report: Report, times: Mapping[str, Times]) -> int:

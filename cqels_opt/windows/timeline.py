@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cqels_opt.stats.frequencies import distinct_values
 from cqels_opt.windows.intervals import Times
 
 
@@ -30,7 +31,7 @@ class Timeline:
             return
         kept = int(np.searchsorted(self.times, times[0]))
         if self._first + kept < self._end:
-            times = np.union1d(self.times[kept:], times)
+            times = distinct_values(np.concatenate([self.times[kept:], times]), in_runs=True)
         if self._first + kept + len(times) > len(self._room):
             self._move(kept, len(times))
         at = self._first + kept

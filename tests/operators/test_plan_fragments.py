@@ -13,7 +13,7 @@ from random_cases import make
 from cqels_opt.errors import QueryError
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.rows import Rows
-from cqels_opt.plans import DeltaRule, Plan, Scan, Split
+from cqels_opt.plans import DeltaRule, Plan, Scan, Split, operators
 from cqels_opt.runtime import driver as driving
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.local_runner import LocalRunner
@@ -62,6 +62,46 @@ class Cutting(LocalRunner):
         counted = [a + b for a, b in zip(below.observed.operators[source], above.observed.operators[source])]
         assert counted == whole.observed.operators[source]
         self.cuts += part is not plan
+
+
+class Sharing(Cutting):
+    """Does each term once more, in three shares. Their bushy parts hold the rows only that the delta of a share can meet."""
+
+    spared = 0
+
+    def compare(self, task: EvaluateTask, name: str, source: str) -> None:
+        block = next(b for b in task.program.blocks if b.name == name)
+        whole, *shares = (
+            DeltaJoin(block, task.program.store, task.step, task.terms(), *share) for share in ((0, 1), (0, 3), (1, 3), (2, 3))
+        )
+        names = sorted(block.output)
+        found = [rows for share in shares for rows in share.rows_of(source)]
+        assert bag(found, names) == bag(list(whole.rows_of(source)), names), str(task.step.plans[name][source])
+        plan = task.step.plans[name][source]
+        starts = [] if isinstance(plan, Split) else [i for i, step in enumerate(operators(plan)) if i and step.op == "scan"]
+        for share in shares:
+            of_share, of_all = share.observed.operators[source], whole.observed.operators[source]
+            assert all(of_share[i] <= of_all[i] for i in starts)
+            self.spared += sum(0 < of_share[i] < of_all[i] for i in starts)
+
+
+def test_shares_of_a_delta(tmp_path: Path) -> None:
+    """Random queries under random plans."""
+    spared = 0
+    for seed in range(8):
+        case = make(seed)
+        try:
+            query = register(case.query(), case.world, tmp_path / str(seed), case.settings)
+        except QueryError:  # what is not supported
+            continue
+        rng = random.Random(seed)
+        runner = Sharing(rng)
+        driver = query.driver(Cut("9"), runner=runner)
+        for number, rows in enumerate(query.chunks(Cut("9"))):
+            force_plans(driver, rng)
+            driver.batch(number, rows)
+        spared += runner.spared
+    assert spared
 
 
 @pytest.mark.long

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from operators.interval_rows import HORIZON, Plain, plain_rows, rows_of, snapshots
 
-from cqels_opt.operators import rows, stream_output
+from cqels_opt.lod.index import mix
+from cqels_opt.operators import rows, stream_operators, stream_output
 from cqels_opt.operators.algebra.order import ORDER
 from cqels_opt.operators.answer_files import write_parquet
 from cqels_opt.operators.instant_ranges import instant_ranges
@@ -38,9 +39,18 @@ def bag(found: Answers, variables: str) -> Counter[tuple[int, tuple[int, ...]]]:
     return rows
 
 
-@given(plain_rows(2), st.sampled_from(OPERATORS), st.integers(1, 3), st.sampled_from((1, 3, rows.CHUNK)))
-def test_each_operator_by_definition(plain: list[Plain], operator: str, parts: int, chunk: int) -> None:
-    """The instants after the first; the ranges of all parts together give all answers, each from its own rows."""
+@given(
+    plain_rows(2),
+    st.sampled_from(OPERATORS),
+    st.integers(1, 3),
+    st.sampled_from((1, 3, rows.CHUNK)),
+    st.sampled_from((None, -1, 1)),
+)
+def test_each_operator_by_definition(plain: list[Plain], operator: str, parts: int, chunk: int, hashes: int | None) -> None:
+    """The instants after the first; the ranges of all parts together give all answers, each from its own rows.
+
+    Rows are ordered by their columns, by ``hashes``, or by hashes of which many are equal: those of the first column, modulo 2.
+    """
     shown = snapshots(rows_of("xy", plain), "xy")
     content = [Counter({row: n for (at, row), n in shown.items() if at == place}) for place in range(HORIZON)]
     expected: Counter[tuple[int, tuple[int, ...]]] = Counter()
@@ -55,10 +65,13 @@ def test_each_operator_by_definition(plain: list[Plain], operator: str, parts: i
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(rows, "CHUNK", chunk)
             ranges = instant_ranges([timed], INSTANTS, whole, part, parts)
-        for places in ranges:
-            own = places.rows(timed, INSTANTS, whole)
-            own = own.with_interval(np.searchsorted(INSTANTS, own.start), np.searchsorted(INSTANTS, own.end))
-            found.append(answers(own, "xy", operator, INSTANTS, places))
+            if hashes is not None:
+                patch.setattr(stream_operators, "HASHED", 0)
+                patch.setattr(stream_operators, "mix", lambda columns: mix(columns if hashes < 0 else [columns[0] & hashes]))
+            for places in ranges:
+                own = places.rows(timed, INSTANTS, whole)
+                own = own.with_interval(np.searchsorted(INSTANTS, own.start), np.searchsorted(INSTANTS, own.end))
+                found.append(answers(own, "xy", operator, INSTANTS, places))
     assert sum((bag(f, "xy") for f in found), Counter()) == expected
     assert all(f.op == stream_operator(operator).sign for f in found)
     assert (np.diff(np.concatenate([f.time for f in found])) >= 0).all()  # also from range to range
