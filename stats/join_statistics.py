@@ -63,7 +63,8 @@ class WindowPair:
     """Two stream occurrences joined on ``variable``, which may have another name in the right one. Both may be the same window.
 
     Of rows that are valid for an instant, those with equal values and times are counted; only for others value and time are taken to be
-    independent. The triples of an RDF graph arrive at one instant and share subjects.
+    independent. The triples of an RDF graph arrive at one instant and share subjects. Rows of an instant end together, so that pairs with
+    equal times are all counted or none are.
     """
 
     def __init__(self, left: WindowStatistics, right: WindowStatistics, variable: str, right_variable: str = "") -> None:

@@ -17,7 +17,7 @@ from cqels_opt.stats.interval_overlap import spans
 from cqels_opt.stats.packing import Tree, pack, unpack
 from cqels_opt.stats.relations import Key
 from cqels_opt.stats.slot_statistics import BodyPlace, SavedSlot, SlotStatistics
-from cqels_opt.stats.slots import SlotCounts
+from cqels_opt.stats.slots import SlotCounts, timed
 from cqels_opt.stats.window import BOTH, WindowStatistics
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -103,9 +103,10 @@ def _body(held: SlotStatistics) -> bytes:
 
 def _resume(window: WindowStatistics, tree: dict[str, Any], get: GetBody) -> None:
     frontier: int | None = tree["frontier"]
-    if set(tree["kept"]) != set(window.variables):
+    if set(tree["kept"]) - set(window.variables) or set(window.variables) - {*tree["kept"], *map(timed, tree["kept"])}:
         raise ValueError(f"these statistics are of the variables {sorted(tree['kept'])}, not of {sorted(window.variables)}")
-    kept = {variable: RetainedFrequencies(heavy, level) if level else ALL for variable, (level, heavy) in tree["kept"].items()}
+    kept = dict.fromkeys(window.variables, ALL)  # of earlier versions: without the columns of values with times
+    kept |= {variable: RetainedFrequencies(heavy, level) for variable, (level, heavy) in tree["kept"].items() if level}
     old = [_holding(window, one, get, kept) for one in json.loads(tree["old"])]
     for held in old:
         held.spans = held.spans if frontier is None else held.spans.after(frontier)
@@ -118,10 +119,9 @@ def _holding(
     window: WindowStatistics, tree: dict[str, Any], get: GetBody, kept: Mapping[str, RetainedFrequencies]
 ) -> SlotStatistics:
     body = cast("dict[str, Any]", unpack(get(tuple(tree["at"]))))
-    counts = {
-        variable: BoundedCounts(ValueCounts(FrequencyTable(values, n)), kept[variable], rows)
-        for variable, (values, n, rows) in body["values"].items()
-    }
+    counts = {variable: BoundedCounts() for variable in window.variables}
+    for variable, (values, n, rows) in body["values"].items():
+        counts[variable] = BoundedCounts(ValueCounts(FrequencyTable(values, n)), kept[variable], rows)
     times, rows = body["times"], body["rows"]
     live = spans(*window.intervals(times), rows)
     return SlotStatistics(tuple(tree["slots"]), times, rows, counts, live, tree["total"], dict(tree["known"]))

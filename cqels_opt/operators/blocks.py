@@ -103,8 +103,8 @@ class Block:
     @property
     def momentary(self) -> tuple[PatternOccurrence, ...]:
         """The occurrences of which rows are valid for an instant, where there are several: they mostly match triples of one element."""
-        found = tuple(o for o in self.occurrences if not o.merged and kind_of(o.window).extent <= 1.0)
-        return found if len(found) > 1 else ()
+        found = [o for o in self.occurrences if not o.merged and not o.ranked and kind_of(o.window).extent <= 1.0]
+        return tuple(found) if len(found) > 1 else ()
 
     @property
     def inner(self) -> tuple[Static, ...]:

@@ -35,6 +35,11 @@ class Observed:
     evaluated: dict[str, Evaluated] = field(default_factory=dict)
     work: dict[str, list[OperatorWork]] = field(default_factory=dict)
 
+    def tasks(self, source: str) -> list[int]:
+        """The tasks in which each operator of a source's plan ran; 1 where that was not measured."""
+        work = self.work.get(source, [])
+        return [work[i].tasks if i < len(work) else 1 for i in range(len(self.operators[source]))]
+
     def add(self, other: Observed) -> None:
         """Adds the observations of another task."""
         for source, counts in other.operators.items():

@@ -51,8 +51,11 @@ def static_key(build: ExecutedOperator, join: BlockRelations) -> Hashable:
 
 
 def known(key: Hashable, build: ExecutedOperator) -> Indexed | None:
-    """The part from an earlier step: its operators count the rows as if they had made them, in no time."""
+    """The part from an earlier step: its operators count the rows as if they had made them, in no time. None where they may not give
+    as many: they stop then, as without this cache."""
     if (built := _BUILT.get(key)) is None:
+        return None
+    if any(op.limit is not None and made > op.limit.most for op, (_, made, _) in zip(_of_part(build), built.given)):
         return None
     for operator, (count, made, work) in zip(_of_part(build), built.given):
         operator.count, operator.made, operator.finished = count, made, True

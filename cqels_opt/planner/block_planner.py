@@ -369,8 +369,11 @@ class BlockPlanner:
             self.optimizer.weigh(self.costs.weights)
         for source, counts in observed.operators.items():
             decision = self.delta_plans[source]
-            if not self.planned_by_spark and decision.split is None and len(counts) == len(decision.whole.operators):
-                self.optimizer.observe(source, counts)
+            operators = decision.whole.operators
+            if not self.planned_by_spark and decision.split is None and len(counts) == len(operators):
+                # each task builds a bushy part for itself, of the rows that its share can meet
+                repeated = [source not in step.covers and tasks > 1 for step, tasks in zip(operators, observed.tasks(source))]
+                self.optimizer.observe(source, [None if again else rows for rows, again in zip(counts, repeated)])
 
     def look_back(self) -> None:
         """Compares the plans of the batch with others under the rows that were observed, for the trace."""

@@ -22,6 +22,7 @@ from cqels_opt.stats import (
     save_slot,
     slot_counts,
     summary,
+    with_instants,
 )
 from cqels_opt.stats.packing import pack, unpack
 
@@ -91,6 +92,25 @@ def test_other_statistics_are_refused() -> None:
     )
     with pytest.raises(ValueError, match=r"variables \['x', 'y'\]"):
         load(data, same_name)
+
+
+def test_statistics_without_counts_of_values_with_times_are_continued() -> None:
+    """They are of a version that did not count them, or of a query with one pattern per instant."""
+    sides = [
+        [WindowedRelation(name, ("x",), lambda t: (t, t + 1), momentary=momentary) for name in "ab"]
+        for momentary in (False, True)
+    ]
+    before, after = (BlockStatistics(relations) for relations in sides)
+    times, values = np.array([3, 3, 4]), np.array([1, 2, 2])
+    before.advance({name: slot_counts(0, times, {"x": values}) for name in "ab"}, 0, 10)
+    load(save(before), after)
+    for name in ("a", "b"):
+        contents = {other: ("delta",) if other == name else ("old", "delta") for other in "ab"}
+        one, two = before.view(contents), after.view(contents)
+        assert one.cardinality("b") == two.cardinality("b") == 3
+        assert one.join_size("a", "b", "x") == two.join_size("a", "b", "x") == 5 * 5 / 9
+    after.advance({name: slot_counts(1, times + 10, with_instants(times, {"x": values})) for name in "ab"}, 10, 20)
+    assert after.view({"a": ("delta",), "b": ("old", "delta")}).join_size("a", "b", "x") == pytest.approx(3 + 5 / 9 * 2)
 
 
 def test_damaged_bytes_are_refused() -> None:
