@@ -65,6 +65,12 @@ class TaskFiles(RemoteFiles):
             self.get_all(other for other in self.files if other.startswith(f"{folder}/") and not (self.folder / other).exists())
             return path.exists()
 
+    def get(self, name: str) -> bool:
+        """See :class:`RemoteFiles`; what was fetched is not uploaded."""
+        found = super().get(name)
+        self._written.discard(self.folder / name)
+        return found
+
     def wrote(self, path: Path) -> None:
         """Notes a file for :meth:`send`."""
         if self._apart:
