@@ -228,6 +228,9 @@ class RemoteCheckpoint(RemoteFiles):
     def wrote(self, path: Path) -> None:
         """Nothing: saves find what has changed."""
 
+    def gone(self, path: Path) -> None:
+        """Nothing, see :meth:`wrote`."""
+
     def send(self) -> None:
         """Nothing: saves upload it."""
 

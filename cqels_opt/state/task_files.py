@@ -76,13 +76,16 @@ class TaskFiles(RemoteFiles):
         if self._apart:
             self._written.add(path)
 
+    def gone(self, path: Path) -> None:
+        """What was deleted or renamed is not sent."""
+        self._written.discard(path)
+
     def send(self) -> None:
-        """Uploads what was written, except temporary files."""
+        """Uploads what was written. FileNotFoundError if such a file is missing."""
         written, self._written = self._written, set()
-        here = [path for path in written if path.exists()]
-        if here:
+        if written:
             with ThreadPoolExecutor(THREADS) as pool:
-                list(pool.map(lambda path: self.store.upload(object_name(self.driver, self.name(path)), path), here))
+                list(pool.map(lambda path: self.store.upload(object_name(self.driver, self.name(path)), path), written))
         if self._apart and time.monotonic() - self._tidied > TIDIED_EVERY:
             self.tidy(time.time() - TIDIED_EVERY)
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import remote_folder
 from killed_process import died
@@ -20,9 +21,11 @@ import cqels_opt as cq
 from cqels_opt.cli.main import main
 from cqels_opt.errors import CheckpointError, FileError, InputError
 from cqels_opt.local.run import LocalRun
+from cqels_opt.operators import rows as rows_of_plans
 from cqels_opt.runtime import growing_files
 from cqels_opt.state import remote_checkpoint
 from cqels_opt.state.remote_checkpoint import RemoteCheckpoint
+from cqels_opt.state.spilled_results import apart
 from cqels_opt.state.task_files import TaskFiles, task_path
 from cqels_opt.storage import disk, sealed_files
 from cqels_opt.storage.cache_folder import CACHE_VARIABLE
@@ -233,8 +236,18 @@ def test_a_task_uploads_only_what_it_wrote(tmp_path: Path, monkeypatch: pytest.M
     files.send()
     assert files.store.uploaded == 0
     disk.write_atomically(files.folder / "slots/b", b"of the task")
+    disk.write_atomically(files.folder / "slots/c", b"deleted again")
+    disk.delete(files.folder / "slots/c")
+    monkeypatch.setattr(rows_of_plans, "CHUNK", 2)
+    ids = np.arange(9)
+    parts = [rows_of_plans.Rows({"x": ids[at : at + 3]}, *[ids[:3]] * 3) for at in (0, 3, 6)]
+    assert len(list(apart(parts, ["x"], files.folder / "results/a"))) > 1
     files.send()
     assert files.store.uploaded > 0 and driver.get("slots/b")
+    disk.write_atomically(files.folder / "slots/d", b"lost")
+    (files.folder / "slots/d").unlink()
+    with pytest.raises(FileNotFoundError, match="slots/d"):
+        files.send()
 
 
 def test_a_file_that_is_deleted_during_a_save_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
