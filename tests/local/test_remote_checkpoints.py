@@ -300,6 +300,19 @@ def test_file_systems_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
         start(place, "nothing://x/state", stream)
 
 
+def test_a_server_that_ignores_the_condition_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And loses nothing that was saved."""
+    place = tmp_path / "place"
+    saved(RemoteCheckpoint(uri(place)), 0)
+    log = place / "bucket" / "deep" / "state" / "log"
+    before = {path.name: path.read_bytes() for path in log.iterdir()}
+    pipe_file = remote_folder.RemoteFolder.pipe_file
+    monkeypatch.setattr(remote_folder.RemoteFolder, "pipe_file", lambda fs, path, value, mode="": pipe_file(fs, path, value))
+    with pytest.raises(CheckpointError, match="no conditional writes"):
+        RemoteCheckpoint(uri(place))
+    assert {path.name: path.read_bytes() for path in log.iterdir()} == before
+
+
 def test_a_lost_copy_costs_a_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same machine reads nothing but the newest entries; another one what it needs, and no slot that no batch reads."""
     stream, place = replay(tmp_path)
