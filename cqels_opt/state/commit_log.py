@@ -114,9 +114,7 @@ class CommitLog:
         kept for :func:`key_of`.
         """
         run = self._claimed(identity, changed, key)
-        if self._remote is not None:
-            self._remote.claim()
-            self.save()  # the run keeps its name, with which it marks its outputs
+        self.save()  # the run keeps its name, with which it marks its outputs
         return run
 
     def _claimed(self, identity: Identity, changed: bool, key: str) -> str:

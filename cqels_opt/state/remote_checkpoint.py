@@ -3,13 +3,15 @@
 The object store has
 
 - ``files/WRITER/PATH``: a file of the checkpoint. Objects never change: no two saves, of any driver, have the same WRITER.
+- ``condition``: an empty object, with which each start tests conditional writes.
 - ``log/N.json``: an entry of a save, the files of the checkpoint and the WRITER of each; or of a start, which names the save before it. The
   entry with the greatest number counts. It is written last, with a conditional write, so that of two drivers one gets the number N and the
   other one is refused.
 
 A driver begins with the entry of its start, which is never deleted: the driver before it finds it where its next save would be, and can
-write no more. Objects that the last save does not name are not needed. The driver continues a local copy that has the last save. It
-deletes any other one and fetches the small files at once, slots and results when they are read. A save is to the object store what making
+write no more. Then nothing that the last save names is deleted. Objects that were there before the start and that the last save does not
+name are not needed. The driver continues a local copy that has the last save. It deletes any other one and fetches the small files at
+once, slots and results when they are read. A save is to the object store what making
 files durable is to a disk: a driver that starts on another machine finds the checkpoint as it was at the last save.
 
 Tasks on the driver's machine use its local copy. Tasks on other machines have one of their own for each driver, and upload what they write
@@ -44,6 +46,7 @@ AS_A_WHOLE: Final = ("registered/", "subresults/")
 NOT_SAVED: Final = ("answers/",)
 REPLAY: Final = "replay/"
 SPARK: Final = "spark/"
+CONDITION: Final = "condition"
 THREADS: Final = 8
 
 Stamp = tuple[int, int, int]
@@ -122,15 +125,18 @@ class RemoteFiles:
 
 
 class RemoteCheckpoint(RemoteFiles):
-    """The driver's side, which alone writes entries."""
+    """The driver's side, which alone writes entries. This process becomes the driver, unless it is to ``only_read`` the checkpoint."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, only_read: bool = False) -> None:
         super().__init__(uri, copy_of(uri))
         disk.make_folder(self.folder)
         self._lock = lock_checkpoint(self.folder)  # before a copy is deleted that another process works in
         self._saved: dict[str, Stamp] = {}
         self._elsewhere = False  # whether tasks run on other machines
-        self.read()
+        if only_read:
+            self.read()
+        else:
+            not_needed = self._claim()
         copy = known(self.folder)
         if copy.get("save") == self.last_save:
             self._saved = {name: (stamp[0], stamp[1], stamp[2]) for name, stamp in copy["files"].items()}
@@ -138,16 +144,24 @@ class RemoteCheckpoint(RemoteFiles):
         else:
             self._clear()
             self.get_all(name for name in self.names() if not name.startswith(ON_DEMAND))
+        if not only_read:
+            self._keep_copy()
+            self.store.delete(not_needed)
 
-    def claim(self) -> None:
-        """Makes this the driver of the checkpoint. CheckpointError if another one has saved it since this one has read it."""
-        self.driver = _writer(self.number + 1)
-        self._write({"after": self.last_save})
-        if self.store.create(_entry(self.number), b""):
+    def _claim(self) -> list[str]:
+        """Makes this the driver, after the last save of the one before; returns the objects that are not needed."""
+        if self.store.create(CONDITION, b"") and self.store.create(CONDITION, b""):
             raise CheckpointError(f"{self.store.name}: {no_conditional_writes()}")
-        self._keep_copy()
+        stored = self.store.names("files")  # before the entry: later ones may be of a driver that starts after this one
+        self._read_for_start()
+        while not self._created({"after": self.last_save}):
+            self._read_for_start()
         named = {self._object_of(name) for name in self.names()}
-        self.store.delete([name for name in self.store.names("files") if name not in named])
+        return [name for name in stored if name not in named]
+
+    def _read_for_start(self) -> None:
+        self.read()
+        self.driver = _writer(self.number + 1)
 
     def save(self, named: Collection[str], removed: bool = False) -> None:
         """Uploads what has changed, then writes an entry, unless nothing has changed; ``removed``: also if files are gone.
@@ -163,9 +177,23 @@ class RemoteCheckpoint(RemoteFiles):
         writer = _writer(self.number + 1)
         replay = self.replay or (writer if is_replay else "")
         once = [self.name(path) for path in (self.folder / REPLAY).rglob("*") if path.is_file()] if replay == writer else []
+
+        def upload(name: str) -> bool:
+            try:
+                self.store.upload(object_name(writer, name), self.folder / name)
+            except FileNotFoundError:
+                if name in named or name in once or (self.folder / name).exists():
+                    raise
+                return False  # deleted meanwhile
+            return True
+
         with ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(lambda name: self.store.upload(object_name(writer, name), self.folder / name), [*changed, *once]))
-        files |= dict.fromkeys(changed, writer)
+            uploaded = dict(zip([*changed, *once], pool.map(upload, [*changed, *once]), strict=True))
+        for name in changed:
+            if uploaded[name]:
+                files[name] = writer
+            else:
+                del files[name], local[name]
         before = self.files
         self._write({"files": files, "replay": replay})
         last = self.last_save
@@ -200,11 +228,21 @@ class RemoteCheckpoint(RemoteFiles):
     def wrote(self, path: Path) -> None:
         """Nothing: saves find what has changed."""
 
+    def gone(self, path: Path) -> None:
+        """Nothing, see :meth:`wrote`."""
+
     def send(self) -> None:
         """Nothing: saves upload it."""
 
     def _write(self, content: Mapping[str, Any]) -> None:
-        """Writes the next entry."""
+        """Writes the next entry. CheckpointError if another driver has taken the checkpoint."""
+        if not self._created(content):
+            raise CheckpointError(
+                f"{self.store.name}: another process has taken this checkpoint over: give each run its own, or start this one again"
+            )
+
+    def _created(self, content: Mapping[str, Any]) -> bool:
+        """Writes the next entry; False if another driver has written it."""
         name = _entry(self.number + 1)
         entry = documents.encode(name, {"driver": self.driver, "by": os.urandom(8).hex(), **content})
         if not self.store.create(name, entry):
@@ -214,13 +252,12 @@ class RemoteCheckpoint(RemoteFiles):
             except (FileNotFoundError, ValueError, KeyError):
                 found, driver = b"", ""
             if driver != self.driver:
-                raise CheckpointError(
-                    f"{self.store.name}: another process has taken this checkpoint over: give each run its own, or start this one again"
-                )
+                return False
             if found != entry:  # of a save that seemed to have failed
                 self.number = self.last_save = self.number + 1
-                return self._write(content)
+                return self._created(content)
         self.number += 1
+        return True
 
     def _discard(self, names: Sequence[str]) -> None:
         """Deletes objects that are not needed; the next start deletes those for which that fails."""
@@ -264,7 +301,7 @@ class RemoteCheckpoint(RemoteFiles):
 
 def whole_copy(place: str) -> Path:
     """The local copy of a checkpoint at a URI, with all of its files."""
-    checkpoint = RemoteCheckpoint(place)
+    checkpoint = RemoteCheckpoint(place, only_read=True)
     if checkpoint.last_save < 0:
         raise CheckpointError(f"{checkpoint.store.name}: there is no checkpoint")
     checkpoint.get_all(name for name in checkpoint.files if not (checkpoint.folder / name).exists())
@@ -276,7 +313,7 @@ opened: Final[dict[Path, RemoteCheckpoint]] = {}
 
 
 def checkpoint_folder(place: str | os.PathLike[str], what: str) -> Path:
-    """The folder of a checkpoint; of one at a URI the local copy, up to date."""
+    """The folder of a checkpoint; of one at a URI the local copy, up to date, with this process as the driver."""
     if not is_uri(place) or str(place).lower().startswith("file:"):
         return state_folder(place, what).absolute()
     checkpoint = RemoteCheckpoint(str(place))

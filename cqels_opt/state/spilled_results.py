@@ -11,6 +11,7 @@ import numpy as np
 from cqels_opt.operators import rows as row_sets
 from cqels_opt.operators.rows import Rows, concat, mix
 from cqels_opt.state.result_store import ResultSegment, write_result_segment
+from cqels_opt.storage import sealed_files
 
 FILES = 64
 """The number of files that rows are spread over: with a hundred times the rows that fit in memory, each has two chunks."""
@@ -40,7 +41,7 @@ def apart(parts: Iterable[Rows], columns: Sequence[str], path: Path) -> Iterator
             yield concat([ResultSegment.read(file).rows for file in some])
     finally:
         for file in chain.from_iterable(files.values()):
-            file.unlink()
+            sealed_files.delete(file)
 
 
 def _spill(rows: Rows, columns: Sequence[str], number: int, path: Path, files: dict[int, list[Path]]) -> None:

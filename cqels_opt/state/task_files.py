@@ -65,18 +65,27 @@ class TaskFiles(RemoteFiles):
             self.get_all(other for other in self.files if other.startswith(f"{folder}/") and not (self.folder / other).exists())
             return path.exists()
 
+    def get(self, name: str) -> bool:
+        """See :class:`RemoteFiles`; what was fetched is not uploaded."""
+        found = super().get(name)
+        self._written.discard(self.folder / name)
+        return found
+
     def wrote(self, path: Path) -> None:
         """Notes a file for :meth:`send`."""
         if self._apart:
             self._written.add(path)
 
+    def gone(self, path: Path) -> None:
+        """What was deleted or renamed is not sent."""
+        self._written.discard(path)
+
     def send(self) -> None:
-        """Uploads what was written, except temporary files."""
+        """Uploads what was written. FileNotFoundError if such a file is missing."""
         written, self._written = self._written, set()
-        here = [path for path in written if path.exists()]
-        if here:
+        if written:
             with ThreadPoolExecutor(THREADS) as pool:
-                list(pool.map(lambda path: self.store.upload(object_name(self.driver, self.name(path)), path), here))
+                list(pool.map(lambda path: self.store.upload(object_name(self.driver, self.name(path)), path), written))
         if self._apart and time.monotonic() - self._tidied > TIDIED_EVERY:
             self.tidy(time.time() - TIDIED_EVERY)
 

@@ -44,6 +44,9 @@ class Replica(Protocol):
     def wrote(self, path: Path) -> None:
         """This process has written a file of the folder."""
 
+    def gone(self, path: Path) -> None:
+        """This process has deleted a file of the folder, or given it another name."""
+
     def send(self) -> None:
         """Sends what this process has written, if that is for this process to do."""
 
@@ -92,6 +95,11 @@ def _noted(path: Path, file: BinaryIO) -> BinaryIO:
 def _wrote(path: Path) -> None:
     if _replicas and (replica := _replica_of(path)) is not None:
         replica.wrote(path)
+
+
+def _gone(path: Path) -> None:
+    if _replicas and (replica := _replica_of(path)) is not None:
+        replica.gone(path)
 
 
 def modify(path: Path) -> BinaryIO:
@@ -185,12 +193,14 @@ def sync_written(synced: str | None) -> None:
 def rename(source: Path, target: Path) -> None:
     """Renames a file or a folder; a file replaces an existing one."""
     source.replace(target)
+    _gone(source)
     _wrote(target)
 
 
 def delete(path: Path) -> None:
     """Deletes a file, if it exists."""
     path.unlink(missing_ok=True)
+    _gone(path)
 
 
 def make_folder(path: Path) -> None:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import remote_folder
 from killed_process import died
@@ -20,10 +21,13 @@ import cqels_opt as cq
 from cqels_opt.cli.main import main
 from cqels_opt.errors import CheckpointError, FileError, InputError
 from cqels_opt.local.run import LocalRun
+from cqels_opt.operators import rows as rows_of_plans
 from cqels_opt.runtime import growing_files
 from cqels_opt.state import remote_checkpoint
-from cqels_opt.state.task_files import task_path
-from cqels_opt.storage import sealed_files
+from cqels_opt.state.remote_checkpoint import RemoteCheckpoint
+from cqels_opt.state.spilled_results import apart
+from cqels_opt.state.task_files import TaskFiles, task_path
+from cqels_opt.storage import disk, sealed_files
 from cqels_opt.storage.cache_folder import CACHE_VARIABLE
 from cqels_opt.storage.object_store import ObjectStore
 
@@ -155,6 +159,118 @@ def test_of_two_drivers_one_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     assert answers(tmp_path / "second")
 
 
+def saved(checkpoint: RemoteCheckpoint, number: int) -> None:
+    """Saves a commit record in place of the one before."""
+    disk.make_folder(checkpoint.folder / "commits")
+    disk.write_atomically(checkpoint.folder / f"commits/{number}.json", str(number).encode())
+    disk.delete(checkpoint.folder / f"commits/{number - 1}.json")
+    checkpoint.save(())
+
+
+def before_first(monkeypatch: pytest.MonkeyPatch, method: str, start_of_name: str, act: Callable[[], object]) -> None:
+    """Acts before the first call of a method of object stores with such a name."""
+    call, waiting = getattr(ObjectStore, method), [act]
+
+    def patched(store: ObjectStore, name: str, *given: object) -> object:
+        if name.startswith(start_of_name) and waiting:
+            waiting.pop()()
+        return call(store, name, *given)
+
+    monkeypatch.setattr(ObjectStore, method, patched)
+
+
+@pytest.mark.parametrize(("method", "name"), [("create", "log/"), ("names", "files"), ("read", "log/"), ("download", "files/")])
+def test_the_driver_that_starts_last_wins(method: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the first one saves while the second one starts; and nothing that it has saved is lost."""
+    place = tmp_path / "place"
+    refused: list[int] = []
+    first = RemoteCheckpoint(uri(place))
+    saved(first, 0)
+
+    def save() -> None:
+        try:
+            saved(first, 1)
+        except CheckpointError:
+            refused.append(1)
+
+    monkeypatch.setenv(CACHE_VARIABLE, str(place / "machine1"))
+    before_first(monkeypatch, method, name, save)
+    second = RemoteCheckpoint(uri(place))
+    assert refused == ([1] if method == "download" else [])
+    last = 0 if refused else 1
+    assert [path.name for path in (second.folder / "commits").iterdir()] == [f"{last}.json"]
+    with pytest.raises(CheckpointError, match="another process has taken this checkpoint over"):
+        saved(first, 2)
+    saved(second, last + 1)
+
+
+def test_a_start_keeps_what_a_later_one_saves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that waits in the middle of its start, while another one starts and saves, deletes nothing of that one."""
+    place = tmp_path / "place"
+    others: list[RemoteCheckpoint] = []
+    first = RemoteCheckpoint(uri(place))
+    saved(first, 0)
+
+    def start_another() -> None:
+        monkeypatch.setenv(CACHE_VARIABLE, str(place / "machine2"))
+        others.append(RemoteCheckpoint(uri(place)))
+        saved(others[0], 1)
+
+    monkeypatch.setenv(CACHE_VARIABLE, str(place / "machine1"))
+    before_first(monkeypatch, "names", "files", start_another)
+    RemoteCheckpoint(uri(place))
+    monkeypatch.setenv(CACHE_VARIABLE, str(place / "machine3"))
+    assert (RemoteCheckpoint(uri(place)).folder / "commits/1.json").read_bytes() == b"1"
+
+
+def test_a_task_uploads_only_what_it_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "place"
+    driver = RemoteCheckpoint(uri(place))
+    disk.make_folder(driver.folder / "slots")
+    disk.write_atomically(driver.folder / "slots/a", b"of the driver")
+    driver.save(("slots/a",))
+    monkeypatch.setenv(CACHE_VARIABLE, str(place / "machine1"))
+    files = TaskFiles(uri(place), driver.driver)
+    disk.add_replica(files.folder, files)
+    assert disk.opened(files.folder / "slots/a").read() == b"of the driver"
+    files.send()
+    assert files.store.uploaded == 0
+    disk.write_atomically(files.folder / "slots/b", b"of the task")
+    disk.write_atomically(files.folder / "slots/c", b"deleted again")
+    disk.delete(files.folder / "slots/c")
+    monkeypatch.setattr(rows_of_plans, "CHUNK", 2)
+    ids = np.arange(9)
+    parts = [rows_of_plans.Rows({"x": ids[at : at + 3]}, *[ids[:3]] * 3) for at in (0, 3, 6)]
+    assert len(list(apart(parts, ["x"], files.folder / "results/a"))) > 1
+    files.send()
+    assert files.store.uploaded > 0 and driver.get("slots/b")
+    disk.write_atomically(files.folder / "slots/d", b"lost")
+    (files.folder / "slots/d").unlink()
+    with pytest.raises(FileNotFoundError, match="slots/d"):
+        files.send()
+
+
+def test_a_file_that_is_deleted_during_a_save_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "place"
+    driver = RemoteCheckpoint(uri(place))
+    saved(driver, 0)
+    for name in ("slots/a", "slots/b"):
+        disk.make_folder(driver.folder / "slots")
+        disk.write_atomically(driver.folder / name, b"content")
+    upload = ObjectStore.upload
+
+    def late(store: ObjectStore, name: str, path: Path) -> None:
+        (driver.folder / "slots/a").unlink(missing_ok=True)
+        upload(store, name, path)
+
+    monkeypatch.setattr(ObjectStore, "upload", late)
+    driver.save(())
+    assert driver.files.keys() == {"commits/0.json", "slots/b"}
+    disk.write_atomically(driver.folder / "slots/a", b"content")
+    with pytest.raises(FileNotFoundError):  # a commit record names it
+        driver.save(("slots/a",))
+
+
 @pytest.mark.parametrize("harm", ["missing", "changed", "entry"])
 def test_a_missing_or_damaged_object_is_named(harm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stream, place = replay(tmp_path)
@@ -184,6 +300,19 @@ def test_file_systems_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
         start(place, "nothing://x/state", stream)
 
 
+def test_a_server_that_ignores_the_condition_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And loses nothing that was saved."""
+    place = tmp_path / "place"
+    saved(RemoteCheckpoint(uri(place)), 0)
+    log = place / "bucket" / "deep" / "state" / "log"
+    before = {path.name: path.read_bytes() for path in log.iterdir()}
+    pipe_file = remote_folder.RemoteFolder.pipe_file
+    monkeypatch.setattr(remote_folder.RemoteFolder, "pipe_file", lambda fs, path, value, mode="": pipe_file(fs, path, value))
+    with pytest.raises(CheckpointError, match="no conditional writes"):
+        RemoteCheckpoint(uri(place))
+    assert {path.name: path.read_bytes() for path in log.iterdir()} == before
+
+
 def test_a_lost_copy_costs_a_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same machine reads nothing but the newest entries; another one what it needs, and no slot that no batch reads."""
     stream, place = replay(tmp_path)
@@ -210,7 +339,7 @@ def test_processes_of_the_pool_fetch_what_is_missing(tmp_path: Path, monkeypatch
     start(place, uri(place), stream, batch=9, commit_every=0).await_termination()
     for name, value in remote_folder.installed(tmp_path / "installed").items():
         monkeypatch.setenv(name, value)
-    checkpoint = remote_checkpoint.RemoteCheckpoint(uri(place))
+    checkpoint = RemoteCheckpoint(uri(place))
     remote_checkpoint.opened[checkpoint.folder] = checkpoint
     slot = max(name for name in checkpoint.files if "/slot-" in name)
     sent = pickle.dumps(task_path(checkpoint.folder / slot))

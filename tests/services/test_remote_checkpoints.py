@@ -63,7 +63,11 @@ def test_what_is_wrong_is_one_sentence(s3: S3, tmp_path: Path) -> None:
     words = ["run", str(write_query(tmp_path, MET)), *files.words, "--engine", "local", "--out", str(tmp_path / "out.jsonl")]
     for place, variables, message in (
         ("s3://no-such-bucket/state", {}, "s3://no-such-bucket/state: The specified bucket does not exist."),
-        (f"{s3.bucket('wrong')}/state", {"AWS_SECRET_ACCESS_KEY": "another"}, "s3://wrong/state/log: The request signature"),
+        (
+            f"{s3.bucket('wrong')}/state",
+            {"AWS_SECRET_ACCESS_KEY": "another"},
+            "s3://wrong/state/condition: The request signature",
+        ),
     ):
         done = call([*words, "--checkpoint", place], variables)
         assert done.code == 2 and message in done.err and len(done.err.splitlines()) == 1, done.err
