@@ -57,9 +57,8 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
     table = pa.table({name: pa.array(column, pa.int64()) for name, column in columns.items()})
     write_table(path, table)
     if table.nbytes < SMALL // 4:
-        own = {
-            name: column if column.base is None else column.copy() for name, column in columns.items()
-        }  # not all of a larger one
+        # a slice would keep the whole column that it is of
+        own = {name: column if column.base is None else column.copy() for name, column in columns.items()}
         _WRITTEN[str(path)] = sealed_files.stamp(path), own
 
 
