@@ -23,8 +23,10 @@ SMALL = 1 << 20
 
 Columns = dict[str, NDArray[np.int64]]
 
-_WRITTEN: LRUCache[str, tuple[tuple[int, int], Columns]] = LRUCache(1 << 18, getsizeof=lambda kept: _values(kept[1]))
-"""Columns of small files that this process has written: the batch reads most of them at once."""
+_WRITTEN: LRUCache[str, tuple[tuple[int, int], Columns]] = LRUCache(
+    1 << 18, getsizeof=lambda kept: max(_values(kept[1]), 1 << 11)
+)
+"""Columns of small files that this process has written, of at most 128: the batch reads most of them at once."""
 
 
 def _values(columns: Columns) -> int:

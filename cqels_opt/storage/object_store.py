@@ -29,6 +29,12 @@ class ObjectStore:
     def __init__(self, uri: str) -> None:
         self.name = _without_secrets(uri)
         self.downloaded = self.uploaded = self.requests = 0
+        parts = urlsplit(uri)
+        if "@" in parts.netloc or parts.query:
+            raise InputError(
+                f"{self.name}: credentials, region and endpoint of a checkpoint come from the environment (AWS_ACCESS_KEY_ID, …), not from "
+                "its URI"
+            )
         try:
             import fsspec
 

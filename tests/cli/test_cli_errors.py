@@ -129,7 +129,7 @@ FILES: list[tuple[list[str], str]] = [
     (["run", "q.rq", "--store", "file:///none"], "--store: /none: No such file or directory"),
     (
         ["run", "q.rq", "--checkpoint", "s3://key:secret@b/x?region=r"],
-        "--checkpoint: s3://b/x: the state of a run needs a folder",
+        "s3://b/x: credentials, region and endpoint of a checkpoint come from the environment",
     ),
     (["store", "info", "nowhere://bucket/x"], "nowhere://bucket/x: "),
     (["run", "q.rq", "--checkpoint", "a.nt"], "--checkpoint: a.nt: it is a file; a folder is expected"),

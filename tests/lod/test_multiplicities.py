@@ -14,7 +14,7 @@ from cqels_opt.errors import RunError
 from cqels_opt.lod.multiplicities import LIMIT, Ints, by_group, product, summed, total
 from cqels_opt.lod.relation import Relation, compact, join, join_restrict, restrict
 from cqels_opt.operators.accumulators import added_up
-from cqels_opt.operators.aggregate import group_intervals, running
+from cqels_opt.operators.aggregate import Members, group_intervals
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.interval_join import join as join_rows
 from cqels_opt.operators.rows import Rows
@@ -100,13 +100,13 @@ def test_groups(some: list[tuple[int, int, int, int]]) -> None:
     """Running sums over members that enter and leave; only what a group has at one time counts."""
     n, group = ids(*(row[0] for row in some)), ids(*(row[1] for row in some))
     start, end = ids(*(row[2] for row in some)), ids(*(row[2] + row[3] for row in some))
-    members = Rows({}, start, end, n)
-    segments = group_intervals(group, members, 2, 0, 9, False)
+    rows = Rows({}, start, end, n)
+    segments = group_intervals(group, rows, 2, 0, 9, False)
     wanted = [
         sum(count for count, of, begin, length in some if of == g and begin <= s < begin + length)
         for g, s in zip(segments.group.tolist(), segments.start.tolist())
     ]
-    exactly(wanted, lambda: running(segments, group, members, n)[0])
+    exactly(wanted, lambda: Members.of(segments, group, rows).running(n)[0])
 
 
 @given(st.lists(st.tuples(near, st.integers(0, 1)), min_size=1, max_size=8))

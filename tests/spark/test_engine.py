@@ -162,13 +162,16 @@ def test_options_that_do_not_exist(engine: cq.Engine, tmp_path: Path) -> None:
         engine.adaptive(MET, Collected(), latenes="1s")  # type: ignore[call-arg]
 
 
+def test_a_path_of_a_cluster_is_no_place_of_a_state(engine: cq.Engine) -> None:
+    query = engine.register(MET)
+    with pytest.raises(InputError, match=r"^checkpoint: dbfs:/x: the state of a run needs a folder that all executors see"):
+        query.start({STREAM: None}, Collected(), "dbfs:/x")  # type: ignore[dict-item]
+    with pytest.raises(InputError, match=r"^state: dbfs:/x: the state of a run needs"):
+        engine.adaptive(MET, Collected(), "dbfs:/x", id="a")
+
+
 @pytest.mark.parametrize("place", ["dbfs:/x", "s3://bucket/x", "hdfs://name/x"])
 def test_places_of_no_local_path(engine: cq.Engine, tmp_path: Path, place: str) -> None:
-    query = engine.register(MET)
-    with pytest.raises(InputError, match=f"^checkpoint: {place}: the state of a run needs a folder that all executors see"):
-        query.start({STREAM: None}, Collected(), place)  # type: ignore[dict-item]
-    with pytest.raises(InputError, match=f"^state: {place}: the state of a run needs"):
-        engine.adaptive(MET, Collected(), place, id="a")
     with pytest.raises(InputError, match=f"^trace: {place}: a local file or folder is expected"):
         engine.adaptive(MET, Collected(), tmp_path / "state", trace=place, id="b")
     with pytest.raises(InputError, match=f"^sink: {place}: a local file or folder is expected"):
