@@ -131,8 +131,7 @@ class WindowStatistics:
         """Removes slots of the delta that arrive again, because a micro-batch is replayed. Returns whether there were any."""
         again, before = set(slots), len(self._delta)
         self._delta = [held for held in self._delta if not again & set(held.slots)]
-        gone = len(self._delta) < before
-        self.epoch += gone
+        self.epoch += (gone := len(self._delta) < before)
         return gone
 
     def add(self, slot: SlotCounts) -> None:

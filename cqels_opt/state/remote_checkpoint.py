@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cqels_opt.errors import CheckpointError, FileError
-from cqels_opt.lod.locations import is_uri, state_folder
+from cqels_opt.lod.locations import is_uri, shown, state_folder
 from cqels_opt.state.checkpoint_lock import NAME as LOCK
 from cqels_opt.state.checkpoint_lock import lock_checkpoint
 from cqels_opt.storage import checksum, disk, documents
@@ -66,7 +66,7 @@ class RemoteFiles:
     @cached_property
     def store(self) -> ObjectStore:
         """The objects; most tasks on the driver's machine need none."""
-        return ObjectStore(self.uri)
+        return ObjectStore(self.uri, shown(self.uri).rstrip("/"))
 
     def read(self) -> bool:
         """Reads the newest entry; False if there is no newer one."""

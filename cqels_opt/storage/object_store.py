@@ -24,10 +24,10 @@ _AT_ONCE: Final = 32 << 20
 
 
 class ObjectStore:
-    """The objects below a URI. ``downloaded`` and ``uploaded`` count bytes, ``requests`` calls."""
+    """The objects below a URI, which messages call ``name``. ``downloaded`` and ``uploaded`` count bytes, ``requests`` calls."""
 
-    def __init__(self, uri: str) -> None:
-        self.name = _without_secrets(uri)
+    def __init__(self, uri: str, name: str) -> None:
+        self.name = name
         self.downloaded = self.uploaded = self.requests = 0
         parts = urlsplit(uri)
         if "@" in parts.netloc or parts.query:
@@ -187,8 +187,3 @@ def _hasher(name: str, modified: int) -> Any:
     hasher = Hasher()
     hasher.update(f"{name}\n{modified}\n".encode())
     return hasher
-
-
-def _without_secrets(uri: str) -> str:
-    parts = urlsplit(uri)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from local_runs import Cut, force_plans, register
@@ -32,6 +34,9 @@ def bag(parts: list[Rows], names: list[str]) -> Counter[tuple[int, ...]]:
 def spine(plan: Plan) -> list[Plan]:
     """The parts that begin where the plan does, the whole plan first."""
     return [plan] if isinstance(plan, Scan) else [plan, *spine(plan.input)]
+
+
+R = TypeVar("R", bound=LocalRunner)
 
 
 class Cutting(LocalRunner):
@@ -85,43 +90,31 @@ class Sharing(Cutting):
             self.spared += sum(0 < of_share[i] < of_all[i] for i in starts)
 
 
-def test_shares_of_a_delta(tmp_path: Path) -> None:
-    """Random queries under random plans."""
-    spared = 0
-    for seed in range(8):
+def run_random(seeds: range, runner_of: Callable[[random.Random], R], folder: Path) -> list[R]:
+    """Random queries under random plans, each with a runner of its own; returns the runners."""
+    runners = []
+    for seed in seeds:
         case = make(seed)
         try:
-            query = register(case.query(), case.world, tmp_path / str(seed), case.settings)
+            query = register(case.query(), case.world, folder / str(seed), case.settings)
         except QueryError:  # what is not supported
             continue
         rng = random.Random(seed)
-        runner = Sharing(rng)
+        runners.append(runner := runner_of(rng))
         driver = query.driver(Cut("9"), runner=runner)
         for number, rows in enumerate(query.chunks(Cut("9"))):
             force_plans(driver, rng)
             driver.batch(number, rows)
-        spared += runner.spared
-    assert spared
+    return runners
+
+
+def test_shares_of_a_delta(tmp_path: Path) -> None:
+    assert sum(runner.spared for runner in run_random(range(8), Sharing, tmp_path))
 
 
 @pytest.mark.long
 def test_cut_anywhere(tmp_path: Path) -> None:
-    """Random queries under random plans."""
-    cuts = 0
-    for seed in range(25):
-        case = make(seed)
-        try:
-            query = register(case.query(), case.world, tmp_path / str(seed), case.settings)
-        except QueryError:  # what is not supported
-            continue
-        rng = random.Random(seed)
-        runner = Cutting(rng)
-        driver = query.driver(Cut("9"), runner=runner)
-        for number, rows in enumerate(query.chunks(Cut("9"))):
-            force_plans(driver, rng)
-            driver.batch(number, rows)
-        cuts += runner.cuts
-    assert cuts > 50
+    assert sum(runner.cuts for runner in run_random(range(25), Cutting, tmp_path)) > 50
 
 
 @pytest.mark.parametrize("seed", range(6))

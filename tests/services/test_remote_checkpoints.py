@@ -23,7 +23,8 @@ def rows(folder: Path) -> list[str]:
 
 
 def test_an_object_is_created_once(s3: S3, tmp_path: Path) -> None:
-    store = ObjectStore(f"{s3.bucket('once')}/deep/state")
+    place = f"{s3.bucket('once')}/deep/state"
+    store = ObjectStore(place, place)
     assert store.names("log") == []
     assert store.create("log/1", b"one") and not store.create("log/1", b"two")
     assert store.read("log/1") == b"one"
