@@ -118,6 +118,8 @@ def kafka(tmp_path: Path) -> Iterator[Broker]:
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
+        "broker.session.timeout.ms": "3000",  # a killed broker may start again after so long
+        "broker.heartbeat.interval.ms": "500",
     }
     config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     java = ["java", "-Xmx384m", "-cp", f"{jars}/*"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -339,6 +340,12 @@ def test_the_page_of_a_running_job_follows_it(browser: Browser) -> None:
         expect(page.locator("#live")).to_have_text("the run has ended")
 
 
+def _page_of(run: Command) -> str:
+    """The address that it prints."""
+    run.until(lambda: bool(re.search("^page: .*\n", run.err(), re.M)))
+    return run.err().partition("page: ")[2].splitlines()[0]
+
+
 def test_a_job_that_is_killed_and_goes_on(browser: Browser, tmp_path: Path) -> None:
     """`run --ui`, killed in the middle and begun again: the second page knows what the first job did."""
     files: Files = write_world(tmp_path / "world", elements=60)
@@ -347,16 +354,12 @@ def test_a_job_that_is_killed_and_goes_on(browser: Browser, tmp_path: Path) -> N
     words += ["--graph", "http://ex.org/map", str(files.places), "--batch", "5", "--checkpoint", str(tmp_path / "state")]
     words += ["--trace", str(trace), "--out", str(tmp_path / "out.jsonl"), "--ui", "0"]
     killed = Command(words)
-    assert killed.process.stderr is not None
-    address = next(line for line in killed.process.stderr if line.startswith("page: ")).removeprefix("page: ").strip()
-    with opened(browser, address) as page:
+    with opened(browser, _page_of(killed)) as page:
         expect(page.locator("#live")).to_contain_text("live, after batch", timeout=120_000)
         killed.until(lambda: lines(trace) >= 4)
     killed.kill()
     again = Command(words)
-    assert again.process.stderr is not None
-    address = next(line for line in again.process.stderr if line.startswith("page: ")).removeprefix("page: ").strip()
-    with opened(browser, address) as page:
+    with opened(browser, _page_of(again)) as page:
         expect(page.locator("#live")).to_have_text("the run has ended", timeout=120_000)
         batches = [json.loads(line)["batch"] for line in trace.read_text().splitlines()]
         assert batches == sorted(set(batches))

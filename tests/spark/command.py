@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 LONGEST = 300.0
 """Seconds after which a process that has not ended is a failure."""
@@ -29,13 +31,13 @@ class Command:
     """``python -m cqels_opt.cli.main WORDS`` in the background."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - they live as long as this; a pipe that nobody reads fills up
         self.process = subprocess.Popen(
             [sys.executable, "-m", "cqels_opt.cli.main", *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            stdout=self._out,
+            stderr=self._err,
             start_new_session=True,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, "PYTHONFAULTHANDLER": "1", **(environment or {})},
         )
 
     def until(self, reached: Callable[[], bool]) -> None:
@@ -43,16 +45,15 @@ class Command:
         latest = time.monotonic() + LONGEST
         while not reached():
             if self.process.poll() is not None:
-                raise AssertionError(f"the process has ended with {self.process.returncode}: {self.process.communicate()[1]}")
+                raise AssertionError(f"the process has ended with {self.process.returncode}: {self.err()}")
             if time.monotonic() > latest:
-                self.kill()
-                raise AssertionError("nothing happened")
+                raise AssertionError(f"nothing happened: {self._stacks()}")
             time.sleep(0.002)
 
     def kill(self) -> None:
         """kill -9 of every process of the group."""
         self._signal(signal.SIGKILL)
-        self.process.communicate()
+        self._end()
 
     def interrupt(self) -> None:
         """Ctrl-C, which a terminal sends to the whole group."""
@@ -74,17 +75,47 @@ class Command:
                     return int(path.parent.name)
         raise AssertionError("there is no JVM")
 
+    def _stacks(self) -> str:
+        """What the processes of the group have written, and where their threads are; they are killed."""
+        with suppress(AssertionError):
+            os.kill(self.java(), signal.SIGQUIT)  # the JVM prints its threads
+        time.sleep(2)
+        self._signal(signal.SIGABRT)  # Python prints its threads (PYTHONFAULTHANDLER) and ends
+        self._end()
+        return self.out() + self.err()
+
+    def out(self) -> str:
+        """What the process has written so far to its standard output."""
+        return _written(self._out)
+
+    def err(self) -> str:
+        """What it has written so far to its standard error."""
+        return _written(self._err)
+
+    def _end(self) -> int:
+        """Waits until all processes of the group have ended."""
+        code, latest = self.process.wait(LONGEST), time.monotonic() + LONGEST
+        while any(processes(self.process.pid)):
+            if time.monotonic() > latest:
+                raise subprocess.TimeoutExpired(self.process.args, LONGEST)
+            time.sleep(0.01)
+        return code
+
     def _signal(self, number: signal.Signals) -> None:
         os.killpg(self.process.pid, number)
 
     def finish(self) -> Finished:
         """Waits for the end."""
         try:
-            out, err = self.process.communicate(timeout=LONGEST)
+            code = self._end()
         except subprocess.TimeoutExpired:
             self.kill()
             raise
-        return Finished(self.process.returncode, out, err)
+        return Finished(code, self.out(), self.err())
+
+
+def _written(file: IO[bytes]) -> str:
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode()
 
 
 def call(words: Sequence[str], environment: Mapping[str, str] | None = None) -> Finished:
