@@ -39,9 +39,16 @@ def identity_of(query: JoinQuery, name: str) -> Identity:
         (variable, int(catalyst.filtered(relation.plan, [catalyst.equal(key, key)]).semanticHash()))
         for variable, key in query.keys[name].items()
     )
-    return Identity(
-        int(filtered.semanticHash()), tuple(keys), (int(relation.plan.stats().sizeInBytes()), *versions(relation.plan))
-    )
+    return Identity(int(filtered.semanticHash()), tuple(keys), _size_and_versions(relation.plan))
+
+
+def content_of(plan: LogicalPlan) -> tuple[object, ...]:
+    """Equal for plans of equal rows, as far as Spark can see: the plan, its size, and the versions of its tables."""
+    return (int(plan.semanticHash()), *_size_and_versions(plan))
+
+
+def _size_and_versions(plan: LogicalPlan) -> tuple[object, ...]:
+    return (int(plan.stats().sizeInBytes()), *versions(plan))
 
 
 def versions(plan: LogicalPlan) -> tuple[int | None, ...]:

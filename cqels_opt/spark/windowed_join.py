@@ -40,6 +40,7 @@ from cqels_opt.spark.join_inputs import (
 )
 from cqels_opt.spark.join_rows import Computed, Joined, Windows, read_rows, write_rows
 from cqels_opt.spark.join_run import JoinRun, analyzed
+from cqels_opt.spark.relation_identity import content_of
 from cqels_opt.spark.session import on_one_machine
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.storage.compaction_policy import MERGED
@@ -110,6 +111,7 @@ class WindowedJoin(JoinRun):
         self._counts: dict[str, Counts] = {}
         self._versions: dict[str, DataFrame] = {}
         self._statics: dict[str, DataFrame] = {}
+        self._contents: dict[str, tuple[object, ...]] = {}  # what was counted
         self._notes: tuple[str, ...] = ()  # for the next trace record
         super().__init__(name, claim, limits, listener)
 
@@ -301,19 +303,18 @@ class WindowedJoin(JoinRun):
         spec = self.spec
         if self._planner is not None and frame is None:
             return self._planner
-        changed = {}
-        for relation in spec.statics:
-            version = self._declared.current(relation.name, number)
-            if version is not self._versions.get(relation.name):
-                changed[relation.name] = version
-        versions = {**self._versions, **changed}
+        versions = {relation.name: self._declared.current(relation.name, number) for relation in spec.statics}
         frames = {r.key: versions[r.name] for r in spec.statics}
         if frame is not None:
             frames |= {r.key: frame for r in spec.streams}
         types = key_types(spec, frames)
         named = {relation.name: relation for relation in spec.statics}
-        for name, version in changed.items():
-            self._versions[name], self._statics[name] = version, satisfying(version, named[name], spec)
+        for name, version in versions.items():
+            if version is not self._versions.get(name):
+                self._versions[name], self._statics[name] = version, satisfying(version, named[name], spec)
+            if (content := content_of(plan_of(version))) == self._contents.get(name):
+                continue
+            self._contents[name] = content
             with described(session.sparkContext, f"{self.name}: count the join keys of {name}", self._runner.page):
                 self._counts[name] = static_counts(self._statics[name], spec_keys(named[name], spec, types))
             if self._planner is not None:

@@ -30,5 +30,6 @@ def test_counts_follow_the_versions_of_a_table(format: str, tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["distinct"] == [BEFORE, BEFORE, AFTER]
+    assert found["in_windows"] == [BEFORE, BEFORE, AFTER]
     # The five rows of each micro-batch meet all rows of their rooms, in the version of the table that is current then.
     assert found["answers"] == [5 * ROWS // BEFORE, 5 * ROWS // BEFORE, 5 * ROWS // AFTER]

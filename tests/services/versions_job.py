@@ -1,7 +1,8 @@
 """A job that joins a stream with a table that changes, in a process whose PySpark the table's format has jars for.
 
 Usage: versions_job.py delta|iceberg FOLDER. The table ``rooms`` is replaced by as many rows with other keys after the second of three
-micro-batches. Prints, as JSON, the number of answers and of distinct keys of ``rooms`` in each, as the optimizer counts them.
+micro-batches. Prints, as JSON, the number of answers of each, and the distinct keys of ``rooms`` as the optimizer of that join and
+the optimizer of a join with windows count them.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def run(tables: Tables) -> dict[str, Any]:
     tables.write("sensors", spark.range(ROWS).selectExpr("id AS sensor", "id % 3 AS kind"))
     for commit in range(BATCHES):
         tables.write("views", spark.range(5).selectExpr(f"id + {commit} AS room"))
-    joined, sensors, answers, distinct = tables.read("rooms"), tables.read("sensors"), list[int](), list[float]()
+    joined, sensors, answers = tables.read("rooms"), tables.read("sensors"), list[int]()
+    distinct, in_windows = list[float](), list[float]()
 
     def write(df: DataFrame, batch: int) -> None:
         answers.append(df.count())
@@ -81,9 +83,14 @@ def run(tables: Tables) -> dict[str, Any]:
         write, plan="first"
     )
 
+    windows = cq.AdaptiveJoin(spark).relation("views", window="1h").relation("rooms", joined).on("views.room = rooms.room")
+    windowed = windows.batch(lambda df, batch: None)
+
     def batch(df: DataFrame, number: int) -> None:
         function(df, number)
         distinct.append(function.statistics()["relations"]["rooms"]["distinct"]["room"])
+        windowed(df.selectExpr("room", "0L AS t"), number)
+        in_windows.append(windowed.statistics()["relations"]["rooms"]["distinct"]["room"])
         if number == BATCHES - 2:
             tables.write("rooms", rooms(spark, AFTER), "overwrite")
 
@@ -91,7 +98,7 @@ def run(tables: Tables) -> dict[str, Any]:
     query = writer(checkpointLocation=f"file://{tables.folder}/checkpoint", outputMode="append")
     query.processAllAvailable()
     query.stop()
-    return {"answers": answers, "distinct": distinct}
+    return {"answers": answers, "distinct": distinct, "in_windows": in_windows}
 
 
 if __name__ == "__main__":

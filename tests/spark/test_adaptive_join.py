@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from pyspark.errors import PySparkException
@@ -18,6 +19,7 @@ from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.plans.join_methods import BROADCAST, METHODS
 from cqels_opt.spark import windowed_join
+from cqels_opt.spark.join_inputs import static_counts
 from cqels_opt.spark.join_rows import Computed
 from cqels_opt.spark.session import settings
 from cqels_opt.spark.versions import BEFORE_4
@@ -266,6 +268,24 @@ def test_a_micro_batch_alone_with_versions_of_a_relation(spark: SparkSession, pl
     first = join.batch(lambda frame, n: sink(frame.select("Here.who", "places.name"), n))
     run(first, spark, [rows, rows, rows])
     assert [sorted(sink.batches[n]) for n in (0, 2)] == [[(1, "Hall"), (2, "Lab"), (2, "Laboratory")], [(1, "closed")]]
+
+
+def test_a_relation_of_equal_files_is_not_counted_again(
+    spark: SparkSession, places: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function that reads its table in each micro-batch: keys are counted once until the files change."""
+    counted = Mock(wraps=static_counts)
+    monkeypatch.setattr(windowed_join, "static_counts", counted)
+    path, sink = str(tmp_path / "places"), Collected()
+    places.coalesce(1).write.parquet(path)
+    join = cq.AdaptiveJoin(spark).relation("here", window="10ms").relation("places", lambda _: spark.read.parquet(path))
+    function = join.on("here.loc = places.loc").batch(sink)
+    run(function, spark, [[(1, "a", 0)], [(2, "a", 1)]])
+    assert counted.call_count == 1
+    places.coalesce(1).write.mode("append").parquet(path)
+    run(function, spark, [[(3, "a", 2)]], first=2)
+    assert counted.call_count == 2
+    assert [len(sink.batches[n]) for n in range(3)] == [1, 1, 2]
 
 
 def test_statistics_are_of_the_rows_that_pass_all_filters(spark: SparkSession, places: DataFrame) -> None:
