@@ -153,10 +153,10 @@ def size(plan: Plan) -> int:
 # ------------------------------------------------------------------ plans that Spark alone executes
 @dataclass(frozen=True, slots=True)
 class MethodChoice:
-    """The method of one operator of a plan (None: it is a scan), and whether the left side of its join is the smaller one."""
+    """The method of one operator of a plan (None: it is a scan), and whether a broadcast is of the left side of its join."""
 
     by: JoinMethod | None = None
-    left_is_smaller: bool = False
+    broadcasts_left: bool = False
 
 
 def spark_methods(choice: PlanChoice, model: SparkCost, rows: Callable[[str], float]) -> tuple[MethodChoice, ...]:
@@ -169,12 +169,14 @@ def spark_methods(choice: PlanChoice, model: SparkCost, rows: Callable[[str], fl
             return
         yield from methods(plan.input, at)
         middle = at + size(plan.input)
+        right_is_joined = isinstance(plan, Join) and not isinstance(plan.build, Scan)
         if isinstance(plan, Join):
             yield from methods(plan.build, middle)
             right = choice.estimated[middle + size(plan.build) - 1]
         else:
             right = max(map(rows, right_relations(plan)))
-        left = choice.estimated[middle - 1]
-        yield MethodChoice(model.method(left, right) if plan.on else LOOP, left <= right)
+        left, left_is_joined = choice.estimated[middle - 1], not isinstance(plan.input, Scan)
+        broadcasts_left = model.broadcast_seconds(left, left_is_joined) <= model.broadcast_seconds(right, right_is_joined)
+        yield MethodChoice(model.method(left, right) if plan.on else LOOP, broadcasts_left)
 
     return tuple(methods(choice.plan, 0))

@@ -249,7 +249,7 @@ class JoinPlanner:
             for operator, method, nbytes in zip(delta["operators"], self.decisions[source].methods, sides, strict=True):
                 if method.by is not None:
                     operator |= {"by": str(method.by)} | ({"side_bytes": list(nbytes)} if nbytes else {})
-                    operator |= {"build": "left" if method.left_is_smaller else "right"} if method.by == BROADCAST else {}
+                    operator |= {"build": "left" if method.broadcasts_left else "right"} if method.by == BROADCAST else {}
         if format == "json":
             return json.dumps({"deltas": described}, indent=2, ensure_ascii=False)
         return explaining_text.text(described, self.model, self.statistics.epoch)

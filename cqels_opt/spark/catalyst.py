@@ -191,12 +191,26 @@ class Catalyst:
         """A relation with the attributes of ``output``, a Scala sequence, for comparisons of plans: it cannot run."""
         return self._project(output, self._one_row())
 
-    def substituted(self, plan: LogicalPlan, part: LogicalPlan, other: LogicalPlan) -> LogicalPlan:
-        """A plan with ``other`` in each place of ``part``, which has the same attributes; not within subqueries.
+    def substituted(self, plan: LogicalPlan, parts: Sequence[LogicalPlan], others: Sequence[LogicalPlan]) -> LogicalPlan:
+        """A plan with each of ``others`` in all places of the part that it replaces, which has the same attributes; not within subqueries.
 
-        A map from one plan to another is a rule of Catalyst, because Scala's maps are partial functions.
+        A map from plans to plans is a rule of Catalyst, because Scala's maps are partial functions.
         """
-        return plan.transformDown(self._no_map.updated(part, other))
+        rule = self._no_map
+        for part, other in zip(parts, others, strict=True):
+            rule = rule.updated(part, other)
+        return plan.transformUp(rule)  # what has been replaced is not searched
+
+    def over(self, leaf: LogicalPlan, relation: Any) -> LogicalPlan:
+        """A relation of files with the attributes of ``leaf``, over the files of another such ``relation`` with the same columns."""
+        jvm: Any = self.spark._jvm
+        gateway: Any = self.spark.sparkContext._gateway
+        size = leaf.productArity()
+        arguments = gateway.new_array(jvm.java.lang.Object, size)
+        arguments[0] = relation
+        for i in range(1, size):
+            arguments[i] = leaf.productElement(i)
+        return leaf.makeCopy(arguments)
 
     def replaced(self, path: Sequence[tuple[LogicalPlan, int]], plan: LogicalPlan) -> LogicalPlan:
         """A plan with a new descendant. ``path`` has its ancestors, the root first, each with the index of the child that is next."""

@@ -126,9 +126,18 @@ def with_times(frame: DataFrame, times: Mapping[str | None, tuple[str, str]], nu
             added |= {at_name: f.lit(number).cast("long"), late_name: f.lit(False)}
             continue
         at = _milliseconds(frame, time)
-        late = f.lit(False) if frontier is None else f.coalesce(at < frontier, f.lit(False))
+        late = f.lit(False) if frontier is None else f.coalesce(at < varying(frontier, time), f.lit(False))
         added |= {at_name: at if frontier is None else f.when(~late, at), late_name: late}
     return frame.withColumns(added)
+
+
+def varying(number: int, column: str) -> SparkColumn:
+    """A number that is another one in each micro-batch, for rows whose ``column`` is not null.
+
+    Spark's generated code has numeric literals in it, so it would be compiled again, and interpreted at first, for each number. An array
+    is data, and an index that depends on a column keeps Spark from replacing its element by a literal.
+    """
+    return f.expr(f"element_at(array({number}L, 0L), if({quoted(column)} IS NULL, 2, 1))")
 
 
 def _milliseconds(frame: DataFrame, time: str) -> SparkColumn:
@@ -241,15 +250,38 @@ def sampling_of(rows: DataFrame, columns: Mapping[str, SparkColumn]) -> Sampling
     return Sampling(chosen, tuple(columns), float(sum(_BYTES.get(field.dataType.typeName(), 8) for field in fields)))
 
 
-def stream_counts(
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """The DataFrame of the statistics of a micro-batch: a sample of the hashes of its keys, and exact counts as metrics."""
+
+    frame: DataFrame
+    layout: Layout
+
+    def of(self, frame: DataFrame) -> Counting:
+        """The same of other rows."""
+        return replace(self, frame=frame)
+
+    def take(self, number: int) -> Counted:
+        """The statistics, from one job without a shuffle, which runs no Python on executors."""
+        slots = sampled_counts(arrow_table(self.frame), self.layout, number)
+        seen = self.frame._jdf.queryExecution().observedMetrics().apply(COUNTS)
+        elements, late, rejected = (int(seen.getLong(i)) for i in range(3))
+        extents = {}
+        for i, name in enumerate(self.layout.names):
+            rows = int(seen.getLong(3 + 3 * i))
+            extents[name] = Extent(rows, int(seen.getLong(4 + 3 * i)), int(seen.getLong(5 + 3 * i))) if rows else Extent()
+        return Counted(elements, late, rejected, slots, extents)
+
+
+def counting_of(
     frame: DataFrame,
     columns: Sequence[str],
     times: Mapping[str | None, tuple[str, str]],
     spec: JoinSpec,
     types: Mapping[str, t.DataType],
     number: int,
-) -> Counted:
-    """The statistics of a micro-batch with these ``columns``, in one job without a shuffle, which runs no Python on executors.
+) -> Counting:
+    """How a micro-batch with these ``columns`` is counted.
 
     Rows of a relation without a window are counted under the batch number, whatever their times.
     """
@@ -281,14 +313,7 @@ def stream_counts(
         at_i = f.when(f.col(f"p{i}"), f.col(f"t{stream}"))
         exact += [f.count_if(f"p{i}").alias(f"rows{i}"), f.min(at_i).alias(f"first{i}"), f.max(at_i).alias(f"last{i}")]
     sample = rows.observe(COUNTS, *exact).where(IN_SAMPLE).drop("late", "rejected")
-    slots = sampled_counts(arrow_table(sample), layout, number)
-    seen = sample._jdf.queryExecution().observedMetrics().apply(COUNTS)
-    elements, late_rows, rejected = (int(seen.getLong(i)) for i in range(3))
-    extents = {}
-    for i, name in enumerate(layout.names):
-        count_i = int(seen.getLong(3 + 3 * i))
-        extents[name] = Extent(count_i, int(seen.getLong(4 + 3 * i)), int(seen.getLong(5 + 3 * i))) if count_i else Extent()
-    return Counted(elements, late_rows, rejected, slots, extents)
+    return Counting(sample, layout)
 
 
 def _all(conditions: Iterable[SparkColumn]) -> SparkColumn:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 
 import sqlglot
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 from sqlglot import TokenType
 
-from cqels_opt.errors import first_line
 from cqels_opt.plans import Multiway, Plan, Probe, Scan
 from cqels_opt.plans.join_methods import BROADCAST
 from cqels_opt.plans.physical import MethodChoice
@@ -28,6 +25,7 @@ from cqels_opt.relational.spec import TIME, JoinInput, JoinSpec
 from cqels_opt.spark.catalyst import Catalyst, analyzed, items
 from cqels_opt.spark.join_inputs import satisfying
 from cqels_opt.spark.paths import literal, to_write
+from cqels_opt.spark.plan_over_files import Leaves
 from cqels_opt.spark.session import IN_A_BATCH, settings
 
 ROWS_A_FILE = 1_000_000
@@ -38,8 +36,8 @@ EVENT = "event time"
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The rows of streams with their times: those of the batch, and old ones, alive if they expire after the frontier. ``times`` has the
-    columns of :func:`time_columns`."""
+    """The rows of streams with their times: those of the batch, and old ones, which are in files, alive if they expire after the frontier.
+    ``times`` has the columns of :func:`time_columns`."""
 
     new: DataFrame
     times: Mapping[str | None, tuple[str, str]]
@@ -50,12 +48,14 @@ class Windows:
         """The column with the times of a relation's rows."""
         return self.times[relation.time][0]
 
-    def rows(self, relation: JoinInput, spec: JoinSpec, new: bool, old: bool) -> DataFrame:
-        """The selected rows (new, old) of a relation, under its name."""
-        at = f.col(self.at(relation))
-        parts = [self.new if relation.window is None else self.new.where(at.isNotNull())] if new else []
-        if old and self.old is not None and self.frontier is not None:
-            parts.append(self.old.where(at > self.frontier - (relation.window or 0)))
+    def rows(self, relation: JoinInput, spec: JoinSpec, new: bool, old: bool, leaves: Leaves | None) -> DataFrame:
+        """The selected rows (new, old) of a relation, under its name; ``leaves`` are where files are read."""
+        parts, at = list[DataFrame](), self.at(relation)
+        if new:
+            rows = self.new if leaves is None else leaves.make("new")
+            parts.append(rows if relation.window is None else rows.where(f.col(at).isNotNull()))
+        if old and self.old is not None and leaves is not None:
+            parts.append(leaves.make("old", at, relation.window or 0))
         return satisfying(reduce(DataFrame.unionByName, parts), relation, spec)
 
 
@@ -77,9 +77,13 @@ class Joined:
         windows: Windows,
         columns: Sequence[str],
         projection: Sequence[str],
+        leaves: Leaves | None = None,
     ) -> None:
-        """``columns`` are those of the stream. ``projection`` selects from the event time and a struct per relation; empty takes all."""
-        self.spec, self.statics, self.windows = spec, statics, windows
+        """``columns`` are those of the stream. ``projection`` selects from the event time and a struct per relation; empty takes all.
+
+        Rows that are in files are read at ``leaves``.
+        """
+        self.spec, self.statics, self.windows, self.leaves = spec, statics, windows, leaves
         self.columns, self.projection = columns, projection
         self.named = {relation.name: relation for relation in spec.relations}
         self.counters = _Counters()
@@ -175,7 +179,7 @@ class _Term:
         if relation.static:
             return joined.statics[relation.name]
         new = relation.name == self.source or relation.name in self.before
-        return joined.windows.rows(relation, joined.spec, new=new, old=relation.name != self.source)
+        return joined.windows.rows(relation, joined.spec, new=new, old=relation.name != self.source, leaves=joined.leaves)
 
     def _join(
         self, left: DataFrame, right: DataFrame, on: Sequence[str], before: Sequence[JoinInput], added: Sequence[JoinInput]
@@ -193,7 +197,7 @@ class _Term:
             conditions += [spec.between[name] for name in self.due[place]]
         method = self.methods[place]
         if method.by == BROADCAST:
-            left, right = (left.hint("broadcast"), right) if method.left_is_smaller else (left, right.hint("broadcast"))
+            left, right = (left.hint("broadcast"), right) if method.broadcasts_left else (left, right.hint("broadcast"))
         return left.join(right, f.expr(" AND ".join(f"({one})" for one in conditions)) if conditions else None, "inner")
 
     def _emit(self, rows: DataFrame) -> DataFrame:
@@ -241,46 +245,37 @@ def _counted() -> Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
-    """The persisted rows of a batch, until they are released; their number; and the operators' counts."""
+class AddedRows:
+    """The rows that a batch adds. The first action on ``frame`` computes them, and they are kept until they are released.
+
+    ``sources`` are the relations whose new rows the terms begin with.
+    """
 
     frame: DataFrame
-    rows: int
-    observed: ObservedJoin
-    fallback: str | None = None
+    joined: Joined
+    sources: tuple[str, ...]
 
     @classmethod
-    def of(
-        cls,
-        joined: Joined,
-        decisions: Mapping[str, JoinDecision],
-        order: Sequence[str],
-        otherwise: Callable[[], Mapping[str, JoinDecision]],
-    ) -> Computed:
-        """Computes the rows. If that fails, repeats it once with the decisions of ``otherwise``, unless these are the same."""
-        try:
-            return cls._once(joined, decisions, order)
-        except (PySparkException, Py4JError) as error:
-            again = otherwise()
-            if all(str(again[s].choice.plan) == str(d.choice.plan) and not d.broadcasts for s, d in decisions.items()):
-                raise
-            why = f"run again in the order of the query, without hints: {first_line(error)[:200]}"
-        return replace(cls._once(joined, again, order), fallback=why)
-
-    @classmethod
-    def _once(cls, joined: Joined, decisions: Mapping[str, JoinDecision], order: Sequence[str]) -> Computed:
-        """Without a shuffle, adaptive execution is off: it would only make each stage a job."""
-        rows = joined.rows(decisions, order)
+    def of(cls, rows: DataFrame, joined: Joined, decisions: Mapping[str, JoinDecision]) -> AddedRows:
+        """The rows of ``joined``. Without a shuffle, adaptive execution is off: it would only make each stage a job."""
         unshuffled = {method.by for decision in decisions.values() for method in decision.methods} <= {None, BROADCAST}
         with settings(rows.sparkSession, IN_A_BATCH) if unshuffled else nullcontext():
-            frame = rows.persist(StorageLevel.MEMORY_AND_DISK)
-            counting = frame.groupBy().count()
-            try:
-                number = int(counting.collect()[0][0])
-            except BaseException:
-                frame.unpersist()
-                raise
-        return cls(frame, number, joined.observed(counting))
+            return cls(rows.persist(StorageLevel.MEMORY_AND_DISK), joined, tuple(joined.counters.operators))
+
+    def count(self) -> int:
+        """The number of rows, from a job over all of them."""
+        return int(self.frame.groupBy().count().collect()[0][0])
+
+    def observed(self, new: Mapping[str, int]) -> tuple[int, ObservedJoin]:
+        """The number of rows, and what the operators gave. ``new`` has the number of new rows of each relation.
+
+        An action such as ``isEmpty()`` reads a part of the rows; then one more job reads all.
+        """
+        found = self.joined.observed(self.frame)
+        if all(source in found.operators and found.operators[source][0] == new[source] for source in self.sources):
+            return sum(found.operators[source][-1] for source in self.sources), found
+        number = self.count()
+        return number, self.joined.observed(self.frame)
 
 
 def read_rows(session: SparkSession, schema: StructType, places: Sequence[Path | str]) -> DataFrame:

@@ -24,8 +24,8 @@ class KeptQuery:
         self._catalyst, self._sampling = catalyst, sampling
         self._columns = rows.output()
         self._empty = catalyst.empty(self._columns)
-        self._plan = catalyst.substituted(analyzed(plain), rows, self._empty)
-        self._sample = catalyst.substituted(sample, rows, self._empty)
+        self._plan = catalyst.substituted(analyzed(plain), [rows], [self._empty])
+        self._sample = catalyst.substituted(sample, [rows], [self._empty])
         self._usable = self._sample != sample  # not if the sample reads a part of the micro-batch's own plan
         self._sizes, self._versions = _sizes(self._plan), versions(self._plan)
 
@@ -37,12 +37,12 @@ class KeptQuery:
         rows, catalyst = analyzed(stream), self._catalyst
         if not self._usable or rows.output() != self._columns:
             return None
-        plan = catalyst.substituted(analyzed(plain), rows, self._empty)
+        plan = catalyst.substituted(analyzed(plain), [rows], [self._empty])
         if not plan.sameResult(self._plan) or _sizes(plan) != self._sizes:
             return None
         if any(version is not None for version in self._versions) and versions(plan) != self._versions:
             return None
-        return self._sampling.of(catalyst.frame(catalyst.substituted(self._sample, self._empty, rows)))
+        return self._sampling.of(catalyst.frame(catalyst.substituted(self._sample, [self._empty], [rows])))
 
 
 def _sizes(plan: LogicalPlan) -> tuple[str, ...]:

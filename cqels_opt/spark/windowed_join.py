@@ -10,13 +10,16 @@ from pathlib import Path
 from time import time as clock_time
 from typing import Any, TypeAlias
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as t
 
-from cqels_opt.errors import CheckpointError, InputError, LimitError
+from cqels_opt.errors import CheckpointError, InputError, LimitError, first_line
 from cqels_opt.lod.locations import hadoop_uri, state_folder
 from cqels_opt.plans import Plan
 from cqels_opt.relational.counting import Counted
-from cqels_opt.relational.planner import Counts, Format, JoinPlanner
+from cqels_opt.relational.planner import Counts, Format, JoinDecision, JoinPlanner
 from cqels_opt.relational.retained_rows import ROWS, RetainedRows, identity_of, merged
 from cqels_opt.relational.spec import JoinSpec
 from cqels_opt.runtime.limits import Limits
@@ -34,11 +37,11 @@ from cqels_opt.spark.join_inputs import (
     spark_cost,
     spec_keys,
     static_counts,
-    stream_counts,
     time_columns,
     with_times,
 )
-from cqels_opt.spark.join_rows import Computed, Joined, Windows, read_rows, write_rows
+from cqels_opt.spark.join_plans import JoinPlans
+from cqels_opt.spark.join_rows import AddedRows, Windows, read_rows, write_rows
 from cqels_opt.spark.join_run import JoinRun, analyzed
 from cqels_opt.spark.relation_identity import content_of
 from cqels_opt.spark.session import on_one_machine
@@ -108,6 +111,9 @@ class WindowedJoin(JoinRun):
         if self._trace is not None:
             self._runner.link_to(self._trace.path)
         self._planner: JoinPlanner | None = None
+        self._cancelled = False
+        self._types: tuple[tuple[object, ...], Mapping[str, t.DataType]] = (), {}
+        self._plans = JoinPlans(self.spec, declared.projection)
         self._counts: dict[str, Counts] = {}
         self._versions: dict[str, DataFrame] = {}
         self._statics: dict[str, DataFrame] = {}
@@ -151,6 +157,7 @@ class WindowedJoin(JoinRun):
 
     # ------------------------------------------------------------------ a batch
     def _cancel(self) -> None:
+        self._cancelled = True
         self._runner.cancel()
 
     def _fail(self, batch_id: int, error: LimitError) -> None:
@@ -169,7 +176,7 @@ class WindowedJoin(JoinRun):
             self._planner = None
             self._restore_trace()
         clock, session = PhaseTimer(), frame.sparkSession
-        self._runner.spark = session
+        self._runner.spark, self._cancelled = session, False
         self._runner.begin(number, [self.name])
         planner = self._ready(number, session, frame)
         windowed = self.spec.widest > 0
@@ -195,9 +202,9 @@ class WindowedJoin(JoinRun):
     ) -> None:
         """Counts the new rows, plans, computes the added rows, and commits."""
         spec, windowed = self.spec, self.spec.widest > 0
-        types = key_types(spec, {r.key: frame for r in spec.streams} | {r.key: self._versions[r.name] for r in spec.statics})
+        types = self._types_of(frame, self._versions)
         with self._runner.described("count the join keys of the stream"):
-            counted = stream_counts(new, frame.columns, times, spec, types, number)
+            counted = self._plans.counting(Windows(new, times), frame.columns, types, number).take(number)
         clock.lap("ingest")
         latest: dict[str, int] = {}
         for relation in (r for r in spec.streams if r.time is not None and counted.extents[r.name].rows):
@@ -217,30 +224,38 @@ class WindowedJoin(JoinRun):
         clock.lap("optimize")
         old = read_rows(new.sparkSession, new.schema, [self.kept.place(c.path) for c in chunks]) if chunks else None
         windows = Windows(new, times, old, before)
-        joined = Joined(spec, self._statics, windows, frame.columns, self._declared.projection)
-        with self._runner.described(joins_of(d.choice.plan for d in decisions.values())):
-            found = Computed.of(joined, decisions, planner.rule.order, planner.as_written)
         jobs = self._runner.jobs  # before the function, whose own jobs are the user's
+        found = self._plans.added(windows, frame.columns, self._statics, decisions, planner.rule.order)
+        clock.lap("execute")
         try:
-            planner.observe(found.observed, chosen=found.fallback is None)
-            clock.lap("execute")
-            if why := self.limits.broken(rows=found.rows):
-                raise LimitError(why)
-            self.then(found.frame, number)
-            clock.lap("sink")
+            fallback = None
+            with self._runner.described(joins_of(d.choice.plan for d in decisions.values())):
+                try:
+                    self._emit(found, number)
+                except (PySparkException, Py4JError) as error:
+                    again = planner.as_written()
+                    if self._cancelled or isinstance(error, AnalysisException) or _same(decisions, again):
+                        raise
+                    fallback = f"run again in the order of the query, without hints: {first_line(error)[:200]}"
+                    found.frame.unpersist()
+                    found = self._plans.added(windows, frame.columns, self._statics, again, planner.rule.order)
+                    self._emit(found, number)
+                clock.lap("sink")
+                rows, observed = found.observed({name: extent.rows for name, extent in counted.extents.items()})
+            planner.observe(observed, chosen=fallback is None)
         finally:
             found.frame.unpersist()
         with self._runner.described("merge the rows of windows"):
             chunks = self._with_new(number, chunks, counted, new)
         clock.lap("commit")
-        record = self._record(number, counted, after, planner, clock.done(), jobs, found)
+        record = self._record(number, counted, after, planner, clock.done(), jobs, rows, fallback)
         lengths = {"trace": self._trace.put([record])} if self._trace is not None else {}
         totals = {
             "batches": 1,
             "elements": counted.elements,
             "late": counted.late,
             "rejected": counted.rejected,
-            "answers": found.rows,
+            "answers": rows,
         }
         digests = {"trace": self._trace.digest} if self._trace is not None else {}
         self.kept.commit(number, chunks, progress, frame.dtypes, _names(times), planner, totals, lengths, digests)
@@ -248,6 +263,11 @@ class WindowedJoin(JoinRun):
         self._recorded(record)
         if why := self.limits.broken(bytes=self.kept.bytes if self.limits.bytes is not None else 0):
             raise LimitError(why)
+
+    def _emit(self, added: AddedRows, number: int) -> None:
+        if self.limits.rows is not None and (why := self.limits.broken(rows=added.count())):
+            raise LimitError(why)
+        self.then(added.frame, number)
 
     def _with_new(self, number: int, chunks: list[SlotFile], counted: Counted, new: DataFrame) -> list[SlotFile]:
         """The rows that later batches can join with; merges many small folders."""
@@ -273,7 +293,8 @@ class WindowedJoin(JoinRun):
         planner: JoinPlanner,
         ms: Milliseconds,
         jobs: int,
-        found: Computed,
+        answers: int,
+        fallback: str | None,
     ) -> TraceRecord:
         windowed = self.spec.widest > 0
         notes, self._notes = self._notes, ()
@@ -291,9 +312,9 @@ class WindowedJoin(JoinRun):
             planner.statistics.epoch,
             ms,
             jobs,
-            found.fallback or planner.fallback,
+            fallback or planner.fallback,
             notices=notes,
-            answers=found.rows,
+            answers=answers,
             cost_unit=planner.model.unit,
         )
 
@@ -304,10 +325,7 @@ class WindowedJoin(JoinRun):
         if self._planner is not None and frame is None:
             return self._planner
         versions = {relation.name: self._declared.current(relation.name, number) for relation in spec.statics}
-        frames = {r.key: versions[r.name] for r in spec.statics}
-        if frame is not None:
-            frames |= {r.key: frame for r in spec.streams}
-        types = key_types(spec, frames)
+        types = self._types_of(frame, versions)
         named = {relation.name: relation for relation in spec.statics}
         for name, version in versions.items():
             if version is not self._versions.get(name):
@@ -334,10 +352,25 @@ class WindowedJoin(JoinRun):
             self._planner.widths |= dict.fromkeys((r.name for r in spec.streams), row_width(plan_of(frame)))
         return self._planner
 
+    def _types_of(self, frame: DataFrame | None, versions: Mapping[str, DataFrame]) -> Mapping[str, t.DataType]:
+        """The types of join keys; names are not resolved again while columns and static relations stay the same."""
+        key = (None if frame is None else tuple(frame.dtypes), *versions.values())
+        if key != self._types[0]:
+            frames = {r.key: versions[r.name] for r in self.spec.statics}
+            if frame is not None:
+                frames |= {r.key: frame for r in self.spec.streams}
+            self._types = key, key_types(self.spec, frames)
+        return self._types[1]
+
     def _restore_trace(self) -> None:
         if self._trace is not None:
             state = self.kept.state
             self._trace.restore(state.lengths.get("trace", 0), state.digests.get("trace", ""))
+
+
+def _same(decisions: Mapping[str, JoinDecision], others: Mapping[str, JoinDecision]) -> bool:
+    """Whether the decisions are the same plans, and have no hints."""
+    return all(str(others[s].choice.plan) == str(d.choice.plan) and not d.broadcasts for s, d in decisions.items())
 
 
 def _names(times: Times) -> list[str]:

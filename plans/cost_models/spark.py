@@ -66,6 +66,13 @@ class SparkCost:
             shuffled + SORT_MERGE.work(left, right, j, self.slots, self.partitions),
         )
 
+    def broadcast_seconds(self, rows: float, joined: bool) -> float:
+        """The seconds until a side has been broadcast. ``joined`` rows of other relations wait for the broadcasts of their own joins.
+
+        Broadcasts of single relations run at the same time, so they do not wait.
+        """
+        return rows * self.constants.broadcast + joined * self.constants.job if rows <= self.broadcast_rows else np.inf
+
     def method(self, left: float, right: float) -> JoinMethod:
         """The cheapest of :data:`SPARK_METHODS` for sides with these numbers of rows."""
         found = [float(seconds) for seconds in self.method_costs(np.float64(left), np.float64(right))]  # type: ignore[arg-type]

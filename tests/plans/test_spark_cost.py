@@ -83,9 +83,9 @@ def test_what_does_each_operator() -> None:
     ways = spark_methods(choice, model, lambda name: sizes[name])
     assert [step.relation for step in operators(choice.plan)] == ["s", "a", "b"]
     assert [way.by for way in ways] == [None, BROADCAST, SORT_MERGE]
-    assert [way.left_is_smaller for way in ways] == [False, False, False]
+    assert [way.broadcasts_left for way in ways] == [False, False, False]
     swapped = spark_methods(choice, model, lambda name: 1e8)
-    assert swapped[1].left_is_smaller
+    assert swapped[1].broadcasts_left
     assert set(SPARK_METHODS) >= {way.by for way in swapped if way.by}
 
 
