@@ -31,6 +31,8 @@ from cqels_opt.spark.session import SparkSession, make_session, settings
 
 IDLE, INTERVAL, LONGEST_WAIT = 0.02, 0.1, 50
 """The process tree is idle if it uses at most ``IDLE`` CPU seconds in ``INTERVAL`` seconds; it is awaited that often."""
+CODE = 2_000
+"""Classes of generated code that the JVM keeps; by default 100, for which a job has no rivals, while here all contenders use one cache."""
 RUNNING, FOUND = "running", "found"
 """Files of a measurement: the contender whose turn it is, and what has been measured so far."""
 
@@ -155,7 +157,7 @@ def _end_without_jvm(spark: SparkSession) -> None:
 
 def take_turns(job: Job, quick: bool, folder: Path, names: Sequence[str]) -> None:
     """Runs the contenders in this process and its JVM."""
-    words = ["--driver-memory", job.memory]
+    words = ["--driver-memory", job.memory, "--conf", f"spark.sql.codegen.cache.maxEntries={CODE}"]
     if any(job.contenders[name].extension for name in names):
         words += ["--jars", spark_extension(), "--conf", f"spark.sql.extensions={EXTENSION}", "--conf", f"{ENABLED}=false"]
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*words, "pyspark-shell"])
