@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from cqels_opt.plans.cost_models.spark import SparkCost
-from cqels_opt.plans.join_methods import CHOSEN_FROM, LOOP, REPLICATED, JoinInputs, JoinMethod, PhysicalCostModel
+from cqels_opt.plans.join_methods import BROADCAST, CHOSEN_FROM, LOOP, REPLICATED, JoinInputs, JoinMethod, PhysicalCostModel
 from cqels_opt.plans.join_methods.method import Place
 from cqels_opt.plans.plan import Join, Multiway, Plan, PlanOperator, Probe, Scan, right_relations
 from cqels_opt.plans.plan_choice import PlanChoice
@@ -176,7 +176,8 @@ def spark_methods(choice: PlanChoice, model: SparkCost, rows: Callable[[str], fl
         else:
             right = max(map(rows, right_relations(plan)))
         left, left_is_joined = choice.estimated[middle - 1], not isinstance(plan.input, Scan)
-        broadcasts_left = model.broadcast_seconds(left, left_is_joined) <= model.broadcast_seconds(right, right_is_joined)
-        yield MethodChoice(model.method(left, right) if plan.on else LOOP, broadcasts_left)
+        left_costs_less = model.broadcast_seconds(left, left_is_joined) <= model.broadcast_seconds(right, right_is_joined)
+        method = model.method(left, right) if plan.on else LOOP
+        yield MethodChoice(method, method == BROADCAST and left_costs_less)
 
     return tuple(methods(choice.plan, 0))

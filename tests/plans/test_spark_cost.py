@@ -89,6 +89,17 @@ def test_what_does_each_operator() -> None:
     assert set(SPARK_METHODS) >= {way.by for way in swapped if way.by}
 
 
+def test_joined_rows_are_broadcast_only_if_that_saves_a_job() -> None:
+    """They wait for the broadcasts of their own joins; those of relations run at the same time."""
+    graph = QueryGraph([RelationNode("s", frozenset("xy"), True), *(RelationNode(n, frozenset(n), False) for n in "xy")])
+    model, sizes = SparkCost(), {"s": 10.0, "x": 20.0, "y": 30.0}
+    choice = Optimizer(graph, ["s"], model, "first").choose({"s": KnownStatistics(sizes)})["s"]
+    assert [step.relation for step in operators(choice.plan)] == ["s", "x", "y"]
+    for rows, broadcasts_left in (30.0, False), (60_000.0, False), (95_000.0, True), (1e6, True):
+        ways = spark_methods(choice, model, {**sizes, "y": rows}.__getitem__)
+        assert [way.broadcasts_left for way in ways] == [False, True, broadcasts_left]
+
+
 def test_a_product_is_a_loop() -> None:
     graph = QueryGraph([RelationNode("s", frozenset("x"), True), RelationNode("a", frozenset("y"), False)])
     optimizer = Optimizer(graph, ["s"], SparkCost())

@@ -286,6 +286,22 @@ def test_a_relation_of_equal_files_is_not_counted_again(
     assert [len(sink.batches[n]) for n in range(3)] == [1, 1, 2]
 
 
+@pytest.mark.skipif(BEFORE_4, reason="the count of compiled classes is Spark 4's")
+def test_later_micro_batches_compile_no_code(spark: SparkSession, places: DataFrame, knows: DataFrame, tmp_path: Path) -> None:
+    """What differs between micro-batches is data; plans and the code that Spark generates for them are kept."""
+    jvm: Any = spark._jvm
+    compiled = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    sink, found = Collected(), list[int]()
+    function = meetings(spark, places, knows).batch(sink, state=tmp_path / "state")
+    for number in range(5):
+        before = int(compiled.getCount())
+        run(function, spark, [[(1, "a", number), (2, "b", number), (3, "a", number)]], first=number)
+        found.append(int(compiled.getCount()) - before)
+    assert found[0] > 0
+    assert found[-1] == 0
+    assert sink.rows.total() > 0
+
+
 def test_statistics_are_of_the_rows_that_pass_all_filters(spark: SparkSession, places: DataFrame) -> None:
     join = cq.AdaptiveJoin(spark).relation("here", time="t").relation("places", places).on("here.loc = places.loc")
     function = join.where("here.who < 3").where("here.loc = 'a'").batch(Collected())
