@@ -45,10 +45,11 @@ class JoinShape:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """A static relation: its number of rows, and its key counts by variable."""
+    """A static relation: its number of rows, its key counts by variable, and the mean bytes of a row, if they were measured."""
 
     rows: int
     keys: StaticCounts
+    width: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,8 @@ AT, LATE = "__at", "__late"
 COUNTS = "counts"
 """The name of the exact counts of a micro-batch, or of a relation."""
 
+UNKNOWN = 1 << 60
+"""Spark's estimate of the bytes of a relation is at least this if it knows nothing."""
 FEW_BYTES, FEW_ROWS = 4 << 20, 1 << 16
 """The size of a relation, as Spark estimates it, up to which the driver counts its keys, and the most rows of a partition for that."""
 
@@ -165,14 +167,17 @@ def spec_keys(relation: JoinInput, spec: JoinSpec, types: Mapping[str, t.DataTyp
 def static_counts(rows: DataFrame, columns: Mapping[str, SparkColumn]) -> Counts:
     """The number of rows of a static relation and its key counts by variable.
 
-    Few rows are counted in the driver, from one job without a shuffle; more of them in one pass plus one per variable.
+    Few rows are counted in the driver, from one job without a shuffle; more of them in one pass plus one per variable. The bytes of a row
+    are measured if Spark does not know the size of the relation, such as that of rows of an RDD.
     """
     variables, keys = list(columns), [_hashed(key).alias(f"h{j}") for j, key in enumerate(columns.values())]
-    hashed = rows.select(*keys) if keys else rows.select(f.lit(0).alias("h"))
-    if keys and int(analyzed(rows).stats().sizeInBytes()) <= FEW_BYTES and (found := _few_counts(hashed, variables)) is not None:
+    size = int(analyzed(rows).stats().sizeInBytes())
+    fixed, texts = _bytes_of(rows) if size >= UNKNOWN else (0, "0")
+    hashed = rows.select(*keys, f.expr(texts).alias("texts"))
+    if keys and size <= FEW_BYTES and (found := _few_counts(hashed, variables)) is not None:
         return found
     about = [f.approx_count_distinct(f"h{j}").alias(f"d{j}") for j, _ in enumerate(variables)]
-    whole = hashed.agg(f.count(f.lit(1)).alias("rows"), *about).collect()[0]
+    whole = hashed.agg(f.count(f.lit(1)).alias("rows"), f.avg("texts").alias("texts"), *about).collect()[0]
     number, counts = int(whole["rows"]), dict[str, KeyCounts]()
     for j, variable in enumerate(variables):
         level = level_for(float(whole[f"d{j}"]))
@@ -183,7 +188,7 @@ def static_counts(rows: DataFrame, columns: Mapping[str, SparkColumn]) -> Counts
         table = arrow_table(counted)
         held = tally(table.column("key").to_numpy(), table.column("count").to_numpy())
         counts[variable] = KeyCounts(number, float(whole[f"d{j}"]) if level else float(len(held.values)), held, level, heavy)
-    return Counts(number, counts)
+    return Counts(number, counts, fixed + (whole["texts"] or 0.0) if size >= UNKNOWN else None)
 
 
 def _few_counts(hashed: DataFrame, variables: Sequence[str]) -> Counts | None:
@@ -230,7 +235,7 @@ class Sampling:
             keys = table.column(f"h{i}").to_numpy()
             known = keys != HASH_OF_NULL
             found[variable] = tally(keys[known], weights[known])
-        texts = float(table.column("extra").to_numpy().mean()) if total else 0.0
+        texts = float(table.column("texts").to_numpy().mean()) if total else 0.0
         return Sample(SlotCounts(number, *tally(np.full(1, number), np.array([total])), found), total, self.width + texts)
 
 
@@ -240,14 +245,20 @@ def sampling_of(rows: DataFrame, columns: Mapping[str, SparkColumn]) -> Sampling
     Of each partition the first :data:`WHOLE` rows are taken, of as many again every second, of twice as many every fourth, and so on; a
     row of every n-th counts as n.
     """
+    fixed, texts = _bytes_of(rows)
+    hashes = [f.xxhash64(column).alias(f"h{i}") for i, column in enumerate(columns.values())]
+    chosen = rows.select(f.expr(PLACE).alias("place"), f.expr(texts).alias("texts"), *hashes).where(IN_SAMPLE)
+    return Sampling(chosen, tuple(columns), fixed)
+
+
+def _bytes_of(rows: DataFrame) -> tuple[float, str]:
+    """The bytes of a row without its texts, and the expression of the bytes of its texts."""
     fields = rows.schema.fields
     names = Counter(field.name.lower() for field in fields)
     once = [field for field in fields if names[field.name.lower()] == 1]
     texts = [field.name for field in once if isinstance(field.dataType, t.StringType | t.BinaryType)]
-    extra = " + ".join(["0", *(f"coalesce(octet_length({quoted(name)}), 0)" for name in texts)])
-    hashes = [f.xxhash64(column).alias(f"h{i}") for i, column in enumerate(columns.values())]
-    chosen = rows.select(f.expr(PLACE).alias("place"), f.expr(extra).alias("extra"), *hashes).where(IN_SAMPLE)
-    return Sampling(chosen, tuple(columns), float(sum(_BYTES.get(field.dataType.typeName(), 8) for field in fields)))
+    added = " + ".join(["0", *(f"coalesce(octet_length({quoted(name)}), 0)" for name in texts)])
+    return float(sum(_BYTES.get(field.dataType.typeName(), 8) for field in fields)), added
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +346,9 @@ def spark_cost(session: SparkSession, slots: int, width: float) -> SparkCost:
     return SparkCost(known().constants, slots=slots, partitions=shuffle_partitions(session, slots), broadcast_rows=rows)
 
 
-def row_width(plan: LogicalPlan, rows: int = 0) -> float:
-    """The bytes of a row: by the size of a relation of that many rows, if Spark knows it, and at least the default sizes of its types."""
+def row_width(plan: LogicalPlan, counts: Counts | None = None) -> float:
+    """The bytes of a row: measured, or by the size of a relation of that many rows, and at least the default sizes of its types."""
     size, least = int(plan.stats().sizeInBytes()), float(plan.schema().defaultSize())
-    return max(least, size / rows) if rows and size < 1 << 60 else least
+    if counts is None or not counts.rows:
+        return least
+    return max(least, counts.width if counts.width is not None else size / counts.rows if size < UNKNOWN else least)

@@ -267,7 +267,7 @@ class Replanner:
         else:
             for name in (name for name, identity in identities.items() if identity != self._identities.get(name)):
                 self.planner.replace(name, counts[name])
-                self.planner.widths[name] = row_width(query.relations[name].plan, counts[name].rows)
+                self.planner.widths[name] = row_width(query.relations[name].plan, counts[name])
         if identities != self._identities:
             self._identities = identities
             self._counts = dict(zip(identities.values(), counts.values()))  # forgets former versions
@@ -275,7 +275,7 @@ class Replanner:
 
     def _new_planner(self, query: JoinQuery, counts: Mapping[str, Counts]) -> JoinPlanner:
         shape = JoinShape(query.graph, {query.stream: 1}, {name: tuple(keys) for name, keys in query.keys.items()})
-        widths = {name: row_width(query.relations[name].plan, found.rows) for name, found in counts.items()}
+        widths = {name: row_width(query.relations[name].plan, found) for name, found in counts.items()}
         planner = JoinPlanner(shape, counts, spark_cost(query.catalyst.spark, self._slots, max(widths.values())), self._mode)
         planner.widths = widths
         return planner

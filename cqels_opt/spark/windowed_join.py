@@ -342,7 +342,7 @@ class WindowedJoin(JoinRun):
             frames_read = [*versions.values(), *([frame] if frame is not None else [])]
             model = spark_cost(session, slots, max(1.0, *(row_width(plan_of(rows)) for rows in frames_read)))
             counts = {name: self._counts[name] for name in named}
-            widths = {name: row_width(plan_of(rows), counts[name].rows) for name, rows in versions.items()}
+            widths = {name: row_width(plan_of(rows), counts[name]) for name, rows in versions.items()}
             self._planner = JoinPlanner(spec.shape, counts, model, self._mode)
             if (problem := self.kept.seed_feedback(self._planner)) is not None:
                 self._planner, self._notes = JoinPlanner(spec.shape, counts, model, self._mode), (problem,)

@@ -318,7 +318,7 @@ def test_limits_end_the_join_and_not_the_job(spark: SparkSession, places: DataFr
         run(function, spark, [[(1, "b", 0), (2, "b", 0)]], first=1)
     run(function, spark, [[(1, "a", 0)]], first=2)
     assert [(n, len(rows)) for n, rows in sink.batches.items()] == [(0, 2)]
-    spark.udf.register("slow", lambda x: time.sleep(60) or x, "int")
+    spark.udf.register("slow", lambda x: time.sleep(3) or x, "int")
     slow = join.where("slow(here.who) > 0").batch(sink, limits=cq.Limits(seconds=0.5))
     with pytest.warns(RuntimeWarning, match=r"longer than the limit of 0\.5 seconds"):
         run(slow, spark, [[(1, "a", 0)]])

@@ -17,6 +17,7 @@ from pyspark.sql import functions as f
 import cqels_opt as cq
 from cqels_opt.bench.adaptive_join import Size, make
 from cqels_opt.errors import InputError
+from cqels_opt.relational.planner import Counts
 from cqels_opt.spark.join_inputs import row_width, static_counts
 from cqels_opt.spark.join_query import JoinQuery
 from cqels_opt.spark.session import settings
@@ -377,7 +378,7 @@ def test_wide_rows_are_not_broadcast(spark: SparkSession, monkeypatch: pytest.Mo
     assert sides == ["right", None]
     steps = json.loads(function.explain("json"))["deltas"][0]["operators"]
     assert [(step.get("by"), step.get("build")) for step in steps] == [(None, None), ("broadcast", "right"), ("sort merge", None)]
-    assert row_width(wide._jdf.queryExecution().analyzed(), 1_000) > 500
+    assert row_width(wide._jdf.queryExecution().analyzed(), Counts(1_000, {})) > 500
 
 
 # ------------------------------------------------------------------ doors

@@ -12,7 +12,8 @@ from pyspark.sql import functions as f
 
 from cqels_opt.relational.planner import Counts
 from cqels_opt.spark import join_inputs
-from cqels_opt.spark.join_inputs import static_counts
+from cqels_opt.spark.catalyst import analyzed
+from cqels_opt.spark.join_inputs import row_width, static_counts
 
 from .join_orders import frame_of_table
 
@@ -55,6 +56,17 @@ def test_both_ways_to_count_agree(table: DataFrame, monkeypatch: pytest.MonkeyPa
         for name, text in (("n", "n"), ("s", "upper(s)"))
     }
     assert plain(counted(table)) == (ROWS, {name: (float(len(of)), dict(of)) for name, of in expected.items()})
+
+
+def test_bytes_are_measured_where_spark_does_not_know_them(spark: SparkSession, table: DataFrame) -> None:
+    """The rows of an RDD have no size, and texts count 20 bytes by default: a broadcast of long ones would not fit."""
+    texts = spark.createDataFrame([(i, "x" * 1_000) for i in range(30)], "n int, s string")
+    unsized = spark.createDataFrame(texts.rdd, "n int, s string")
+    found = static_counts(unsized, {"n": f.col("n")})
+    assert found.width == 1_012
+    assert row_width(analyzed(unsized), found) == 1_012
+    assert row_width(analyzed(unsized)) < 100
+    assert counted(table).width is None
 
 
 def test_no_rows_and_no_keys(table: DataFrame) -> None:
