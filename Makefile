@@ -39,7 +39,7 @@ BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # targets install into one environment
-.PHONY: help setup java demo test test-all test-wheel test-oldest test-spark-3.5 test-services mosquitto lint docs bench arena arena-rivals test-rivals micro clean
+.PHONY: help setup java demo test test-all test-wheel test-oldest test-spark-3.5 servers test-services mosquitto lint docs bench arena arena-rivals test-rivals micro clean
 
 help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
@@ -177,13 +177,16 @@ mosquitto:
 	  apt-get install -qq -y mosquitto >/dev/null || { \
 	    echo "make test-services needs mosquitto, an MQTT broker: install it (apt-get update && apt-get install mosquitto)" >&2; exit 2; }; }
 
-test-services: setup $(S3) $(KAFKA) $(CONNECTOR) $(DELTA) $(ICEBERG) mosquitto
+servers: setup $(S3) $(KAFKA) $(CONNECTOR) $(DELTA) $(ICEBERG) mosquitto
+
+# Each file in one of two processes, which have servers of their own.
+test-services: servers
 	@$(PY) -m pip install -qq --disable-pip-version-check -e '.[services]'
 	@$(PY) tests/services/browser.py
 	@CQELS_OPT_S3_SERVER="$(abspath $(S3))" CQELS_OPT_KAFKA_JARS="$(abspath $(KAFKA))" \
 	  CQELS_OPT_PYSPARK_4_0="$(abspath $(CONNECTOR))/python" CQELS_OPT_KAFKA_CONNECTOR="$(abspath $(CONNECTOR))/jars" \
 	  CQELS_OPT_DELTA_JARS="$(abspath $(DELTA))" CQELS_OPT_ICEBERG_JARS="$(abspath $(ICEBERG))" \
-	  $(PY) -m pytest $(SERVICES)
+	  $(PY) -m pytest -n 2 --dist loadfile $(SERVICES)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

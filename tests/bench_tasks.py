@@ -39,7 +39,10 @@ def task(
 
 TINY: dict[str, dict[str, Any]] = {
     "nexmark": {"stream": {"rates": [40], "seconds": 13}, "data": {"active": 5, "categories": 11, "channels": 40}},
-    "lsbench": {"stream": {"rates": [8], "seconds": 64}, "data": {"users": 20, "friends": 3, "channels": 4, "tags": 5}},
+    "lsbench": {
+        "stream": {"rates": [8], "seconds": 64, "batch": '"4s"'},
+        "data": {"users": 20, "friends": 3, "channels": 4, "tags": 5},
+    },
     "srbench": {"stream": {"rates": [30], "seconds": 14}, "data": {"stations": 20, "states": 3, "near": 2}},
     "lsqb": {"stream": {"rates": [30], "seconds": 13}, "data": {"users": 14, "friends": 3, "channels": 3, "tags": 4}},
     "watdiv": {

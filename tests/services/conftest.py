@@ -96,14 +96,14 @@ def mosquitto(tmp_path: Path) -> Iterator[Broker]:
     broker.kill()
 
 
-@pytest.fixture
-def kafka(tmp_path: Path) -> Iterator[Broker]:
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker of Kafka that is its own controller (KRaft); topics are made when they are first named, with two partitions."""
     jars = os.environ.get(KAFKA)
     if not jars:
         pytest.fail(f"{KAFKA} names no folder of jars: run these tests with make test-services", pytrace=False)
-    port, controller = _free_port(), _free_port()
-    config = tmp_path / "kafka.properties"
+    port, controller, folder = _free_port(), _free_port(), tmp_path_factory.mktemp("kafka")
+    config = folder / "kafka.properties"
     settings = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -111,7 +111,7 @@ def kafka(tmp_path: Path) -> Iterator[Broker]:
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "controller.listener.names": "CONTROLLER",
-        "log.dirs": str(tmp_path / "kafka"),
+        "log.dirs": str(folder / "log"),
         "num.partitions": "2",
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "1",
@@ -122,10 +122,10 @@ def kafka(tmp_path: Path) -> Iterator[Broker]:
         "broker.heartbeat.interval.ms": "500",
     }
     config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    java = ["java", "-Xmx384m", "-cp", f"{jars}/*"]
+    java = ["java", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
     made = ["kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(config)]
     subprocess.run([*java, *made], check=True, capture_output=True)
-    broker = Broker([*java, "kafka.Kafka", str(config)], port, tmp_path / "kafka.log")
+    broker = Broker([*java, "kafka.Kafka", str(config)], port, folder / "kafka.log")
     broker.start()
     yield broker
     broker.kill()

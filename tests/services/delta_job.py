@@ -80,6 +80,9 @@ if __name__ == "__main__":
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.databricks.delta.snapshotPartitions", "1")  # of 50: a task each for the few files of a table
+        .config("spark.sql.codegen.wholeStage", "false")  # compiling takes longer than these rows
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
         .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
         .getOrCreate()

@@ -21,6 +21,12 @@ import cqels_opt as cq
 BATCHES, ROWS, BEFORE, AFTER = 3, 600, 100, 10
 """Rows of ``rooms``, and its distinct keys before and after the change."""
 SETTINGS = {
+    "spark": {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than these rows
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    },
     "delta": {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -103,10 +109,8 @@ def run(tables: Tables) -> dict[str, Any]:
 
 if __name__ == "__main__":
     of, place = sys.argv[1], Path(sys.argv[2])
-    builder = (
-        SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
-    )
-    for key, value in {**SETTINGS[of], "spark.sql.catalog.ice.warehouse": str(place / "warehouse")}.items():
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in {**SETTINGS["spark"], **SETTINGS[of], "spark.sql.catalog.ice.warehouse": str(place / "warehouse")}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

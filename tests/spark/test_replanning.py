@@ -28,12 +28,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FAMOUS = Size(famous=10, fanout=4_000, ordinary=40_000, batches=2, views=100, matching=0.1)
+FEWER = Size(famous=10, fanout=1_000, ordinary=10_000, batches=2, views=100, matching=0.1)
+"""For tests that compare answers alone."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def small(spark: SparkSession) -> Iterator[None]:
     """Nothing of these tests depends on generated code, which takes longer to compile than to run."""
-    given = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false", "spark.sql.ansi.enabled": "true"}
+    given = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.ansi.enabled": "true",
+    }
     with settings(spark, given):
         yield
 
@@ -60,9 +66,9 @@ def keys_of(spark: SparkSession, seed: int, rows: int = 40) -> DataFrame:
     return frame_of(spark, **{f"k{n}": some.integers(0, 50, rows) for n in range(3)}).localCheckpoint()
 
 
-def facts(spark: SparkSession, folder: Path) -> tuple[Callable[[DataFrame], DataFrame], list[DataFrame]]:
+def facts(spark: SparkSession, folder: Path, size: Size) -> tuple[Callable[[DataFrame], DataFrame], list[DataFrame]]:
     """The drifting job of the benchmark and its micro-batches: viewers are famous in the first and the third two, items in the others."""
-    make(folder, FAMOUS)
+    make(folder, size)
     follows, offers = (spark.read.parquet(f"file://{folder}/{name}") for name in ("follows", "offers"))
     files = sorted((folder / "views").iterdir())
     views = [spark.read.parquet(f"file://{file}").localCheckpoint() for file in files]
@@ -137,7 +143,7 @@ def test_one_join_has_no_order_to_choose(spark: SparkSession) -> None:
 
 @pytest.mark.long
 def test_hot_keys_that_drift_change_the_plan(spark: SparkSession, tmp_path: Path) -> None:
-    query, views = facts(spark, tmp_path)
+    query, views = facts(spark, tmp_path, FAMOUS)
     sink, plans = Collected(), list[str]()
     function = cq.adaptive(query).batch(sink)
     for number, frame in enumerate(views):
@@ -268,7 +274,7 @@ def test_limits_of_rows_and_seconds(spark: SparkSession) -> None:
         function(keys_of(spark, 1, 31), 1)
     function(keys_of(spark, 1, 1), 2)
     assert list(sink.bags) == [0]
-    slow = cq.adaptive(query).batch(lambda rows, n: rows.where("java_method('java.lang.Thread', 'sleep', 60000L) > 0").count(),
+    slow = cq.adaptive(query).batch(lambda rows, n: rows.where("java_method('java.lang.Thread', 'sleep', 2000L) > 0").count(),
                                     limits=cq.Limits(seconds=0.5))  # fmt: skip
     with pytest.warns(RuntimeWarning, match=r"longer than the limit of 0\.5 seconds"):
         slow(keys_of(spark, 1), 0)
@@ -384,7 +390,7 @@ def test_wide_rows_are_not_broadcast(spark: SparkSession, monkeypatch: pytest.Mo
 # ------------------------------------------------------------------ doors
 @pytest.mark.long
 def test_a_streaming_job_over_files(spark: SparkSession, tmp_path: Path) -> None:
-    query, views = facts(spark, tmp_path)
+    query, views = facts(spark, tmp_path, FAMOUS)
     sink = Collected()
     function = cq.adaptive(query).batch(sink)
     stream = spark.readStream.schema(views[0].schema).option("maxFilesPerTrigger", 2).parquet(f"file://{tmp_path}/views")
@@ -400,7 +406,7 @@ def test_a_streaming_job_over_files(spark: SparkSession, tmp_path: Path) -> None
 @pytest.mark.long
 def test_calls_within_the_users_own_function(spark: SparkSession, tmp_path: Path) -> None:
     """Twice in one DataFrame as well."""
-    query, views = facts(spark, tmp_path)
+    query, views = facts(spark, tmp_path, FEWER)
     joined, found = cq.adaptive(query), list[Any]()
 
     def write(frame: DataFrame, number: int) -> None:
@@ -444,7 +450,7 @@ QUERIES = {
 @pytest.mark.long
 @pytest.mark.parametrize("name", QUERIES)
 def test_queries_in_sql(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    _, views = facts(spark, tmp_path)
+    _, views = facts(spark, tmp_path, FEWER)
     for table in ("follows", "offers"):
         spark.read.parquet(f"file://{tmp_path}/{table}").createOrReplaceTempView(table)
     frame_of(spark, other=[1]).createOrReplaceTempView("taken")
