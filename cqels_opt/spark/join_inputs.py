@@ -48,7 +48,7 @@ COUNTS = "counts"
 """The name of the exact counts of a micro-batch, or of a relation."""
 
 UNKNOWN = 1 << 60
-"""Spark's estimate of the bytes of a relation is at least this if it knows nothing."""
+"""Spark's estimate of the bytes of a relation is at least this if it has no statistics."""
 FEW_BYTES, FEW_ROWS = 4 << 20, 1 << 16
 """The size of a relation, as Spark estimates it, up to which the driver counts its keys, and the most rows of a partition for that."""
 
