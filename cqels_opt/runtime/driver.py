@@ -48,7 +48,7 @@ MERGE_TIMEOUT = 30.0
 BETWEEN_RECORDS = ("slots", "results")
 """Folders of which most files are deleted before a commit record names them, unless each batch has a record."""
 
-MOST_KEPT = 1 << 24
+MOST_KEPT = 1 << 26
 """Bytes of files that are kept in memory between two commit records; after more of them the next record is written earlier."""
 
 
