@@ -39,7 +39,7 @@ from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.runtime.query_catalog import QueryCatalog
-from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.runtime.run_state import COMMIT_EVERY, DriverOptions
 from cqels_opt.spark import prepare
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import make_session
@@ -173,7 +173,8 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
             catalog, pages = QueryCatalog(again, folder / "state", programs), []
             compiled = catalog.programs()
         registered = time.perf_counter() - began
-        options = DriverOptions(plan=mode, named=True)
+        # without Spark as `cqels-opt run` does into a file of lines
+        options = DriverOptions(plan=mode, named=True, commit_every=COMMIT_EVERY if spark is None else 0.0)
         frontier, held = frontier_of(compiled[0].streams, found.replay), [page for page in pages if page is not None]
         driver = Driver(folder / "state", compiled, runner, sink, frontier, options, pages=held, catalog=catalog)
         took, cpu, jobs = [], [], 0
@@ -186,6 +187,7 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
             cpu.append(1000 * (time.process_time() - worked))
             jobs = max(jobs, runner.jobs)
         answers = driver.state.totals["answers"]
+        driver.close()
     counted = tuple(took[WARM_UP:])
     memory = megabytes("VmHWM")  # ru_maxrss would include the parent process at fork
     digest = digest_of_lines(folder / "answers.jsonl")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -100,7 +101,7 @@ class Accumulated:
     new: Rows
     held: Sequence[ResultSegment]
 
-    @property
+    @cached_property
     def touched(self) -> KeyFilter:
         """The groups whose members change."""
         return KeyFilter.of(self.new, self.node.keys)
@@ -108,7 +109,7 @@ class Accumulated:
     def rows(self, keys: KeyFilter) -> Rows:
         """The groups' rows at all instants of the step."""
         node, scope, names = self.node, self.scope, amount_names(self.node)
-        new = keys.within(self.new)
+        new = self.new if keys is self.touched else keys.within(self.new)
         before = [segment.of(keys, int(BEFORE_TIME)) for segment in self.held]
         counted = new.take(new.start == 0)  # members that the sums before the step include
         counted = Rows(counted.columns | {name: -counted.columns[name] for name in names}, counted.start, counted.end, counted.n)

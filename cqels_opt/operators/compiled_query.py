@@ -5,8 +5,9 @@ Everything here is frozen data that pickles small. The compiler imports operator
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, TypeAlias
 
 from cqels_opt.operators.algebra.block import BlockNode as BlockNode
 from cqels_opt.operators.algebra.closure import ClosureNode as ClosureNode
@@ -27,6 +28,7 @@ from cqels_opt.operators.algebra.timestamp import StampNode as StampNode
 from cqels_opt.operators.algebra.union import UnionNode as UnionNode
 from cqels_opt.operators.algebra.values import ValuesNode as ValuesNode
 from cqels_opt.operators.blocks import Block, PatternOccurrence
+from cqels_opt.operators.key_pushdown import Pushdown
 from cqels_opt.operators.typed_columns import ColumnTypes
 from cqels_opt.query.algebra import Window
 from cqels_opt.query.extensions import Extension
@@ -50,7 +52,7 @@ class Instances:
     last: int  # the greatest number
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CompiledProgram:
     """A query, compiled, or several that differ in constants only. ``store`` is the folder of the static store."""
 
@@ -103,3 +105,12 @@ class CompiledProgram:
     def row_wise(self) -> bool:
         """Whether each answer comes from one row of one block."""
         return self.tree.row_wise
+
+    @cached_property
+    def pushdown(self) -> Pushdown:
+        """What is known of its tree."""
+        return Pushdown(self.tree, self.blocks, self.variables)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, without what is derived from them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -10,27 +10,29 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cqels_opt.operators.algebra.group import GroupNode
-from cqels_opt.operators.algebra.operator import inputs_first
+from cqels_opt.operators.algebra.operator import Operator, inputs_first
 from cqels_opt.operators.algebra.scope import Schema, schema_of
-from cqels_opt.operators.compiled_query import CompiledProgram
+from cqels_opt.operators.blocks import Block
 
 
 @dataclass(frozen=True)
 class Pushdown:
-    """How far restrictions to keys reach down the tree of a program."""
+    """How far restrictions to keys reach down the tree of a program, whose answers have these variables."""
 
-    program: CompiledProgram
+    tree: Operator
+    blocks: tuple[Block, ...]
+    variables: tuple[str, ...]
 
     @cached_property
     def schema(self) -> Schema:
         """The variables of the blocks."""
-        return schema_of(self.program.blocks)
+        return schema_of(self.blocks)
 
     @cached_property
     def lookups(self) -> dict[str, tuple[tuple[str, ...], ...]]:
         """The variables by whose values rows of each block are looked up: the indexes of its result slots."""
-        found: dict[str, set[tuple[str, ...]]] = {block.name: set() for block in self.program.blocks}
-        for operator in inputs_first(self.program.tree):
+        found: dict[str, set[tuple[str, ...]]] = {block.name: set() for block in self.blocks}
+        for operator in inputs_first(self.tree):
             for block, names in operator.lookups_of_changes(self.schema):
                 if names:
                     found[block].add(tuple(sorted(names)))
@@ -39,15 +41,15 @@ class Pushdown:
     @cached_property
     def additive(self) -> tuple[GroupNode, ...]:
         """The groups that are kept as sums, each once, inputs first."""
-        groups = (operator for operator in inputs_first(self.program.tree) if isinstance(operator, GroupNode))
+        groups = (operator for operator in inputs_first(self.tree) if isinstance(operator, GroupNode))
         return tuple(dict.fromkeys(group for group in groups if group.additive))
 
     @cached_property
     def stands(self) -> bool:
         """Whether the current answers can be kept as a bag: they have no order that a snapshot shows."""
-        return not self.program.tree.ordered
+        return not self.tree.ordered
 
     @cached_property
     def spread(self) -> tuple[str, ...]:
         """Answer variables by whose values the tree's work can be divided: all rows that an answer comes from have its values."""
-        return tuple(sorted(self.program.tree.divisible_by(frozenset(self.program.variables), self.schema)))
+        return tuple(sorted(self.tree.divisible_by(frozenset(self.variables), self.schema)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from operator import is_
 
 from cqels_opt.operators.algebra.block import BlockNode
 from cqels_opt.operators.algebra.operator import inputs_first, name_of
@@ -38,7 +39,8 @@ class QueryPlanner:
         shared: SharedWindows | None = None,
     ) -> None:
         """Without ``background_jobs`` the sub-results stay those that were compiled. ``shared`` has the windows of other planners."""
-        self.compiled, shared = program, SharedWindows() if shared is None else shared
+        self.compiled = self._program = program
+        shared = SharedWindows() if shared is None else shared
         self.blocks = {b.name: BlockPlanner(b, program.store, options, shared, background_jobs) for b in program.blocks}
         sources = [source for block in self.blocks.values() for source in block.sources]
         for name in options.fixed or {}:
@@ -100,8 +102,11 @@ class QueryPlanner:
 
     @property
     def program(self) -> CompiledProgram:
-        """The program with the sub-results in use."""
-        return replace(self.compiled, blocks=tuple(block.block for block in self.blocks.values()))
+        """The program with the sub-results in use; the same object until they change."""
+        blocks = tuple(block.block for block in self.blocks.values())
+        if not all(map(is_, blocks, self._program.blocks)):
+            self._program = replace(self.compiled, blocks=blocks)
+        return self._program
 
     @cached_property
     def above(self) -> tuple[tuple[str, str, tuple[str, ...]], ...]:

@@ -48,7 +48,7 @@ MERGE_TIMEOUT = 30.0
 BETWEEN_RECORDS = ("slots", "results")
 """Folders of which most files are deleted before a commit record names them, unless each batch has a record."""
 
-MOST_KEPT = 1 << 24
+MOST_KEPT = 1 << 26
 """Bytes of files that are kept in memory between two commit records; after more of them the next record is written earlier."""
 
 
@@ -224,9 +224,10 @@ class Driver(RunState):
         batch.clock.lap("optimize")
         if max(upto.values()) > batch.after:
             parts = self.options.parts or self.shares(batch.rows)
-            steps = {name: replace(step, joins=self.planners[name].physical(parts)) for name, step in steps.items()}
+            methods = {name: self.planners[name].physical(parts) for name in steps}
+            steps |= {name: replace(steps[name], joins=joins) for name, joins in methods.items() if joins}
             joint = self._answers_in_one_file(number)
-            found = evaluate_in_attempts(self, [replace(self.task_of(p, steps[p.id]), joint=joint) for p in stage], parts)
+            found = evaluate_in_attempts(self, [self.task_of(p, steps[p.id], joint) for p in stage], parts)
             batch.done.shares |= found.shares
             batch.done.finished |= found.finished
         batch.steps |= steps

@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
@@ -31,7 +31,6 @@ from cqels_opt.operators.incremental_evaluation import accumulate, in_chunks
 from cqels_opt.operators.instances import names_of
 from cqels_opt.operators.instant_ranges import instant_ranges
 from cqels_opt.operators.joint_lines import QueryAnswers
-from cqels_opt.operators.key_pushdown import Pushdown
 from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.operator_work import OperatorWork, TreeWork
 from cqels_opt.operators.row_limit import RowLimitError, StoppedDelta
@@ -88,15 +87,10 @@ class EvaluateTask:
         """Whether the step reports no instant, so that it emits nothing."""
         return len(self.step.instants) < 2
 
-    @cached_property
-    def pushdown(self) -> Pushdown:
-        """What is known of the program's tree."""
-        return Pushdown(self.program)
-
     def results(self, block: str) -> ResultFiles:
         """The result slots of a block."""
         output = next(b.output for b in self.program.blocks if b.name == block)
-        return ResultFiles(label(self.program, block), output, self.pushdown.lookups[block])
+        return ResultFiles(label(self.program, block), output, self.program.pushdown.lookups[block])
 
     def sums(self) -> dict[GroupNode, ResultFiles]:
         """The groups that are maintained as sums, and their files."""
@@ -104,7 +98,7 @@ class EvaluateTask:
             node: ResultFiles(
                 f"{self.program.id}/sums{i}", (*node.keys, *amount_names(node)), (tuple(sorted(node.keys)),) if node.keys else ()
             )
-            for i, node in enumerate(self.pushdown.additive)
+            for i, node in enumerate(self.program.pushdown.additive)
         }
 
     def terms(self) -> TermTable:
@@ -159,7 +153,7 @@ def finish_parts(task: EvaluateTask, parts: int) -> int:
     """The number of parts of a large batch's answers: rows of one group or one left side must be in one task."""
     if answers_before(task.program).paths(task.step):
         return 1  # it is not known which part has the answers to compare with
-    can = task.program.row_wise or task.pushdown.spread
+    can = task.program.row_wise or task.program.pushdown.spread
     return parts if can and not ranked(task.program) else 1
 
 
@@ -250,11 +244,11 @@ def finish(
     waiting: list[tuple[QueryAnswers, FinishReport]] = []
     with work.measured():
         for number, found in enumerate(_answers(task, name, rows_of, terms, part, parts, report, work)):
-            total += found.total
+            total += (emitted := found.total)
             if len(found) and not taking_over:
                 into = report if not number else FinishReport()
                 report.others += [into] if number else []
-                into.answers = found.total
+                into.answers = emitted
                 if _too_many(task, total):
                     break
                 if joint is not None and joint.takes(found):
@@ -276,7 +270,7 @@ def _left(task: EvaluateTask, name: str) -> FinishReport:
     for block in program.blocks:
         segments = task.results(block.name).segments(step)
         rows_of[block.name] = BlockRows(block.output, step.instants, (), segments)
-    scope = Scope(rows_of, program.store, terms, step.instants, 1, task.pushdown.schema)
+    scope = Scope(rows_of, program.store, terms, step.instants, 1, task.program.pushdown.schema)
     rows = at_first(only(evaluate_tree(program.tree, scope), program))
     return FinishReport(
         kept=answers_before(program).replace(step, rows, terms, f"left-{name}", worker_cache.store(program.store))[0]
@@ -307,7 +301,7 @@ def _answers(
 ) -> Iterator[Answers]:
     program, step, instants = task.program, task.step, task.step.instants
     low = 1 if instants[0] == NOWHEN else 0
-    scope = Scope(rows_of, program.store, terms, instants, low, task.pushdown.schema, work=work)
+    scope = Scope(rows_of, program.store, terms, instants, low, task.program.pushdown.schema, work=work)
     before = answers_before(program)
     report.replaced += before.paths(step)
     if program.row_wise:
@@ -321,7 +315,7 @@ def _answers(
             for rows in apart(found, program.columns, step.path / f"answers/{step.batch:08d}-{program.id}-{name}"):
                 yield answers(rows, program.columns, program.operator, instants, places)
         return
-    mine = share(task.pushdown.spread, part, parts)
+    mine = share(task.program.pushdown.spread, part, parts)
     sums = task.sums()
     held = {node: [segment for _, segment in files.segments(step)] for node, files in sums.items()}
     for groups in accumulate(program.tree, scope, held, mine):
@@ -337,7 +331,7 @@ def _answers(
             _merge(files, step, name, report, partial(added_up, keys=groups.node.keys, amounts=amounts))
     if not stream_operator(program.operator).whole:
         rows = concat([mine.within(changing(program.tree, scope, mine)), at_first(before.held(step, EVERY))])
-    elif not task.pushdown.stands:
+    elif not task.program.pushdown.stands:
         rows = evaluate_tree(program.tree, scope)
     else:
         standing = MaterializedAnswers(ResultFiles(f"{program.id}/answers", program.columns, ()))

@@ -27,7 +27,7 @@ def evaluate_in_attempts(run: RunState, tasks: Sequence[EvaluateTask], parts: in
         return run.evaluate(tasks, parts)
     done = Evaluated()
     for attempt in range(MOST_STOPS + 1):
-        tasks = [_limited(run, replace(task, attempt=attempt), attempt < MOST_STOPS) for task in tasks]
+        tasks = [_limited(run, task, attempt < MOST_STOPS) for task in tasks]
         found = run.evaluate(tasks, parts)
         stopped = {name: report for name, shares in found.shares.items() for report in shares if report.stopped is not None}
         done.shares |= {name: shares for name, shares in found.shares.items() if name not in stopped}
@@ -35,7 +35,8 @@ def evaluate_in_attempts(run: RunState, tasks: Sequence[EvaluateTask], parts: in
         if not stopped:
             break
         run.deletion.begin(file.path for report in stopped.values() for file in (*report.fresh, *report.kept))
-        tasks = [_planned_again(run, task, stopped[task.program.id]) for task in tasks if task.program.id in stopped]
+        again = [replace(task, attempt=attempt + 1) for task in tasks if task.program.id in stopped]
+        tasks = [_planned_again(run, task, stopped[task.program.id]) for task in again]
     return done
 
 

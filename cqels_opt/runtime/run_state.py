@@ -218,12 +218,16 @@ class RunState(ABC):
         texts = [text for text, term_id in self.scheme.displaced if encode_one(text, store.scheme) != term_id]
         return same and not store.contains(encode(texts, store.scheme)).any()
 
-    def task_of(self, program: CompiledProgram, step: EvaluationStep) -> EvaluateTask:
-        """The task of a program for executors. Its static relations may differ from those at compilation."""
+    def task_of(self, program: CompiledProgram, step: EvaluationStep, joint: bool = False) -> EvaluateTask:
+        """The task of a program for executors. Its static relations may differ from those at compilation.
+
+        ``joint``: its answers may be in one file with those of others.
+        """
         stream = self.network.feeds.get(program.id)
         feeds = None if stream is None else self.all_streams.index(stream)
         limits, compiled = self.options.limits, self.planners[program.id].program
-        return EvaluateTask(compiled, step, self.sink.format, self.options.named, feeds, memory=limits.memory, most=limits.rows)
+        form, named = self.sink.format, self.options.named
+        return EvaluateTask(compiled, step, form, named, feeds, memory=limits.memory, most=limits.rows, joint=joint)
 
     def shares(self, rows: int) -> int:
         """The number of shares of a delta: by its rows; all of the runner's if its joins take long enough."""

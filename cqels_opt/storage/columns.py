@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from cqels_opt.storage import sealed_files
 from cqels_opt.storage.checksum import Blocks
+from cqels_opt.storage.sealed_files import Unwritten
 from cqels_opt.storage.verified_array import array_of
 
 SMALL = 1 << 20
 """Bytes of a table that is written in one piece."""
 
 Columns = dict[str, NDArray[np.int64]]
+T = TypeVar("T", bound=np.generic)
 
 _WRITTEN: LRUCache[str, tuple[tuple[int, int], Columns]] = LRUCache(
     1 << 18, getsizeof=lambda kept: max(_values(kept[1]), 1 << 11)
@@ -40,13 +42,17 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 def _write(path: Path, table: pa.Table | pa.RecordBatch, size: int) -> None:
     if size < SMALL:  # Arrow writes it in many pieces
-        buffer = pa.BufferOutputStream()
-        with pa.ipc.new_file(buffer, table.schema) as writer:
-            writer.write(table)
-        sealed_files.write(path, buffer.getvalue())
+        sealed_files.write(path, _bytes_of(table))
         return
     with sealed_files.sealing(path) as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write(table)
+
+
+def _bytes_of(table: pa.Table | pa.RecordBatch) -> pa.Buffer:
+    buffer = pa.BufferOutputStream()
+    with pa.ipc.new_file(buffer, table.schema) as writer:
+        writer.write(table)
+    return buffer.getvalue()
 
 
 def read_table(path: Path) -> pa.Table:
@@ -59,16 +65,29 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
     table = pa.table({name: pa.array(column, pa.int64()) for name, column in columns.items()})
     write_table(path, table)
     if table.nbytes < SMALL // 4:
-        # a slice would keep the whole column that it is of
-        own = {name: column if column.base is None else column.copy() for name, column in columns.items()}
-        _WRITTEN[str(path)] = sealed_files.stamp(path), own
+        _WRITTEN[str(path)] = sealed_files.stamp(path), _own(columns)
+
+
+def _own(arrays: Mapping[str, NDArray[T]]) -> dict[str, NDArray[T]]:
+    """Arrays that are no slices: these would keep the whole arrays that they are of."""
+    return {name: array if array.base is None else array.copy() for name, array in arrays.items()}
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], said: Mapping[str, str]) -> None:
-    """Writes arrays of different lengths, and texts about them: each array is a list in a table of one row."""
+    """Writes arrays of different lengths, which nobody changes later, and texts about them."""
+    size = sum(array.nbytes for array in arrays.values())
+    if size < SMALL:
+        own = _own(arrays)
+        sealed_files.write(path, Unwritten((own, said), size, lambda: _bytes_of(_batch_of(own, said))))
+    else:
+        _write(path, _batch_of(arrays, said), size)
+
+
+def _batch_of(arrays: Mapping[str, NDArray[Any]], said: Mapping[str, str]) -> pa.RecordBatch:
+    """Each array is a list in a table of one row."""
     lists = [_as_list(array) for array in arrays.values()]
     schema = pa.schema([pa.field(name, a.type) for name, a in zip(arrays, lists)], dict[bytes | str, bytes | str](said.items()))
-    _write(path, pa.RecordBatch.from_arrays(lists, schema=schema), sum(array.nbytes for array in arrays.values()))
+    return pa.RecordBatch.from_arrays(lists, schema=schema)
 
 
 def _as_list(array: NDArray[Any]) -> pa.Array[Any]:
@@ -83,6 +102,9 @@ def read_arrays(path: Path, *, at_once: bool = False) -> tuple[dict[str, NDArray
     """The arrays and texts of :func:`write_arrays`; the arrays are mapped. Arrays of a large file are verified as they are read, or
     ``at_once``: for those of which most is read.
     """
+    if (written := sealed_files.value(path)) is not None:
+        arrays, said = cast("tuple[dict[str, NDArray[Any]], dict[str, str]]", written)
+        return dict(arrays), dict(said)
     content, blocks = (sealed_files.opened_whole(path), None) if at_once else sealed_files.opened(path)
     if blocks is not None:
         _verify_descriptions(blocks, content)

@@ -3,15 +3,16 @@
 The name makes two files that were swapped detectable. A large file ends with the hashes of its blocks.
 
 Where a run writes no commit record with each batch, most files are deleted before a record names them. :func:`hold` keeps the small files
-of a folder in memory until a record does.
+of a folder in memory until a record does. Those of arrays stay arrays (:class:`Unwritten`): most never become bytes.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -29,25 +30,51 @@ _LAYOUT: Final = struct.Struct("<8sIIQ16s16s8x")
 """Magic, format, whether the hashes of blocks are at the end (0, 1), bytes of the content, hash of the name, digest of the content."""
 
 
-_held: Final[dict[str, dict[str, tuple[int, pa.Buffer]]]] = {}
-"""The contents that are in memory, each with a number, by folder and name; readers of this process find them."""
-_NOTHING: Final[dict[str, tuple[int, pa.Buffer]]] = {}
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """Content that becomes bytes when it is written: the ``value`` that it has for readers in this process, about ``size`` bytes."""
+
+    value: object
+    size: int
+    to_bytes: Callable[[], pa.Buffer]
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """The files of a folder that are in memory, by name, each with a number; and those written since, with their inodes and times."""
+
+    contents: dict[str, tuple[int, pa.Buffer | Unwritten]] = field(default_factory=dict)
+    written: dict[str, tuple[int, tuple[int, int]]] = field(default_factory=dict)
+
+
+_held: Final[dict[str, _Folder]] = {}
+"""Readers of this process find the contents."""
 _numbers: Final = count(1)
 _kept: Final = [0]
 """The bytes that :func:`write` has kept in memory so far."""
 
 
-def _in_memory(path: Path | str) -> tuple[int, pa.Buffer] | None:
-    """The number and content of a file in memory. Most processes have none."""
+def _folder_of(path: Path | str) -> tuple[_Folder | None, str]:
+    """The folder of a file, if it holds files in memory, and the file's name. Most processes have no such folder."""
     if not _held:
-        return None
+        return None, ""
     folder, _, name = str(path).rpartition(os.sep)
-    return _held.get(folder, _NOTHING).get(name)
+    return _held.get(folder), name
+
+
+def _in_memory(path: Path | str) -> tuple[int, pa.Buffer | Unwritten] | None:
+    """The number and content of a file in memory."""
+    folder, name = _folder_of(path)
+    return None if folder is None else folder.contents.get(name)
+
+
+def _bytes(content: bytes | pa.Buffer | Unwritten) -> bytes | pa.Buffer:
+    return content.to_bytes() if isinstance(content, Unwritten) else content
 
 
 def hold(folder: Path) -> None:
     """Keeps what :func:`write` writes into a folder in memory, until :func:`settle` or :func:`delete`; forgets what was there before."""
-    _held[str(folder)] = {}
+    _held[str(folder)] = _Folder()
 
 
 def kept() -> int:
@@ -57,11 +84,12 @@ def kept() -> int:
 
 def settle(folder: Path, names: Container[str] | None = None) -> None:
     """Writes the files of a folder that are in memory; ``names``: those alone."""
-    held = _held.get(str(folder), {})
-    for name in list(held):  # threads add and delete files meanwhile
-        if (names is None or name in names) and (found := held.get(name)) is not None:
-            _write(folder / name, found[1])
-            held.pop(name, None)  # from here on readers find the file
+    held = _held.get(str(folder), _Folder())
+    for name in list(held.contents):  # threads add and delete files meanwhile
+        if (names is None or name in names) and (found := held.contents.get(name)) is not None:
+            _write(folder / name, _bytes(found[1]))
+            held.written[name] = found[0], _inode_and_time(folder / name)
+            held.contents.pop(name, None)  # from here on readers find the file
 
 
 def release(folder: Path) -> None:
@@ -71,14 +99,18 @@ def release(folder: Path) -> None:
 
 def delete(path: Path) -> None:
     """Deletes a file, if it exists, on the disk or in memory."""
-    if _held.get(str(path.parent), {}).pop(path.name, None) is None:
-        disk.delete(path)
+    folder, name = _folder_of(path)
+    if folder is not None:
+        folder.written.pop(name, None)
+        if folder.contents.pop(name, None) is not None:
+            return
+    disk.delete(path)
 
 
 def size(path: Path) -> int:
     """The bytes of a file, on the disk or in memory."""
     found = _in_memory(path)
-    return _stat(path).st_size if found is None else HEADER + found[1].size
+    return _stat(path).st_size if found is None else HEADER + len(_bytes(found[1]))
 
 
 def _stat(path: Path | str) -> os.stat_result:
@@ -91,14 +123,29 @@ def _stat(path: Path | str) -> os.stat_result:
 
 
 def stamp(path: Path | str) -> tuple[int, int]:
-    """Distinguishes a file from another one that took its place: its inode and the time of its last change; of one in memory, its number.
+    """Distinguishes a file from another one that took its place: its inode and the time of its last change; of one that is or was in
+    memory, its number.
 
     OSError if it does not exist.
     """
-    if (found := _in_memory(path)) is not None:
+    folder, name = _folder_of(path)
+    if folder is None:
+        return _inode_and_time(path)
+    if (found := folder.contents.get(name)) is not None:
         return 0, found[0]
+    now, (number, written) = _inode_and_time(path), folder.written.get(name, (0, None))
+    return (0, number) if now == written else now
+
+
+def _inode_and_time(path: Path | str) -> tuple[int, int]:
     about = _stat(path)
     return about.st_ino, about.st_mtime_ns
+
+
+def value(path: Path) -> object:
+    """The value of a file in memory that was written as :class:`Unwritten`; None of any other file."""
+    found = _in_memory(path)
+    return found[1].value if found is not None and isinstance(found[1], Unwritten) else None
 
 
 @contextmanager
@@ -114,14 +161,15 @@ def sealing(path: Path) -> Iterator[Any]:
         file.write(_header(path, content.hasher))
 
 
-def write(path: Path, content: bytes | pa.Buffer) -> None:
+def write(path: Path, content: bytes | pa.Buffer | Unwritten) -> None:
     """Writes content that is in memory as a sealed file, in one call."""
-    folder, _, name = str(path).rpartition(os.sep)
-    if (held := _held.get(folder)) is not None:
-        held[name] = next(_numbers), pa.py_buffer(content)
-        _kept[0] += held[name][1].size
-    else:
-        _write(path, content)
+    folder, name = _folder_of(path)
+    if folder is None:
+        _write(path, _bytes(content))
+        return
+    held = content if isinstance(content, Unwritten) else pa.py_buffer(content)
+    folder.contents[name] = next(_numbers), held
+    _kept[0] += held.size
 
 
 def _write(path: Path, content: bytes | pa.Buffer) -> None:
@@ -161,7 +209,7 @@ def opened(path: Path) -> tuple[pa.Buffer, Blocks | None]:
     CheckpointError if the file is missing or damaged.
     """
     if (found := _in_memory(path)) is not None:
-        return found[1], None
+        return pa.py_buffer(_bytes(found[1])), None
     try:
         key = checksum.identity(path)
         if not key[3]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from local_runs import commit_records
 from spark.small_world import MAP, MET, STREAM, rows, write_rows, write_world
@@ -13,7 +14,7 @@ from cqels_opt.errors import CheckpointError
 from cqels_opt.runtime import driver as driver_room
 from cqels_opt.runtime import growing_files
 from cqels_opt.state.commit_log import COMMITS
-from cqels_opt.storage import disk, documents, sealed_files
+from cqels_opt.storage import columns, disk, documents, sealed_files
 
 
 def content(path: Path) -> bytes:
@@ -42,6 +43,40 @@ def test_readers_find_files_that_are_not_written_yet(tmp_path: Path) -> None:
         content(gone)
     sealed_files.delete(one)
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_arrays_in_memory_become_bytes_when_they_are_written(tmp_path: Path) -> None:
+    sealed_files.hold(tmp_path)
+    path, whole = tmp_path / "arrays", np.arange(10)
+    columns.write_arrays(path, {"a": whole, "part": whole[2:4]}, {"of": "ten"})
+    arrays, said = columns.read_arrays(path)
+    assert arrays["a"] is whole
+    assert arrays["part"].base is None  # or all of the whole array would stay in memory
+    size, stamp = sealed_files.size(path), sealed_files.stamp(path)
+    in_bytes = content(path)
+    sealed_files.settle(tmp_path)
+    assert sealed_files.value(path) is None
+    assert (content(path), path.stat().st_size) == (in_bytes, size)
+    again, also_said = columns.read_arrays(path)
+    assert {name: array.tolist() for name, array in again.items()} == {"a": [*range(10)], "part": [2, 3]}
+    assert also_said == said == {"of": "ten"}
+    assert sealed_files.stamp(path) == stamp  # what readers have of it stays valid
+
+
+def test_a_file_in_place_of_one_that_was_in_memory_has_another_stamp(tmp_path: Path) -> None:
+    sealed_files.hold(tmp_path)
+    path = tmp_path / "one"
+    sealed_files.write(path, b"one")
+    stamps = [sealed_files.stamp(path)]
+    sealed_files.settle(tmp_path)
+    with sealed_files.sealing(path) as file:
+        file.write(b"two")
+    stamps.append(sealed_files.stamp(path))
+    sealed_files.delete(path)
+    sealed_files.write(path, b"one")
+    sealed_files.settle(tmp_path)
+    stamps.append(sealed_files.stamp(path))
+    assert len({*stamps}) == 3
 
 
 def test_what_was_in_memory_ends_with_the_run(tmp_path: Path) -> None:
