@@ -201,13 +201,16 @@ class Catalyst:
             rule = rule.updated(part, other)
         return plan.transformUp(rule)  # what has been replaced is not searched
 
-    def over(self, leaf: LogicalPlan, relation: Any) -> LogicalPlan:
-        """A relation of files with the attributes of ``leaf``, over the files of another such ``relation`` with the same columns."""
+    def over(self, leaf: LogicalPlan, other: LogicalPlan) -> LogicalPlan:
+        """A relation of files with the attributes of ``leaf``, over the files of another one with the same columns.
+
+        Both are a ``LogicalRelation``, or both a ``DataSourceV2Relation``; the first argument of either has the files.
+        """
         jvm: Any = self.spark._jvm
         gateway: Any = self.spark.sparkContext._gateway
         size = leaf.productArity()
         arguments = gateway.new_array(jvm.java.lang.Object, size)
-        arguments[0] = relation
+        arguments[0] = other.productElement(0)
         for i in range(1, size):
             arguments[i] = leaf.productElement(i)
         return leaf.makeCopy(arguments)

@@ -57,7 +57,7 @@ class PlanOverFiles:
 
     def over(self, files: Mapping[str, DataFrame], bound: int = 0) -> DataFrame:
         """The same operators over other files with the same columns; rows of a leaf with a column are above ``bound`` minus its age."""
-        read = {kind: analyzed(frame).relation() for kind, frame in files.items()}
+        read = {kind: analyzed(frame) for kind, frame in files.items()}
         others = []
         for leaf in self.leaves:
             plan = self.catalyst.over(leaf.plan, read[leaf.kind])

@@ -302,6 +302,17 @@ def test_later_micro_batches_compile_no_code(spark: SparkSession, places: DataFr
     assert sink.rows.total() > 0
 
 
+def test_plans_are_kept_whichever_reader_of_parquet_the_session_has(
+    spark: SparkSession, places: DataFrame, knows: DataFrame
+) -> None:
+    """Spark has two readers, whose relations are of different classes."""
+    rows = rows_of(8, 30)
+    with settings(spark, {"spark.sql.sources.useV1SourceList": ""}):
+        sink = Collected()
+        run(meetings(spark, places, knows).batch(sink), spark, [rows[:10], rows[10:20], rows[20:]])
+    assert in_milliseconds(sink.rows) == brute_force(rows)
+
+
 def test_statistics_are_of_the_rows_that_pass_all_filters(spark: SparkSession, places: DataFrame) -> None:
     join = cq.AdaptiveJoin(spark).relation("here", time="t").relation("places", places).on("here.loc = places.loc")
     function = join.where("here.who < 3").where("here.loc = 'a'").batch(Collected())
