@@ -135,6 +135,7 @@ class AdaptiveJoin:
     ) -> JoinRun:
         """A function for ``foreachBatch``; ``then(df, batch_id)`` gets the rows that each micro-batch adds to the join.
 
+        The rows have not run yet. If an action of ``then`` fails, it is called again with the joins as written and the same batch id.
         A result row is added with the last of its input rows, if all of these are in their windows at one instant. ``state`` is a
         folder that executors can access, or a URI that Hadoop's file systems open (``s3a://bucket/x``), for the rows and
         statistics of windows; without it a join of several windows lives as long as this object. ``trace`` is a file, ``name``
