@@ -116,6 +116,10 @@ class Catalyst:
         self._one_row, self._no_map = logical.OneRowRelation, _object(scala.collection.immutable, "Map").empty()
         self.sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
         self._observation = sql.Observation
+        pattern, self._dataset_id = sql.catalyst.trees.TreePattern, sql.catalyst.trees.TreeNodeTag("dataset_id")
+        self._changing = [pattern.PLAN_EXPRESSION(), pattern.PYTHON_UDF(), pattern.SCALA_UDF()]
+        if not BEFORE_4:
+            self._changing.append(pattern.VARIABLE_REFERENCE())
         self._inline = sql.catalyst.optimizer.InlineCTE
         self._counting: Any = f.count(f.lit(1)).alias("rows")
         template = spark.range(0).observe("rows", self._counting)
@@ -148,6 +152,16 @@ class Catalyst:
         return column.withQualifier(self.sequence([relation]))
 
     # ------------------------------------------------------------------ plans
+    def repeatable(self, plan: LogicalPlan) -> bool:
+        """Whether a plan means the same in later micro-batches: it draws no random numbers, and has no functions of the user, subqueries
+        or variables, which may be other ones by then."""
+        return bool(plan.deterministic()) and not any(plan.containsPattern(pattern) for pattern in self._changing)
+
+    def forget_datasets(self, plan: LogicalPlan) -> LogicalPlan:
+        """The plan without the set of Datasets that were made of it, which Spark shares with copies of the plan and never empties."""
+        plan.unsetTagValue(self._dataset_id)
+        return plan
+
     def filtered(self, plan: LogicalPlan, conditions: Sequence[Expression]) -> LogicalPlan:
         """The rows of a plan that satisfy all conditions."""
         return self._filter(self.all_of(conditions), plan) if conditions else plan

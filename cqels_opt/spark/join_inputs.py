@@ -47,8 +47,8 @@ AT, LATE = "__at", "__late"
 COUNTS = "counts"
 """The name of the exact counts of a micro-batch, or of a relation."""
 
-UNKNOWN = 1 << 60
-"""Spark's estimate of the bytes of a relation is at least this if it has no statistics."""
+UNKNOWN = 1 << 50
+"""Spark's estimate of the bytes of a relation is at least this if it has no statistics: 2^63, less where columns are left out."""
 FEW_BYTES, FEW_ROWS = 4 << 20, 1 << 16
 """The size of a relation, as Spark estimates it, up to which the driver counts its keys, and the most rows of a partition for that."""
 
@@ -134,7 +134,7 @@ def with_times(frame: DataFrame, times: Mapping[str | None, tuple[str, str]], nu
 
 
 def varying(number: int, column: str) -> SparkColumn:
-    """A number that is another one in each micro-batch, for rows whose ``column`` is not null.
+    """A number that differs between micro-batches, for rows whose ``column`` is not null.
 
     Spark's generated code has numeric literals in it, so it would be compiled again, and interpreted at first, for each number. An array
     is data, and an index that depends on a column keeps Spark from replacing its element by a literal.

@@ -20,25 +20,28 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept(Generic[T]):
-    """A plan, with what it was made of, and what its DataFrame is for."""
+class _CachedPlan(Generic[T]):
+    """The plan of a DataFrame, the ``key`` of all that it was made of, and its description."""
 
     key: Hashable
     plan: PlanOverFiles
-    of: T
+    description: T
 
 
 class JoinPlans:
-    """Makes the plans of a join. The rows of windows are in files, so their plans are kept while everything else stays as it is."""
+    """Makes the plans of a join. The rows of windows are in files, so their plans are kept while all else stays as it is."""
 
     def __init__(self, spec: JoinSpec, projection: Sequence[str]) -> None:
         self._spec, self._projection = spec, projection
         self._catalyst: Catalyst | None = None
-        self._counting: _Kept[Counting] | None = None
-        self._added: _Kept[Joined] | None = None
+        self._counting: _CachedPlan[Counting] | None = None
+        self._added: _CachedPlan[Joined] | None = None
 
     def counting(self, windows: Windows, columns: Sequence[str], types: Mapping[str, t.DataType], number: int) -> Counting:
-        """The counting of the keys of the new rows of windows; ``columns`` are those of the stream."""
+        """The counting of the keys of the new rows of windows; ``columns`` are those of the stream.
+
+        It takes a sample by the places of rows, which is no random number.
+        """
 
         def build(leaves: Leaves | None) -> tuple[DataFrame, Counting]:
             rows = windows.new if leaves is None else leaves.make("new")
@@ -46,7 +49,7 @@ class JoinPlans:
             return counting.frame, counting
 
         key = (tuple(windows.new.dtypes), tuple(columns), tuple(types.items()))
-        frame, counting, self._counting = self._made(windows, key, self._counting, build)
+        frame, counting, self._counting = self._made(windows, key, self._counting, build, always=True)
         return counting.of(frame)
 
     def added(
@@ -72,17 +75,23 @@ class JoinPlans:
         self,
         windows: Windows,
         key: Hashable,
-        kept: _Kept[T] | None,
+        cached: _CachedPlan[T] | None,
         build: Callable[[Leaves | None], tuple[DataFrame, T]],
-    ) -> tuple[DataFrame, T, _Kept[T] | None]:
-        """A DataFrame over windows, what it is for, and what is kept of it."""
+        always: bool = False,
+    ) -> tuple[DataFrame, T, _CachedPlan[T] | None]:
+        """A DataFrame over windows, its description, and its plan for later micro-batches, if it means the same in them."""
+        files = {"new": windows.new} | ({"old": windows.old} if windows.old is not None else {})
         if not self._spec.stateful:
             return *build(None), None
-        files = {"new": windows.new} | ({"old": windows.old} if windows.old is not None else {})
         if self._catalyst is None or not same_session(self._catalyst.spark, windows.new.sparkSession):
-            self._catalyst, kept = Catalyst(windows.new.sparkSession), None
-        if kept is None or kept.key != key:
-            leaves = Leaves(self._catalyst, files)
-            frame, of = build(leaves)
-            kept = _Kept(key, PlanOverFiles.of(frame, leaves), of)
-        return kept.plan.over(files, windows.frontier or 0), kept.of, kept
+            self._catalyst, cached = Catalyst(windows.new.sparkSession), None
+        if cached is not None and cached.key == key:
+            return cached.plan.over(files, windows.frontier or 0), cached.description, cached
+        leaves = Leaves(self._catalyst, files)
+        frame, description = build(leaves)
+        plan = PlanOverFiles.of(frame, leaves)
+        if not plan.complete:
+            return *build(None), None
+        repeatable = always or self._catalyst.repeatable(plan.plan)
+        made = _CachedPlan(key, plan, description) if repeatable else None
+        return plan.over(files, windows.frontier or 0), description, made

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import sqlglot
 from pyspark import StorageLevel
@@ -23,12 +24,15 @@ from cqels_opt.relational.conditions import all_of
 from cqels_opt.relational.planner import JoinDecision, ObservedJoin
 from cqels_opt.relational.spec import TIME, JoinInput, JoinSpec
 from cqels_opt.spark.catalyst import Catalyst, analyzed, items
-from cqels_opt.spark.join_inputs import satisfying
+from cqels_opt.spark.join_inputs import satisfying, varying
 from cqels_opt.spark.paths import literal, to_write
 from cqels_opt.spark.plan_over_files import Leaves
 from cqels_opt.spark.session import IN_A_BATCH, settings
 
 ROWS_A_FILE = 1_000_000
+
+ANSWERS = "answers"
+"""The metric that counts the rows of a join."""
 
 EVENT = "event time"
 """The qualifier of the event time in the answers, which no relation has."""
@@ -54,8 +58,10 @@ class Windows:
         if new:
             rows = self.new if leaves is None else leaves.make("new")
             parts.append(rows if relation.window is None else rows.where(f.col(at).isNotNull()))
-        if old and self.old is not None and leaves is not None:
-            parts.append(leaves.make("old", at, relation.window or 0))
+        if old and self.old is not None and self.frontier is not None:
+            age = relation.window or 0
+            bound = varying(self.frontier - age, at)
+            parts.append(self.old.where(f.col(at) > bound) if leaves is None else leaves.make("old", at, age))
         return satisfying(reduce(DataFrame.unionByName, parts), relation, spec)
 
 
@@ -93,17 +99,17 @@ class Joined:
         self.counters = _Counters()
         places = [i for i, _ in enumerate(order) if self.windows.old is not None or i == len(order) - 1]
         terms = [_Term(self, place, order).run(decisions[order[place]]) for place in places]
-        return self._selected(reduce(DataFrame.unionAll, (self._flat(term) for term in terms)))
+        return self._selected(reduce(DataFrame.unionAll, (self._flat(term) for term in terms))).observe(ANSWERS, _counted())
 
-    def observed(self, frame: DataFrame) -> ObservedJoin:
-        """The operators' row counts after a DataFrame of these rows was computed."""
+    def observed(self, frame: DataFrame) -> tuple[int, ObservedJoin]:
+        """The number of rows, and the operators' row counts, after a DataFrame of these rows was computed."""
         seen = frame._jdf.queryExecution().observedMetrics()
         rows = {name: int(seen.apply(name).getLong(0)) for names in self._names() for name in names if seen.contains(name)}
         found = ObservedJoin(
             {s: [rows[name] for name in names] for s, names in self.counters.operators.items() if {*names} <= {*rows}}
         )
         found.filters = [(name, rows[a], rows[b]) for name, a, b in self.counters.filters if a in rows and b in rows]
-        return found
+        return int(seen.apply(ANSWERS).getLong(0)), found
 
     def _names(self) -> Iterator[Sequence[str]]:
         yield from self.counters.operators.values()
@@ -246,36 +252,38 @@ def _counted() -> Column:
 
 @dataclass(frozen=True, slots=True)
 class AddedRows:
-    """The rows that a batch adds. The first action on ``frame`` computes them, and they are kept until they are released.
+    """The rows that a batch adds. The first action on ``frame`` computes them, and they are in Spark's cache until they are released.
 
-    ``sources`` are the relations whose new rows the terms begin with.
+    ``relation`` is their relation in the cache.
     """
 
     frame: DataFrame
     joined: Joined
-    sources: tuple[str, ...]
+    relation: Any
 
     @classmethod
     def of(cls, rows: DataFrame, joined: Joined, decisions: Mapping[str, JoinDecision]) -> AddedRows:
         """The rows of ``joined``. Without a shuffle, adaptive execution is off: it would only make each stage a job."""
         unshuffled = {method.by for decision in decisions.values() for method in decision.methods} <= {None, BROADCAST}
         with settings(rows.sparkSession, IN_A_BATCH) if unshuffled else nullcontext():
-            return cls(rows.persist(StorageLevel.MEMORY_AND_DISK), joined, tuple(joined.counters.operators))
+            frame = rows.persist(StorageLevel.MEMORY_AND_DISK)
+            return cls(frame, joined, frame._jdf.queryExecution().withCachedData())
 
     def count(self) -> int:
         """The number of rows, from a job over all of them."""
-        return int(self.frame.groupBy().count().collect()[0][0])
+        return self.observed(whole=True)[0]
 
-    def observed(self, new: Mapping[str, int]) -> tuple[int, ObservedJoin]:
-        """The number of rows, and what the operators gave. ``new`` has the number of new rows of each relation.
+    def observed(self, whole: bool = False) -> tuple[int, ObservedJoin]:
+        """The number of rows, and what the operators gave.
 
-        An action such as ``isEmpty()`` reads a part of the rows; then one more job reads all.
+        An action such as ``isEmpty()`` computes a part of the rows, and the user may have released them; then, or if ``whole``, one more
+        job computes all.
         """
-        found = self.joined.observed(self.frame)
-        if all(source in found.operators and found.operators[source][0] == new[source] for source in self.sources):
-            return sum(found.operators[source][-1] for source in self.sources), found
-        number = self.count()
-        return number, self.joined.observed(self.frame)
+        if not whole and self.relation.cacheBuilder().isCachedColumnBuffersLoaded():
+            return self.joined.observed(self.frame)
+        counting = self.frame.groupBy().count()
+        counting.collect()
+        return self.joined.observed(counting)
 
 
 def read_rows(session: SparkSession, schema: StructType, places: Sequence[Path | str]) -> DataFrame:

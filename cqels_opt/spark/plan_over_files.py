@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from cqels_opt.spark.catalyst import Catalyst, LogicalPlan, analyzed
+from cqels_opt.spark.catalyst import Catalyst, LogicalPlan, analyzed, items
 from cqels_opt.spark.join_inputs import varying
 
 
@@ -44,16 +44,22 @@ class Leaves:
 
 @dataclass(frozen=True, slots=True)
 class PlanOverFiles:
-    """The plan of a DataFrame, and the places where it reads files."""
+    """The plan of a DataFrame, and the places where it reads files.
+
+    ``complete``: all places are in the plan as they were made. An extension of Spark's analyzer may have replaced them.
+    """
 
     catalyst: Catalyst
     plan: LogicalPlan
     leaves: Sequence[Leaf]
+    complete: bool
 
     @classmethod
     def of(cls, frame: DataFrame, leaves: Leaves) -> PlanOverFiles:
         """The plan of ``frame``, which reads files at ``leaves``."""
-        return cls(leaves.catalyst, analyzed(frame), tuple(leaves.made))
+        plan, catalyst = leaves.catalyst.forget_datasets(analyzed(frame)), leaves.catalyst
+        found = [catalyst.forget_datasets(leaf) for leaf in items(plan.collectLeaves())]
+        return cls(catalyst, plan, tuple(leaves.made), all(leaf.plan in found for leaf in leaves.made))
 
     def over(self, files: Mapping[str, DataFrame], bound: int = 0) -> DataFrame:
         """The same operators over other files with the same columns; rows of a leaf with a column are above ``bound`` minus its age."""

@@ -240,8 +240,8 @@ class WindowedJoin(JoinRun):
                     found.frame.unpersist()
                     found = self._plans.added(windows, frame.columns, self._statics, again, planner.rule.order)
                     self._emit(found, number)
-                clock.lap("sink")
-                rows, observed = found.observed({name: extent.rows for name, extent in counted.extents.items()})
+                rows, observed = found.observed()
+            clock.lap("sink")
             planner.observe(observed, chosen=fallback is None)
         finally:
             found.frame.unpersist()
@@ -330,13 +330,14 @@ class WindowedJoin(JoinRun):
         for name, version in versions.items():
             if version is not self._versions.get(name):
                 self._versions[name], self._statics[name] = version, satisfying(version, named[name], spec)
-            if (content := content_of(plan_of(version))) == self._contents.get(name):
+            keys = {variable: types[variable] for variable in spec.joins_on(named[name].key)}
+            if (content := (*content_of(plan_of(version)), *keys.items())) == self._contents.get(name):
                 continue
-            self._contents[name] = content
             with described(session.sparkContext, f"{self.name}: count the join keys of {name}", self._runner.page):
                 self._counts[name] = static_counts(self._statics[name], spec_keys(named[name], spec, types))
             if self._planner is not None:
                 self._planner.replace(name, self._counts[name])
+            self._contents[name] = content
         if self._planner is None:
             slots = self._runner.parallelism
             frames_read = [*versions.values(), *([frame] if frame is not None else [])]

@@ -89,7 +89,12 @@ def settle(folder: Path, names: Container[str] | None = None) -> None:
         if (names is None or name in names) and (found := held.contents.get(name)) is not None:
             _write(folder / name, _bytes(found[1]))
             held.written[name] = found[0], _inode_and_time(folder / name)
-            held.contents.pop(name, None)  # from here on readers find the file
+            if (last := held.contents.pop(name, None)) is found:  # from here on readers find the file
+                continue
+            held.written.pop(name, None)  # it was deleted or replaced meanwhile
+            disk.delete(folder / name)
+            if last is not None:
+                held.contents[name] = last
 
 
 def release(folder: Path) -> None:

@@ -115,7 +115,7 @@ class Command:
 
 
 def _written(file: IO[bytes]) -> str:
-    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode()
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")
 
 
 def call(words: Sequence[str], environment: Mapping[str, str] | None = None) -> Finished:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import unified_diff
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
@@ -300,6 +301,42 @@ def test_later_micro_batches_compile_no_code(spark: SparkSession, places: DataFr
     assert found[0] > 0
     assert found[-1] == 0
     assert sink.rows.total() > 0
+
+
+@pytest.mark.long
+def test_answers_are_counted_whatever_the_sink_does(spark: SparkSession, places: DataFrame, knows: DataFrame) -> None:
+    """A sink may compute a part of the rows, or none of them and release them; the answers are those after the projection."""
+    rows = [rows_of(9, 36)[:18], rows_of(9, 36)[18:]]
+    expected = [0, *(brute_force(list(chain(*rows[:n]))).total() for n in range(1, len(rows) + 1))]
+    sinks: list[Callable[[DataFrame, int], object]] = [
+        lambda frame, _: frame.isEmpty(),
+        lambda frame, _: frame.unpersist(),
+    ]
+    for sink in sinks:
+        function, found = meetings(spark, places, knows).batch(sink), list[int]()
+        for number, batch in enumerate(rows):
+            run(function, spark, [batch], first=number)
+            assert function.last is not None
+            found.append(function.last.answers or 0)
+        assert found == [after - before for before, after in pairwise(expected)]
+    numbers = meetings(spark, places, knows).select("count(*) AS n").batch(Collected())
+    run(numbers, spark, [list(chain(*rows))])
+    assert numbers.last is not None
+    assert numbers.last.answers == 1
+
+
+@pytest.mark.long
+def test_plans_that_may_mean_something_else_later_are_made_anew(spark: SparkSession, places: DataFrame, knows: DataFrame) -> None:
+    """Random numbers are drawn in each micro-batch, and a function is the one that is registered then."""
+    sink = Collected()
+    function = meetings(spark, places, knows).select("uuid()", "here.who", "model(here.who)", "time").batch(sink)
+    rows, versions = rows_of(9, 40), list[set[int]]()
+    for number in range(4):
+        spark.udf.register("model", lambda _, number=number: number, "int")
+        run(function, spark, [rows[10 * number : 10 * number + 10]], first=number)
+        versions.append({row[2] for row in sink.batches[number]})
+    assert [found for found in versions if found] == [{n} for n, found in enumerate(versions) if found]
+    assert len({row[0] for rows in sink.batches.values() for row in rows}) == sink.rows.total() > 10
 
 
 def test_plans_are_kept_whichever_reader_of_parquet_the_session_has(
