@@ -19,6 +19,7 @@ from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
 from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import START
 from cqels_opt.operators.algebra.operator import evaluate
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.key_pushdown import Pushdown
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.runtime import evaluate as stage
@@ -47,7 +48,9 @@ WAYS = ("incrementally", "from all rows")
 @contextmanager
 def from_all_rows() -> Iterator[None]:
     """Recomputes everything above the joins in each step."""
-    with patch.object(stage, "changing", evaluate), patch.object(Pushdown, "additive", ()):
+    anew = property(lambda program: Pushdown(program.tree, program.blocks, program.variables))  # a program keeps its own
+    groups = patch.object(Pushdown, "additive", ()), patch.object(CompiledProgram, "pushdown", anew)
+    with patch.object(stage, "changing", evaluate), groups[0], groups[1]:
         yield
 
 
