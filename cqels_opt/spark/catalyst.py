@@ -7,11 +7,12 @@ Plans and expressions are Java objects; each call of a method takes about 0.1 ms
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import reduce
 from itertools import count
 from typing import Any, Literal, TypeAlias
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -118,7 +119,7 @@ class Catalyst:
         self._observation = sql.Observation
         pattern, self._dataset_id = sql.catalyst.trees.TreePattern, sql.catalyst.trees.TreeNodeTag("dataset_id")
         self._changing = [pattern.PLAN_EXPRESSION(), pattern.PYTHON_UDF(), pattern.SCALA_UDF()]
-        if not BEFORE_4:
+        with suppress(Py4JError):  # Spark 4.0 has no such pattern
             self._changing.append(pattern.VARIABLE_REFERENCE())
         self._inline = sql.catalyst.optimizer.InlineCTE
         self._counting: Any = f.count(f.lit(1)).alias("rows")
@@ -155,7 +156,8 @@ class Catalyst:
     def repeatable(self, plan: LogicalPlan) -> bool:
         """Whether a plan means the same in later micro-batches: it draws no random numbers, and has no functions of the user, subqueries
         or variables, which may be other ones by then."""
-        return bool(plan.deterministic()) and not any(plan.containsPattern(pattern) for pattern in self._changing)
+        found = any(plan.containsPattern(pattern) for pattern in self._changing) or "variablereference(" in str(plan.toString())
+        return bool(plan.deterministic()) and not found
 
     def forget_datasets(self, plan: LogicalPlan) -> LogicalPlan:
         """The plan without the set of Datasets that were made of it, which Spark shares with copies of the plan and never empties."""
