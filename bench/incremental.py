@@ -48,9 +48,12 @@ WAYS = ("incrementally", "from all rows")
 @contextmanager
 def from_all_rows() -> Iterator[None]:
     """Recomputes everything above the joins in each step."""
-    anew = property(lambda program: Pushdown(program.tree, program.blocks, program.variables))  # a program keeps its own
-    groups = patch.object(Pushdown, "additive", ()), patch.object(CompiledProgram, "pushdown", anew)
-    with patch.object(stage, "changing", evaluate), groups[0], groups[1]:
+    made_again = property(lambda program: Pushdown(program.tree, program.blocks, program.variables))
+    with (
+        patch.object(stage, "changing", evaluate),
+        patch.object(Pushdown, "additive", ()),
+        patch.object(CompiledProgram, "pushdown", made_again),  # a program keeps the one that it has
+    ):
         yield
 
 

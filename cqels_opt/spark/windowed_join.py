@@ -233,8 +233,10 @@ class WindowedJoin(JoinRun):
                 try:
                     self._emit(found, number)
                 except (PySparkException, Py4JError) as error:
+                    if self._cancelled or isinstance(error, AnalysisException):
+                        raise
                     again = planner.as_written()
-                    if self._cancelled or isinstance(error, AnalysisException) or _same(decisions, again):
+                    if _same(decisions, again):
                         raise
                     fallback = f"run again in the order of the query, without hints: {first_line(error)[:200]}"
                     found.frame.unpersist()

@@ -326,7 +326,9 @@ def test_answers_are_counted_whatever_the_sink_does(spark: SparkSession, places:
 
 
 @pytest.mark.long
-def test_plans_that_may_mean_something_else_later_are_made_anew(spark: SparkSession, places: DataFrame, knows: DataFrame) -> None:
+def test_plans_that_may_mean_something_else_later_are_made_again(
+    spark: SparkSession, places: DataFrame, knows: DataFrame
+) -> None:
     """Random numbers are drawn in each micro-batch, and a function is the one that is registered then."""
     sink = Collected()
     function = meetings(spark, places, knows).select("uuid()", "here.who", "model(here.who)", "time").batch(sink)

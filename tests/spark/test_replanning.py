@@ -35,11 +35,7 @@ FEWER = Size(famous=10, fanout=1_000, ordinary=10_000, batches=2, views=100, mat
 @pytest.fixture(scope="module", autouse=True)
 def small(spark: SparkSession) -> Iterator[None]:
     """Nothing of these tests depends on generated code, which takes longer to compile than to run."""
-    given = {
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.ansi.enabled": "true",
-    }
+    given = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false", "spark.sql.ansi.enabled": "true"}
     with settings(spark, given):
         yield
 
