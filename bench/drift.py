@@ -8,7 +8,7 @@ together reach every set measure all sets, batch by batch, and a shortest path t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, TypeGuard
 
@@ -26,6 +26,7 @@ from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.plans import Join, Multiway, Plan, QueryGraph, Scan, Split, parse_plan, parse_planned
 from cqels_opt.plans.plan import join_plans, joins, pairs
 from cqels_opt.plans.relation_set import RelationSet, members, size
+from cqels_opt.trace.history import histories
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.replay import BatchSize
 
@@ -223,11 +224,12 @@ def compared(query: Prepared, work: Drifting) -> dict[str, Any]:
     rows["best by phase"] = [measured.given(plans, batches) for plans, batches in zip(best, slices)]
     rows["best throughout"] = [measured.given(one, batches) for batches in slices]
     totals = {name: sum(parts) for name, parts in rows.items()}
+    (switches,) = (history.regret for history in histories(runs[0].records))
     return {
         "answers": runs[0].answers,
         "rows by phase": rows,
         "rows": totals,
-        "switches": sum(delta.switched for record in runs[0].records for delta in record.deltas),
+        "switches": asdict(switches) | {"regret": switches.share},
         "best plans": best,
         "ratios": {f"{one} / {other}": totals[one] / totals[other] for one, other in COMPARED},
     }
@@ -245,3 +247,6 @@ def show(found: Mapping[str, Any]) -> None:
             table.add_row(contender, *(f"{rows:,}" for rows in (*parts, one["rows"][contender])), f"{over:.2f}×")
         screen.print(table)
         screen.print(", ".join(f"{name} {ratio:.2f}×" for name, ratio in one["ratios"].items()))
+        switches = one["switches"]
+        compared = f"{switches['gained']} of {switches['switches']} switches gain in hindsight"
+        screen.print(f"{compared}, regret {switches['regret']:.1%} of the costs after them")

@@ -14,13 +14,16 @@ from rich.console import Console
 
 from cqels_opt.bench import tables
 from cqels_opt.bench.circumstances import circumstances
-from cqels_opt.bench.claims import FIGURE_5, HEADS, PHASES, SLACK, claims, summary
+from cqels_opt.bench.claim import HEADS, summary
+from cqels_opt.bench.claims import FIGURE_5, SLACK, claims
 from cqels_opt.bench.concurrent_tables import beside
 from cqels_opt.bench.screen import table
 
 TITLE = "The evaluation of the CQELS report (§6) and of the project's goals, with a page"
-SECTIONS = (FIGURE_5, PHASES, "drift", "concurrent")
+SECTIONS = (FIGURE_5, "phases", "drift", "concurrent", "paced", "start-up")
 """The scenarios and studies of the evaluation."""
+_ON_SPARK = ("paced", "start-up")
+"""Those that need Spark."""
 
 WIDEST = 400
 """The width of the table of claims in a file or a pipe: each claim, with its reason, on one line."""
@@ -33,7 +36,7 @@ def evaluate(section: Callable[[str], dict[str, Any]], quick: bool, spark: bool,
     """Runs its scenarios and studies, each with ``section``; writes the Markdown page to ``page``."""
     progress = Console(stderr=True)
     sections = []
-    for name in SECTIONS:
+    for name in (name for name in SECTIONS if spark or name not in _ON_SPARK):
         progress.print(f"evaluation: {name}")
         sections.append(section(name))
     report = {
@@ -108,8 +111,8 @@ def _section(section: Mapping[str, Any]) -> list[str]:
         return _concurrent(section)
     if "contenders" in section:
         return _scenario(section)
-    text, heads, lines = tables.drift_rows(section)
-    return [f"## {section['title']}", text, markdown_table(heads, lines)]
+    rows = tables.STUDIES[section["scenario"]](section)
+    return [f"## {section['title']}", rows.text, markdown_table(rows.heads, rows.lines, rows.words)]
 
 
 def _scenario(section: Mapping[str, Any]) -> list[str]:

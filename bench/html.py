@@ -9,9 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.bench import charts
-from cqels_opt.bench.claims import HEADS, Claim, claims, summary
+from cqels_opt.bench.claim import HEADS, Claim, summary
+from cqels_opt.bench.claims import claims
 from cqels_opt.bench.concurrent_tables import beside
-from cqels_opt.bench.tables import ROBUSTNESS_HEADS, by_line, cell, drift_rows, names, number, robustness_rows, share, text_of
+from cqels_opt.bench.tables import (
+    ROBUSTNESS_HEADS,
+    STUDIES,
+    Rows,
+    by_line,
+    cell,
+    drift_rows,
+    names,
+    number,
+    robustness_rows,
+    share,
+    text_of,
+)
 
 STYLE = Path(__file__).with_name("page.css")
 
@@ -46,6 +59,8 @@ def _section(report: Mapping[str, Any], titled: bool = True) -> str:
     if "contenders" not in report:
         if all("ratios" in result for result in report.get("results", [{}])):
             return title + _drift(report)
+        if report["scenario"] in STUDIES:
+            return title + _study(STUDIES[report["scenario"]](report))
         found = {
             key: value for key, value in report.items() if key not in ("machine", "versions", "scenario", "title", "parameters")
         }
@@ -113,7 +128,7 @@ def _concurrent(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _drift(report: Mapping[str, Any]) -> str:
     """Rows under drift, one group of bars per query and workload."""
-    text, heads, lines = drift_rows(report)
+    rows = drift_rows(report)
     contenders = list(report["results"][0]["rows"])
     groups = {
         f"{one['query']}, {one['workload']}": {
@@ -123,7 +138,13 @@ def _drift(report: Mapping[str, Any]) -> str:
         for one in report["results"]
     }
     chart = charts.bars(groups, contenders, "rows", "Rows that all operators make")
-    return f'<p>{escape(text)}</p>{charts.legend(contenders)}<div class="figures"><figure>{chart}</figure></div>{table(heads, lines, 2)}'
+    figure = f'{charts.legend(contenders)}<div class="figures"><figure>{chart}</figure></div>'
+    return f"<p>{escape(rows.text)}</p>{figure}{table(rows.heads, rows.lines, rows.words)}"
+
+
+def _study(rows: Rows) -> str:
+    """The table of a study."""
+    return f"<p>{escape(rows.text)}</p>{table(rows.heads, rows.lines, rows.words)}"
 
 
 def _robustness(report: Mapping[str, Any]) -> str:

@@ -28,8 +28,8 @@ from cqels_opt.bench.report import REPORT, ReportWorld, World
 from cqels_opt.bench.rivals import tuned
 from cqels_opt.bench.rivals.jobs import PLANNER, Job, StreamingQuery, settings_kept
 from cqels_opt.bench.scenarios import SECOND, WARM_UP
-from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import START
+from cqels_opt.bench.tables import paced_rows, show_rows
 from cqels_opt.engine import Engine
 from cqels_opt.errors import RunError
 from cqels_opt.planner.plan_modes import plan_mode
@@ -251,13 +251,4 @@ def _noop(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outc
 # ------------------------------------------------------------------ the table
 def show(found: Mapping[str, Any]) -> None:
     """Prints a table with one line per query, rate and contender."""
-    heads = [f"p{p}" if p < 100 else "greatest" for p in PERCENTILES]
-    title = "Milliseconds from the intended time of an element to its answers in the sink; and a micro-batch (medians)"
-    measures = numbers(*heads, "batches", "ms a batch", "elements a batch", "never done")
-    shown = table("query", "elements/s", "contender", *measures, title=title)
-    for r in found["results"]:
-        cells = [f"{r['latency ms'][f'p{p}']:,.0f}" for p in PERCENTILES]
-        batch = [f"{r['milliseconds']['batches']:,}", f"{r['milliseconds']['median']:,.0f}", f"{r['elements a batch']:,.0f}"]
-        where = (r["parameters"]["query"], f"{r['parameters']['rate']:,}", r["contender"])
-        shown.add_row(*where, *cells, *batch, f"{r['behind']:,}")
-    console().print(shown)
+    show_rows(paced_rows(found))

@@ -14,14 +14,13 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from rich.console import Console
 
 from cqels_opt.bench.apart import empty_folder, scratch_folder
 from cqels_opt.bench.circumstances import cpu_seconds
-from cqels_opt.bench.screen import console, numbers, table
+from cqels_opt.bench.tables import show_rows, start_up_rows
 from cqels_opt.errors import RunError
 
 ROUNDS, QUICK_ROUNDS = 5, 1
@@ -69,7 +68,7 @@ def study(quick: bool) -> dict[str, Any]:
                 empty_folder(scratch / "work")
                 found = first_answer(name, command, {**_of_a_user(), **environment})
                 starts += [found] if number else []
-    return {"elements": ELEMENTS, "starts": [asdict(start) for start in starts]}
+    return {"elements": ELEMENTS, "starts": [{**asdict(start), "cpu": start.cpu} for start in starts]}
 
 
 def _of_a_user() -> dict[str, str]:
@@ -134,14 +133,7 @@ def in_process(query: Path, folder: Path) -> Iterator[str]:
 
 def show(found: Mapping[str, Any]) -> None:
     """Prints medians by contender."""
-    starts = [Start(**start) for start in found["starts"]]
-    heads = numbers("s to the first answer", "CPU s", "driver", "JVM", "workers", "load")
-    shown = table("", *heads, title=f"From the command to the first answer, {found['elements']:,} elements (medians)")
-    for name in dict.fromkeys(start.contender for start in starts):
-        own = [start for start in starts if start.contender == name]
-        parts = (median(getattr(start, part) for start in own) for part in ("seconds", "cpu", "driver", "jvm", "workers", "load"))
-        shown.add_row(name, *(f"{value:.1f}" for value in parts))
-    console().print(shown)
+    show_rows(start_up_rows(found))
 
 
 if __name__ == "__main__":

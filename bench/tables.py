@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+from typing import Any, NamedTuple, TypeAlias
 
 from cqels_opt.bench.screen import console, numbers, table
 
 Report: TypeAlias = "Mapping[str, Any]"
 Line: TypeAlias = "tuple[tuple[str, Any], ...]"
 """The parameters of a line of a table (query, rate and varied parameters), by name."""
+
+
+class Rows(NamedTuple):
+    """The table of a study: a sentence about it, heads and lines; columns after the first ``words`` are numbers."""
+
+    text: str
+    heads: list[str]
+    lines: list[list[str]]
+    words: int = 2
 
 
 def line_of(result: Mapping[str, Any]) -> Line:
@@ -52,8 +62,8 @@ def share(result: Mapping[str, Any]) -> float | None:
     return phases["optimize"] / total if total and "optimize" in phases else None
 
 
-def drift_rows(section: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]]:
-    """The study of drift: its description, heads and lines: by query and workload the rows of each kind of plan, and their ratios."""
+def drift_rows(section: Mapping[str, Any]) -> Rows:
+    """The study of drift: by query and workload the rows of each kind of plan, and their ratios."""
     results = section["results"]
     lines = [
         [
@@ -66,7 +76,39 @@ def drift_rows(section: Mapping[str, Any]) -> tuple[str, list[str], list[list[st
     ]
     heads = ["query", "workload", *results[0]["rows"], *results[0]["ratios"]]
     size = f"{section['elements']:,} elements in batches of {section['batch']:,}"
-    return f"Rows that all operators produce, {size}. They do not depend on the machine.", heads, lines
+    return Rows(f"Rows that all operators produce, {size}. They do not depend on the machine.", heads, lines)
+
+
+def paced_rows(section: Mapping[str, Any]) -> Rows:
+    """The study of latencies: one line per query, rate and contender."""
+    lines = []
+    for r in section["results"]:
+        cells = [f"{ms:,.0f}" for ms in r["latency ms"].values()]
+        batch = [f"{r['milliseconds']['batches']:,}", f"{r['milliseconds']['median']:,.0f}", f"{r['elements a batch']:,.0f}"]
+        lines.append(
+            [r["parameters"]["query"], f"{r['parameters']['rate']:,}", r["contender"], *cells, *batch, f"{r['behind']:,}"]
+        )
+    percentiles = ["greatest" if name == "p100" else name for name in section["results"][0]["latency ms"]]
+    heads = ["query", "elements/s", "contender", *percentiles, "batches", "ms a batch", "elements a batch", "never done"]
+    text = "Milliseconds from the intended time of an element to its answers in the sink; and a micro-batch (medians)."
+    return Rows(text, heads, lines, 3)
+
+
+START_UP_PARTS = ("seconds", "cpu", "driver", "jvm", "workers", "load")
+
+
+def start_up_rows(section: Mapping[str, Any]) -> Rows:
+    """The study of first answers: medians by contender."""
+    lines = []
+    for name in dict.fromkeys(start["contender"] for start in section["starts"]):
+        own = [start for start in section["starts"] if start["contender"] == name]
+        lines.append([name, *(f"{median(start[part] for start in own):.1f}" for part in START_UP_PARTS)])
+    heads = ["contender", "s to the first answer", "CPU s", "driver", "JVM", "workers", "load"]
+    return Rows(f"From the command to the first answer, {section['elements']:,} elements (medians).", heads, lines, 1)
+
+
+STUDIES: Mapping[str, Callable[[Mapping[str, Any]], Rows]] = {"drift": drift_rows, "paced": paced_rows, "start-up": start_up_rows}
+"""The tables of the studies of an evaluation."""
 
 
 ROBUSTNESS_HEADS = ("figure", "aim", "cases", "least", "median", "greatest")
@@ -83,6 +125,14 @@ def robustness_rows(section: Mapping[str, Any]) -> list[tuple[str, ...]]:
         )
         for one in section["figures"]
     ]
+
+
+def show_rows(rows: Rows) -> None:
+    """Prints the table of a study."""
+    shown = table(*rows.heads[: rows.words], *numbers(*rows.heads[rows.words :]), title=rows.text)
+    for line in rows.lines:
+        shown.add_row(*line)
+    console().print(shown)
 
 
 def show(report: Report) -> None:
