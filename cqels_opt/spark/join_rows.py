@@ -285,6 +285,10 @@ class AddedRows:
         counting.collect()
         return self.joined.observed(counting)
 
+    def release(self) -> None:
+        """Frees the memory of the rows."""
+        self.frame.unpersist()
+
 
 def read_rows(session: SparkSession, schema: StructType, places: Sequence[Path | str]) -> DataFrame:
     """Reads written rows of a stream, from paths or URIs; with the known schema, Spark reads no file footers."""

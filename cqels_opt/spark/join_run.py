@@ -3,14 +3,42 @@
 from __future__ import annotations
 
 import json
+import logging
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Protocol, TypeVar
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from cqels_opt.errors import LimitError, first_line
 from cqels_opt.planner import batch_report
 from cqels_opt.relational.planner import Format, JoinPlanner
 from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.drop_in import DropIn
+from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.trace.records import TraceRecord
+
+_log = logging.getLogger("cqels_opt.join")
+
+
+class Answers(Protocol):
+    """The answers of a micro-batch, which nothing has computed yet."""
+
+    @property
+    def frame(self) -> DataFrame:
+        """The answers."""
+
+    def count(self) -> int:
+        """Computes the answers, and keeps them until they are released."""
+
+    def release(self) -> None:
+        """Frees the memory of kept answers."""
+
+
+Found = TypeVar("Found", bound=Answers)
 
 
 class JoinRun(DropIn):
@@ -18,6 +46,11 @@ class JoinRun(DropIn):
     statistics. ``last`` is the trace record of the last micro-batch."""
 
     last: TraceRecord | None = None
+    then: BatchFunction
+    _again: ClassVar[str]
+    """What runs if an action on the answers fails."""
+    _runner: BatchJobs | None
+    _cancelled = False
 
     @property
     @abstractmethod
@@ -42,6 +75,46 @@ class JoinRun(DropIn):
 
     def wait_for_counts(self) -> None:
         """Waits until the relations have been counted, where that is done in the background. Tests and benchmarks need it."""
+
+    # ------------------------------------------------------------------ a batch
+    def _begin(self, runner: BatchJobs, session: SparkSession, number: int) -> None:
+        runner.spark, self._cancelled = session, False
+        runner.begin(number, [self.name])
+
+    def _cancel(self) -> None:
+        self._cancelled = True
+        if self._runner is not None:
+            self._runner.cancel()
+
+    @contextmanager
+    def _answered(self, found: Found, number: int, as_written: Callable[[], Found | None]) -> Iterator[tuple[Found, str | None]]:
+        """Calls ``then`` with the answers of a micro-batch, which are released at the end of the block.
+
+        If an action on them fails in Spark, ``then`` is called once more, with the answers of ``as_written``, unless that is None or the
+        plan cannot be the cause. Yields the answers of the last call, and why it was called twice, if it was.
+        """
+        why = None
+        try:
+            try:
+                self._emit(found, number)
+            except (PySparkException, Py4JError) as error:
+                if self._cancelled or isinstance(error, AnalysisException):
+                    raise
+                found.release()
+                if (again := as_written()) is None:
+                    raise
+                why = f"{self._again}: {first_line(error)[:200]}"
+                _log.warning("%s, batch %d: %s", self.name, number, why)
+                found = again
+                self._emit(found, number)
+            yield found, why
+        finally:
+            found.release()
+
+    def _emit(self, found: Answers, number: int) -> None:
+        if self.limits.rows is not None and (why := self.limits.broken(rows=found.count())):
+            raise LimitError(why)
+        self.then(found.frame, number)
 
 
 def analyzed(

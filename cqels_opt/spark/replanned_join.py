@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cqels_opt.errors import LimitError, first_line
 from cqels_opt.lod.locations import state_folder
 from cqels_opt.plans import Plan
 from cqels_opt.relational.planner import Format, JoinPlanner
@@ -31,7 +28,23 @@ from cqels_opt.trace.writer import TraceFile
 Build: TypeAlias = Callable[[DataFrame, int], DataFrame]
 """Builds the DataFrame of the answers from a micro-batch and its id."""
 
-_log = logging.getLogger("cqels_opt.join")
+
+@dataclass(slots=True)
+class JoinedRows:
+    """The answers of a micro-batch, which are computed by each action on them, unless they are counted before."""
+
+    frame: DataFrame
+    counted: bool = False
+
+    def count(self) -> int:
+        """See :class:`Answers`."""
+        self.counted, kept = True, self.frame.persist()
+        return int(kept.agg(f.count(f.lit(1))).collect()[0][0])
+
+    def release(self) -> None:
+        """See :class:`Answers`."""
+        if self.counted:
+            self.frame.unpersist()
 
 
 class ReplannedJoin(JoinRun):
@@ -40,6 +53,8 @@ class ReplannedJoin(JoinRun):
     ``then`` gets a DataFrame that has not run yet, as in a job without cqels-opt, so the time of the joins is that of the sink. If an
     action on a rebuilt query fails, ``then`` is called again with Spark's own plan.
     """
+
+    _again = "run again with Spark's own plan"
 
     def __init__(
         self,
@@ -58,7 +73,6 @@ class ReplannedJoin(JoinRun):
         self._runner = self._runner_on(spark) if spark is not None else None
         self._replanner: Replanner | None = None
         self._totals = {"batches": 0, "elements": 0}
-        self._cancelled = False
         claim = Claim(state_folder(state, "state").absolute() if state is not None else None)
         super().__init__(name, claim, limits, listener)
 
@@ -110,17 +124,11 @@ class ReplannedJoin(JoinRun):
             return display.live(self.name, self.last, self.switches, self._totals, self.failure, self.explain("json"))
 
     # ------------------------------------------------------------------ a batch
-    def _cancel(self) -> None:
-        self._cancelled = True
-        if self._runner is not None:
-            self._runner.cancel()
-
     def _batch(self, frame: DataFrame, number: int) -> None:
         session = frame.sparkSession
         if self._runner is None:
             self._runner = self._runner_on(session)
-        self._runner.spark, self._cancelled = session, False
-        self._runner.begin(number, [self.name])
+        self._begin(self._runner, session, number)
         if self._replanner is None:
             self._replanner = Replanner(self._mode, self._runner.parallelism, self.name, self._runner.page)
         clock, plain = PhaseTimer(), self._build(frame, number)
@@ -128,8 +136,9 @@ class ReplannedJoin(JoinRun):
         found = self._replanner.rows(plain, frame)
         clock.lap("optimize")
         jobs = self._runner.jobs
-        fallback = self._run(found, plain, number)
-        clock.lap("sink")
+        own = found.reason is not None
+        with self._answered(JoinedRows(found.frame), number, lambda: None if own else JoinedRows(plain)) as (_, fallback):
+            clock.lap("sink")
         self._replanner.observe(found)
         self._replanner.learn(plain, frame)
         self._record(number, found, clock, jobs, fallback)
@@ -139,31 +148,6 @@ class ReplannedJoin(JoinRun):
         if self._trace is not None:
             runner.link_to(self._trace.path)
         return runner
-
-    def _run(self, found: Replanned, plain: DataFrame, number: int) -> str | None:
-        """Calls ``then``; returns why it was called twice, if it was."""
-        try:
-            self._emit(found.frame, number)
-        except (PySparkException, Py4JError) as error:
-            if found.reason is not None or self._cancelled or isinstance(error, AnalysisException):
-                raise
-            why = f"run again with Spark's own plan: {first_line(error)[:200]}"
-            _log.warning("%s, batch %d: %s", self.name, number, why)
-            self._emit(plain, number)
-            return why
-        return None
-
-    def _emit(self, rows: DataFrame, number: int) -> None:
-        if self.limits.rows is None:
-            self.then(rows, number)
-            return
-        rows = rows.persist()
-        try:
-            if why := self.limits.broken(rows=int(rows.agg(f.count(f.lit(1))).collect()[0][0])):
-                raise LimitError(why)
-            self.then(rows, number)
-        finally:
-            rows.unpersist()
 
     def _record(self, number: int, found: Replanned, clock: PhaseTimer, jobs: int, fallback: str | None) -> None:
         planner, elements = self._planner, found.elements or 0

@@ -10,12 +10,10 @@ from pathlib import Path
 from time import time as clock_time
 from typing import Any, TypeAlias
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
-from cqels_opt.errors import CheckpointError, InputError, LimitError, first_line
+from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.lod.locations import hadoop_uri, state_folder
 from cqels_opt.plans import Plan
 from cqels_opt.relational.counting import Counted
@@ -76,6 +74,9 @@ class Declared:
 class WindowedJoin(JoinRun):
     """A join of windows over a stream, or of a stream with event times, whose rows expire or are late."""
 
+    _again = "run again in the order of the query, without hints"
+    _runner: BatchJobs
+
     def __init__(
         self,
         spark: SparkSession,
@@ -111,7 +112,6 @@ class WindowedJoin(JoinRun):
         if self._trace is not None:
             self._runner.link_to(self._trace.path)
         self._planner: JoinPlanner | None = None
-        self._cancelled = False
         self._types: tuple[tuple[object, ...], Mapping[str, t.DataType]] = (), {}
         self._plans = JoinPlans(self.spec, declared.projection)
         self._counts: dict[str, Counts] = {}
@@ -156,10 +156,6 @@ class WindowedJoin(JoinRun):
             return display.live(self.name, self.last, self.switches, self.kept.state.totals, self.failure, plans)
 
     # ------------------------------------------------------------------ a batch
-    def _cancel(self) -> None:
-        self._cancelled = True
-        self._runner.cancel()
-
     def _fail(self, batch_id: int, error: LimitError) -> None:
         try:
             super()._fail(batch_id, error)
@@ -176,8 +172,7 @@ class WindowedJoin(JoinRun):
             self._planner = None
             self._restore_trace()
         clock, session = PhaseTimer(), frame.sparkSession
-        self._runner.spark, self._cancelled = session, False
-        self._runner.begin(number, [self.name])
+        self._begin(self._runner, session, number)
         planner = self._ready(number, session, frame)
         windowed = self.spec.widest > 0
         progress, times = self.kept.progress, time_columns(frame.columns, (stream.column for stream in self._streams))
@@ -227,26 +222,20 @@ class WindowedJoin(JoinRun):
         jobs = self._runner.jobs  # before the function, whose own jobs are the user's
         found = self._plans.added(windows, frame.columns, self._statics, decisions, planner.rule.order)
         clock.lap("execute")
-        try:
-            fallback = None
-            with self._runner.described(joins_of(d.choice.plan for d in decisions.values())):
-                try:
-                    self._emit(found, number)
-                except (PySparkException, Py4JError) as error:
-                    if self._cancelled or isinstance(error, AnalysisException):
-                        raise
-                    again = planner.as_written()
-                    if _same(decisions, again):
-                        raise
-                    fallback = f"run again in the order of the query, without hints: {first_line(error)[:200]}"
-                    found.frame.unpersist()
-                    found = self._plans.added(windows, frame.columns, self._statics, again, planner.rule.order)
-                    self._emit(found, number)
-                rows, observed = found.observed()
-            clock.lap("sink")
-            planner.observe(observed, chosen=fallback is None)
-        finally:
-            found.frame.unpersist()
+
+        def as_written() -> AddedRows | None:
+            others = planner.as_written()
+            if _same(decisions, others):
+                return None
+            return self._plans.added(windows, frame.columns, self._statics, others, planner.rule.order)
+
+        with (
+            self._runner.described(joins_of(d.choice.plan for d in decisions.values())),
+            self._answered(found, number, as_written) as (found, fallback),
+        ):
+            rows, observed = found.observed()
+        clock.lap("sink")
+        planner.observe(observed, chosen=fallback is None)
         with self._runner.described("merge the rows of windows"):
             chunks = self._with_new(number, chunks, counted, new)
         clock.lap("commit")
@@ -265,11 +254,6 @@ class WindowedJoin(JoinRun):
         self._recorded(record)
         if why := self.limits.broken(bytes=self.kept.bytes if self.limits.bytes is not None else 0):
             raise LimitError(why)
-
-    def _emit(self, added: AddedRows, number: int) -> None:
-        if self.limits.rows is not None and (why := self.limits.broken(rows=added.count())):
-            raise LimitError(why)
-        self.then(added.frame, number)
 
     def _with_new(self, number: int, chunks: list[SlotFile], counted: Counted, new: DataFrame) -> list[SlotFile]:
         """The rows that later batches can join with; merges many small folders."""
