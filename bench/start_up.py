@@ -68,7 +68,7 @@ def study(quick: bool) -> dict[str, Any]:
                 empty_folder(scratch / "work")
                 found = first_answer(name, command, {**_of_a_user(), **environment})
                 starts += [found] if number else []
-    return {"elements": ELEMENTS, "starts": [{**asdict(start), "cpu": start.cpu} for start in starts]}
+    return {"elements": ELEMENTS, "starts": [asdict(start) for start in starts]}
 
 
 def _of_a_user() -> dict[str, str]:

@@ -83,6 +83,7 @@ class CostModel(Protocol):
     def join(self, operator: JoinOperator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
         """Φ: from the rows of both inputs, the rows that the join produces, and the filter evaluations, each times its weight.
 
+        Of a probe, ``left`` counts the look-ups in one index: each row, times :attr:`RelationNode.indexes` of the relation.
         Of MULTIWAY, ``left`` counts the look-ups: each row in each relation, and each candidate in each relation but its own. ``right`` are
         the rows of the largest relation, and ``produced`` includes the candidates.
         """
@@ -107,11 +108,11 @@ class Constants:
 
     operator: float = 2e-5
     scan: float = 1e-8
-    probe: float = 1e-7
-    step: float = 1e-8
+    probe: float = 1e-8
+    step: float = 4e-9
     produce: float = 6e-8
-    build: float = 1.5e-7
-    match: float = 1.5e-7
+    build: float = 6e-8
+    match: float = 5e-8
     evaluate: float = 1e-7
     job: float = 0.08
     stage: float = 0.1

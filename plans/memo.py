@@ -173,7 +173,7 @@ class Memo:
             return self.model.join(operator, look_ups, largest, produced + found_by, filtered)
         if operator is JoinOperator.FILTER:
             filtered = left * EACH_ROW + np.minimum(left, rows[..., found.distinct_rows[here]]) * self._filters[here]
-        return self.model.join(operator, left, right, produced, filtered)
+        return self.model.join(operator, left * found.indexes[here], right, produced, filtered)
 
     def of_source(self, source: str) -> Memo:
         """A copy for the alternatives of one delta source alone, over the same statistics; pricing it does not change this memo."""

@@ -39,11 +39,13 @@ class Alternatives:
 
     ``node``, ``left``, ``right`` and ``right_set`` are nodes. ``right`` is the null node if the right side is probed; ``right_set`` is the
     node of the right side in any case. The ``*_rows`` are positions in the state table. ``produced_rows`` counts the rows before the
-    filters that the join evaluates on each of them. A filter that is an operator reads each row of its left side, and is evaluated once
-    per distinct combination of its arguments, of which there are at most ``distinct_rows``. ``pair`` numbers the pairs of sides, which
-    several operators may join; a multiway join has a pair of its own. The alternative ``evaluating[i]`` evaluates the filter
-    ``evaluated[i]`` of :attr:`QueryGraph.weights`. A multiway join adds ``added`` relations; ``added_rows`` and ``proposed_rows`` have one
-    column for each: its rows, and its rows joined with the left side. Unused columns repeat the last one, or the left rows.
+    filters that the join evaluates on each of them. A look-up in the right side costs as much as ``indexes`` look-ups in one index
+    (:class:`~cqels_opt.plans.query_graph.RelationNode`), 1 unless the operator is a probe. A filter that is an operator reads each row
+    of its left side, and is evaluated once per distinct combination of its arguments, of which there are at most ``distinct_rows``.
+    ``pair`` numbers the pairs of sides, which several operators may join; a multiway join has a pair of its own. The alternative
+    ``evaluating[i]`` evaluates the filter ``evaluated[i]`` of :attr:`QueryGraph.weights`. A multiway join adds ``added`` relations;
+    ``added_rows`` and ``proposed_rows`` have one column for each: its rows, and its rows joined with the left side. Unused columns
+    repeat the last one, or the left rows.
     """
 
     node: Ints
@@ -61,6 +63,7 @@ class Alternatives:
     added: Ints
     added_rows: Ints
     proposed_rows: Ints
+    indexes: Floats
 
     def of_source(self, offset: int, keep: Ints) -> Alternatives:
         """The alternatives at the places ``keep``, for a state table without its first ``offset`` places; without their filters."""
@@ -81,6 +84,7 @@ class Alternatives:
             self.added[keep],
             self.added_rows[keep] - offset,
             self.proposed_rows[keep] - offset,
+            self.indexes[keep],
         )
 
     def weights(self, filters: Floats) -> Floats:
@@ -161,18 +165,22 @@ def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], mo
     rows: list[_Row] = []
     evaluated: list[tuple[int, ...]] = []
     proposed: list[_Proposals] = []
+    indexes: list[float] = []
+    one_index = model.static_is_free  # Φ of the report is of one index per relation
     for number, (left, right) in enumerate(ordered):
         using = [s for s, start in enumerate(starts) if not start & right and left in derived[s] and right in derived[s]]
         for operator in joins.operators(left, right) if using else ():
             probed, states, conditions = joins.evaluation(operator, left, right)
             multiway = operator is JoinOperator.MULTIWAY
             proposals = joins.proposals(left, right) if multiway else ()
+            read = graph.relations[right.bit_length() - 1].indexes if operator is JoinOperator.PROBE and not one_index else 1.0
             for source in using:
                 side = node_of[source, right]
                 sides = node_of[source, left | right], node_of[source, left], len(nodes) if probed else side, side
                 rows.append((*sides, operator, *states, number + len(ordered) * multiway))
                 evaluated.append(conditions)
                 proposed.append(proposals)
+                indexes.append(read)
     node_source = tuple(source for source, _ in nodes)
     return MemoLayout(
         sources,
@@ -183,7 +191,7 @@ def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], mo
         tuple(joins.states),
         joins.states,
         joins.covered,
-        *_arrays(rows, evaluated, proposed, node_source, len(joins.states), [len(level) for level in by_size[1:]]),
+        *_arrays(rows, evaluated, proposed, indexes, node_source, len(joins.states), [len(level) for level in by_size[1:]]),
         np.array([model.static_is_free and joins.static[relations] for _, relations in nodes], bool),
     )
 
@@ -259,6 +267,7 @@ def _arrays(
     rows: list[_Row],
     evaluated: list[tuple[int, ...]],
     proposed: list[_Proposals],
+    indexes: list[float],
     node_source: tuple[int, ...],
     states: int,
     sizes: list[int],
@@ -290,6 +299,7 @@ def _arrays(
         added=added[order],
         added_rows=columns[:, :, 0] + offset[:, None],
         proposed_rows=columns[:, :, 1] + offset[:, None],
+        indexes=np.array(indexes, np.float64)[order],
     )
     first = np.searchsorted(node, np.arange(len(node_source) + 1)).astype(np.intp)
     levels = []

@@ -35,6 +35,7 @@ class RelationNode:
 
     ``kind`` is how it is joined. A unit ``requires`` variables to be bound before it. It is joined on those of them that it has
     itself, and an optional one binds its other variables. The variables of a filter are those that it reads; ``weight`` is its cost.
+    A look-up in it costs as much as ``indexes`` look-ups in one index of all its rows: those of a window are in several files.
     """
 
     name: str
@@ -46,6 +47,7 @@ class RelationNode:
     selectivity: float | None = None
     rank: tuple[int, ...] = ()
     """Its rank in heuristics without statistics; the least comes first."""
+    indexes: float = 1.0
 
     @property
     def binds(self) -> frozenset[str]:

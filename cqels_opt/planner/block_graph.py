@@ -26,15 +26,18 @@ from cqels_opt.storage.checksum import digest
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.kinds import kind_of
 
+WINDOW_INDEXES = 2.5
+"""Look-ups in one index that take as long as one in a window, which has time slices and a run of the newest rows (decision 086)."""
+
 
 def graph_of(block: Block, graphs: bool = True, as_written: bool = True) -> QueryGraph:
     """The query graph of a block; ``graphs``: ranks are those of H2, not only of H1.
 
     The relations are in the order of the query (``as_written``), or in an order that does not depend on how the query is written.
     """
-    rank = ranks(block, graphs)
+    rank, momentary = ranks(block, graphs), block.momentary
     relations = {
-        **{o.name: RelationNode(o.name, frozenset(o.variables), True, rank=rank[o.name]) for o in block.occurrences},
+        **{o.name: replace(_window(o, o in momentary), rank=rank[o.name]) for o in block.occurrences},
         **{s.name: replace(_relation(s), rank=rank[s.name]) for s in block.statics},
     }
     filters = [
@@ -109,6 +112,10 @@ def _identity(s: Static, store: str, variables: Sequence[str]) -> str:
         at = str([names.index(node) if isinstance(node, str) else f"{node}" for node in nodes])
         variables = [str(names.index(v)) for v in variables]
     return digest(f"{store} {at} {s.kind} {[*variables]}".encode())
+
+
+def _window(o: PatternOccurrence, momentary: bool) -> RelationNode:
+    return RelationNode(o.name, frozenset(o.variables), True, indexes=1.0 if momentary else WINDOW_INDEXES)
 
 
 def _relation(s: Static) -> RelationNode:

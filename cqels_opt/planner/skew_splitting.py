@@ -23,8 +23,11 @@ from cqels_opt.planner.join_sampling import JoinSampler
 from cqels_opt.plans import CostModel, Cut, Optimizer, PlanChoice, QueryGraph, ReoptimizationBudget, Split, Statistics
 from cqels_opt.stats.frequencies import distinct_values
 
-SECONDS = 0.01
-"""Seconds that the search for a split takes, and the choice of two plans in each batch that is split; a split must save more."""
+SEARCH_SECONDS = 0.01
+"""Seconds that the search for a split takes."""
+
+SECONDS = 0.003
+"""Seconds that the choice and the operators of a second plan take in each batch that is split; a split must save more."""
 
 GAIN = 0.1
 """The share of the whole plan's cost that a new split must save; a split that is in use only has to be cheaper."""
@@ -131,7 +134,7 @@ class Splitter:
         source, current = whole.source, self.cuts.pop(whole.source, None)
         if self.model.unit != "s" or whole.fallback or whole.retained < 2:
             return None
-        due = self.budget.due(source, whole.cost, SECONDS)
+        due = self.budget.due(source, whole.cost, SEARCH_SECONDS)
         if not due and current is None:
             return None
         places = relations.delta_places(source)

@@ -92,7 +92,7 @@ STARTS = {
     "title": "Starts",
     "elements": 1_000,
     "starts": [
-        {"contender": name, "seconds": seconds, "cpu": 2.0, "driver": 1.0, "jvm": 1.0, "workers": 0.0, "load": 0.5}
+        {"contender": name, "seconds": seconds, "driver": 1.0, "jvm": 1.0, "workers": 0.0, "load": 0.5}
         for name, seconds in (("in process", 0.9), ("run", 7.0), ("run", 8.0), ("run", 9.0), ("plain job", 4.0))
     ],
 }

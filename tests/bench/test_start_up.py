@@ -43,4 +43,4 @@ def test_the_engine_answers_in_process(tmp_path: Path) -> None:
 def test_a_row_per_contender(capsys: pytest.CaptureFixture[str]) -> None:
     starts = [Start("run", seconds, 1.0, 4.0, 0.5, 2.0) for seconds in (5.0, 6.0, 9.0)]
     show({"elements": 1000, "starts": [{name: getattr(start, name) for name in Start.__slots__} for start in starts]})
-    assert "| run |" in (out := capsys.readouterr().out) and " 6.0 | " in out and " 5.5 | " in out
+    assert "| run  " in (out := capsys.readouterr().out) and " 6.0 | " in out and " 5.5 | " in out

@@ -34,13 +34,13 @@ def _iri(kind: str, number: int) -> str:
     return f"<{EX}{kind}{number}>"
 
 
-def crowd(seed: int) -> World:
+def crowd(seed: int, most_known: int = 60, most_bought: int = 30) -> World:
     """Some know many and bought little, others bought much and know few: who is online decides which side to begin with."""
     rng = random.Random(seed)
     people, products, famous = 120, 150, 12
     facts = []
     for u in range(people):
-        known, bought = (60, 1) if u < famous else (1, 30)
+        known, bought = (most_known, 1) if u < famous else (1, most_bought)
         facts += [(_iri("u", u), f"<{EX}knows>", _iri("u", v)) for v in rng.sample(range(people), known)]
         facts += [(_iri("u", u), f"<{EX}bought>", _iri("p", p)) for p in rng.sample(range(products), bought)]
     online = [Element(1000 * (i // 60), ((_iri("u", rng.randrange(people)), f"<{EX}online>", _iri("d", 0)),)) for i in range(360)]
@@ -107,7 +107,7 @@ def test_a_split_can_be_given(tmp_path: Path) -> None:
 
 def test_explain_shows_both_parts_with_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(skew_splitting, "SECONDS", 0.0)
-    query = register(TEXT, crowd(1), tmp_path)
+    query = register(TEXT, crowd(1, 110, 90), tmp_path)
     driver = query.driver(Cut("120"))
     for number, rows in enumerate(query.chunks(Cut("120"))[:3]):
         driver.batch(number, rows)
@@ -157,5 +157,5 @@ def test_a_cut_in_use_stays_while_it_pays(tmp_path: Path, monkeypatch: pytest.Mo
         return found
 
     monkeypatch.setattr(skew_splitting, "cuts", once)
-    _, records = run(register(TEXT, crowd(1), tmp_path), BINARY)
+    _, records = run(register(TEXT, crowd(1, 110, 90), tmp_path), BINARY)
     assert sum(" | " in d.plan for r in records for d in r.deltas) > 1

@@ -156,7 +156,8 @@ class Oracle:
         )
         a = self.sizes(left, self.covered(left))
         if len(right) == 1:
-            return cost + a * (c.probe + c.step * math.log2(max(self.sizes(right, frozenset()), 1.0)))
+            look_ups = a * self.graph.relations[self.graph.index[min(right)]].indexes
+            return cost + look_ups * (c.probe + c.step * math.log2(max(self.sizes(right, frozenset()), 1.0)))
         return cost + self.seconds(tree[1]) + self.sizes(right, self.covered(right)) * c.build + a * c.match
 
     def multiway(self, left: frozenset[str], right: frozenset[str]) -> float:

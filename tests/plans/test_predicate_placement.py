@@ -86,7 +86,7 @@ def test_a_measured_weight_moves_the_filter() -> None:
     assert optimizer.filter_order == ("plain",)
     optimizer.weigh({})
     assert str(optimizer.choose(statistics)["s"].plan) == LATE  # a weight stays until it is measured again
-    optimizer.weigh({"f": 10.0})
+    optimizer.weigh({"f": 1.0})
     assert EARLY in [str(optimizer.choose(statistics)["s"].plan) for _ in range(BATCHES)]
 
 
