@@ -125,8 +125,8 @@ def without_spark() -> str:
     """The gain of a second process in Q2, from both runs of decision 080."""
     decision = (DOCS / "decisions" / "080-what-each-task-of-a-large-batch-repeats.md").read_text(encoding="utf-8")
     (found,) = re.findall(r"Q2 ([\d.]+) and ([\d.]+), ([\d.]+) and ([\d.]+) s", decision)
-    (gain,) = {f"{float(one) / float(two):.2f}×" for one, two in (found[:2], found[2:])}
-    return gain
+    (both,) = {f"{float(one) / float(two):.2f}×" for one, two in (found[:2], found[2:])}
+    return both
 
 
 def incremental(window: str) -> str:
