@@ -69,10 +69,10 @@ class AdaptiveJoin:
         """Adds a relation, which conditions reference by ``name``.
 
         With a ``frame``, a DataFrame or the name of a table, it is static. A function is a relation with versions: it is called with the
-        id of each micro-batch and returns the current DataFrame; the same object means the same version. Without a frame the relation is
-        over the stream: its rows of the last ``window`` (``30s``, ``1 hour``; ``now``: of the same instant) by the column ``time`` (a
-        timestamp, or a long of milliseconds; ``t`` by default); without a window, the micro-batch alone. ``how`` is inner, left, semi or
-        anti, as in Spark: the relation is the right side of such a join, and :meth:`on` has its condition.
+        id of each micro-batch and returns the current DataFrame, the same object while there is no newer one. Without a frame the
+        relation is over the stream: its rows of the last ``window`` (``30s``, ``1 hour``; ``now``: of the same instant) by the column
+        ``time`` (a timestamp, or a long of milliseconds; ``t`` by default); without a window, the micro-batch alone. ``how`` is inner,
+        left, semi or anti, as in Spark: the relation is the right side of such a join, and :meth:`on` has its condition.
 
         Relations with one column of times are one stream; several streams arrive as one DataFrame, a union in which the times of the others
         are null. ``lateness`` is that of the stream, if it is not that of :meth:`batch`. Windows advance with the stream that is furthest

@@ -51,7 +51,7 @@ class QueryOptions(TypedDict, total=False):
     dialect: str
     """``auto``, ``cqels``, ``rspql``, ``csparql``, ``sparqlstream`` or ``streaming-sparql``."""
     profile: str | None
-    """The dialect whose defaults decide what the query's text leaves open; by default its own."""
+    """The dialect, or ``cqels-1.x``, whose defaults decide what the query's text leaves open; by default its own dialect."""
     report: str | Mapping[str, Policy | str] | None
     """When windows report: some of ``cc``, ``ea``, ``wc``, ``nc`` and ``p:10s``, separated by commas; or that by the window's name."""
     output_operator: str | None

@@ -45,7 +45,7 @@ class LocalOptions(TypedDict, total=False):
     plan: str
     """``adaptive``, ``first``, ``static`` or ``worst``, or ``fixed:`` and plans."""
     filters: str
-    """Where filters are evaluated: ``cost``, ``early``, ``late`` or a heuristic (docs/tuning.md)."""
+    """Where filters are evaluated: ``cost``, ``early``, ``late`` or a heuristic (docs/uncertainty.md)."""
     batch: int | str | None
     """Of a replay: elements, or stream time such as ``"500ms"``, per micro-batch. It changes speed, never answers."""
     lateness: int | str

@@ -109,9 +109,10 @@ class RunHandle(ABC):
     def add(self, *queries: object, **options: Unpack[QueryOptions]) -> tuple[str, ...]:
         """Adds queries with the next batch: texts, with the options of :meth:`Engine.register`, or its results. Returns names.
 
-        From then on, a query has the answers that it would have had, had it run from the beginning. So its patterns must be those
-        of other queries, in windows at least as long; InputError otherwise. The batch that adds queries writes them to the
-        checkpoint first, and a restarted run has them.
+        From then on, a query has the answers that it would have had, had it run from the beginning, if its patterns are those of
+        other queries, in windows at least as long. Otherwise it begins with empty windows, and reads only later elements. The
+        batch that adds queries writes them to the checkpoint first, and a restarted run has them. InputError for a stream that
+        this run does not read, or one that others read and the query makes.
         """
         catalog, coming = self._changeable()
         members = coming(queries, options)

@@ -18,7 +18,7 @@ class StartOptions(TypedDict, total=False):
     plan: str
     """``adaptive``, ``first``, ``static`` or ``worst``, or ``fixed:`` and plans."""
     filters: str
-    """Where filters are evaluated: ``cost``, ``early``, ``late`` or a heuristic (docs/tuning.md)."""
+    """Where filters are evaluated: ``cost``, ``early``, ``late`` or a heuristic (docs/uncertainty.md)."""
     lateness: int | str
     """How far an element may be behind the latest time before it: a duration such as ``"10s"``, or milliseconds."""
     order: str | None
