@@ -62,8 +62,14 @@ def run(query: Registered, mode: PlannerOptions) -> tuple[list[str], list[TraceR
     return sorted(sink.lines), records
 
 
-def test_a_skewed_delta_is_split_where_that_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for a split, and a second plan, take no time."""
+    monkeypatch.setattr(skew_splitting, "SEARCH_SECONDS", 0.0)
     monkeypatch.setattr(skew_splitting, "SECONDS", 0.0)
+
+
+def test_a_skewed_delta_is_split_where_that_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free(monkeypatch)
     query = register(TEXT, crowd(1), tmp_path)
     answers, whole = run(query, PlannerOptions(split=False, multiway=False))
     again, parted = run(query, BINARY)
@@ -82,7 +88,7 @@ def test_small_deltas_are_not_worth_it(tmp_path: Path) -> None:
 
 
 def test_the_estimates_of_both_parts_are_for_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skew_splitting, "SECONDS", 0.0)
+    free(monkeypatch)
     _, records = run(register(TEXT, crowd(1), tmp_path), PlannerOptions(sampling_seconds=0.0, multiway=False))
     errors = [o.q_error for r in records for d in r.deltas if " | " in d.plan for o in d.operators if o.observed is not None]
     assert errors and np.max([e for e in errors if e is not None]) == pytest.approx(1)
@@ -106,7 +112,7 @@ def test_a_split_can_be_given(tmp_path: Path) -> None:
 
 
 def test_explain_shows_both_parts_with_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skew_splitting, "SECONDS", 0.0)
+    free(monkeypatch)
     query = register(TEXT, crowd(1, 110, 90), tmp_path)
     driver = query.driver(Cut("120"))
     for number, rows in enumerate(query.chunks(Cut("120"))[:3]):
@@ -125,7 +131,7 @@ def unpriced(delta: Delta) -> Delta:
 
 
 def test_a_restart_goes_on_with_the_cuts_that_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skew_splitting, "SECONDS", 0.0)
+    free(monkeypatch)
     query = register(TEXT, crowd(1), tmp_path)
     told: list[list[tuple[Delta, ...]]] = []
     for again in (False, True):
@@ -148,7 +154,7 @@ def test_cuts_are_where_fan_outs_part() -> None:
 
 def test_a_cut_in_use_stays_while_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cuts are found in one batch only; the delta is split in later ones too."""
-    monkeypatch.setattr(skew_splitting, "SECONDS", 0.0)
+    free(monkeypatch)
     calls: list[int] = []
 
     def once(fans: skew_splitting.Fans) -> list[skew_splitting.Cut]:
