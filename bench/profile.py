@@ -19,6 +19,7 @@ from cqels_opt.bench.on_spark import run_on_spark
 from cqels_opt.bench.report import REPORT, World
 from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.spark.session import SparkSession, make_session
+from cqels_opt.trace.figures import plural
 
 SPARK = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
 OURS = ("ingest", "statistics", "optimize", "execute", "commit")
@@ -52,7 +53,7 @@ def _phases(spark: SparkSession, text: Path, world: World, folder: Path) -> dict
 def show(found: Mapping[str, Any]) -> None:
     """Prints one column per query; our phases are parts of ``addBatch``."""
     results = found["results"]
-    heads = numbers(*(f"{r['query']} ({r['jobs']} jobs)" for r in results))
+    heads = numbers(*(f"{r['query']} ({plural(r['jobs'], 'job')})" for r in results))
     shown = table("phase", *heads, title="Milliseconds of a micro-batch (medians)")
     shown.add_row("the whole trigger", *(f"{r['trigger']:,.0f}" for r in results))
     for phase in SPARK:
