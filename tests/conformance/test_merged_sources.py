@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from local_runs import Cut, Registered, Settings, World, register
@@ -40,19 +40,9 @@ def stream(*told: str) -> list[Element]:
     return [Element(int(second) * 1000, (triple(text),)) for second, text in split]
 
 
-def told(
-    folder: Path,
-    text: str,
-    elements: list[Element],
-    static: tuple[str, ...] = (),
-    duplicates: Literal["set", "bag"] = "set",
-    policy: str = "cc",
-    operator: str = "rstream",
-    graphs: dict[str, tuple[str, ...]] | None = None,
-    drain: bool = True,
-) -> list[str]:
-    """The answers, equal for all batches and plans and in the independent evaluation."""
-    found = asked(folder, text, elements, static, duplicates, policy, operator, graphs, drain)
+def told(*query: Any, **settings: Any) -> list[str]:
+    """The answers of the query that is :func:`asked`, equal for all batches and plans and in the independent evaluation."""
+    found = asked(*query, **settings)
     outcomes = [found.run(how).answers for how in CUTS]
     assert all(short(answers) == short(outcomes[0]) for answers in outcomes)
     verdict = found.judged(outcomes[0])

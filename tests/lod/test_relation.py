@@ -240,7 +240,7 @@ def test_an_opened_relation_is_mapped_not_read(tmp_path: Path) -> None:
     assert not opened.columns["x"].flags.writeable
 
 
-def test_renaming_keeps_indexes(tmp_path: Path) -> None:
+def test_renaming_keeps_indexes() -> None:
     relation = Relation.build({"s": array(2, 1), "o": array(5, 6)})
     relation.index(("s",))
     renamed = relation.rename({"s": "person", "o": "paper"})
