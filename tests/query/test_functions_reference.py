@@ -126,7 +126,6 @@ def cases() -> Iterator[tuple[str, tuple[str, ...]]]:
     yield from ((name, (a, b)) for name in PAIRED for a in TERMS for b in TERMS)
 
 
-@pytest.mark.long
 def test_functions_of_all_kinds_of_terms() -> None:
     wrong, compared, reasons = list[str](), 0, Counter[str | None]()
     for name, terms in cases():
