@@ -23,7 +23,7 @@ from cqels_opt.trace.records import Called, Delta, Moved, OperatorRecord, StoreV
 from cqels_opt.trace.server import served
 
 FIXTURE = Path(__file__).parents[1] / "trace" / "q2.jsonl"
-PHONE, DESK = {"width": 360, "height": 740}, {"width": 1200, "height": 900}
+DESK = {"width": 1200, "height": 900}
 
 
 @contextmanager
