@@ -20,7 +20,6 @@ from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.tables import ROBUSTNESS_HEADS, robustness_rows
 from cqels_opt.planner.planner_options import PlannerOptions
 
-SEED = 1
 TRUE, FLIP = "true statistics", "first batch after a flip"
 PLAN = PlannerOptions(view_selection=False)
 """Sub-results are fixed, so that all plans are comparable."""

@@ -58,7 +58,6 @@ class SharedFiles:
     places: Path
     stream: Path
     authors: int
-    papers: int
     citations: int
     participants: int
     elements: int
@@ -170,7 +169,7 @@ def shared_world(
     chosen = np.random.default_rng(seed).permutation(len(prolific)).tolist()
     identities = [f"<{_AUTHOR}{number[prolific[k]]}>" for k in chosen]
     write_locations(stream, identities, np.searchsorted(participants, person), rooms, place, times)
-    return SharedFiles(static, places, stream, len(written), len(papers), len(citations), len(participants), len(times))
+    return SharedFiles(static, places, stream, len(written), len(citations), len(participants), len(times))
 
 
 def _bibliography(papers: list[Paper], citations: list[tuple[str, str]], number: dict[str, int]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.query_forms import answer_variables
 from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.rdf.payloads import Payload
+from cqels_opt.runtime.function_sink import FunctionSink
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.query_registry import PathLike, QueryRegistry
@@ -35,7 +36,7 @@ from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.query_jobs import frontier_of, idle_milliseconds, sink_of
 from cqels_opt.spark.registered_query import CompiledQuery
 from cqels_opt.spark.session import DeferredSession, session_of
-from cqels_opt.spark.sinks import BatchFunction, FunctionSink
+from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.spark.sources import Incoming, Source
 from cqels_opt.spark.stream import SparkSession, StreamRun
 from cqels_opt.spark.worker_python import use_this_python

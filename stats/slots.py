@@ -44,9 +44,9 @@ def with_instants(times: Ints, columns: Mapping[str, Ints]) -> dict[str, Ints]:
     return {**columns, **{timed(name): mixed(column + mixed_times).view(np.int64) for name, column in columns.items()}}
 
 
-def slot_counts(slot: int, times: Ints, columns: Mapping[str, Ints], n: Ints | None = None) -> SlotCounts:
-    """The counts of rows given as columns; ``n`` are multiplicities."""
-    return SlotCounts(slot, *tally(times, n), {variable: tally(column, n) for variable, column in columns.items()})
+def slot_counts(slot: int, times: Ints, columns: Mapping[str, Ints]) -> SlotCounts:
+    """The counts of rows given as columns."""
+    return SlotCounts(slot, *tally(times), {variable: tally(column) for variable, column in columns.items()})
 
 
 def combined(parts: Sequence[SlotCounts], most: int) -> list[SlotCounts]:
@@ -72,20 +72,17 @@ def _as_one(parts: Sequence[SlotCounts]) -> SlotCounts:
     return SlotCounts(min(part.slot for part in parts), *tally(times, rows), values)
 
 
-def slot_parts(slot: int, times: Ints, columns: Mapping[str, Ints], parts: int, n: Ints | None = None) -> tuple[SlotCounts, ...]:
+def slot_parts(slot: int, times: Ints, columns: Mapping[str, Ints], parts: int) -> tuple[SlotCounts, ...]:
     """As :func:`slot_counts`, cut by time into at most ``parts`` of about equally many rows, never within an instant.
 
     With one part per time the statistics are exact at every frontier; with one part, value counts decrease in proportion within the slot.
     """
     times = np.asarray(times, np.int64)
     if parts <= 1:
-        return (slot_counts(slot, times, columns, n),) if len(times) else ()
+        return (slot_counts(slot, times, columns),) if len(times) else ()
     order = np.argsort(times, kind="stable")
     at = times[order]
     wanted = np.linspace(0, len(at), parts + 1).astype(np.int64)[1:-1]
     cuts = np.unique(np.searchsorted(at, at[wanted])) if len(at) else EMPTY
     pieces = [piece for piece in np.split(order, cuts[cuts > 0]) if len(piece)]
-    return tuple(
-        slot_counts(slot, times[piece], {v: column[piece] for v, column in columns.items()}, None if n is None else n[piece])
-        for piece in pieces
-    )
+    return tuple(slot_counts(slot, times[piece], {v: column[piece] for v, column in columns.items()}) for piece in pieces)

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cmp_to_key
 from itertools import chain
+from typing import TYPE_CHECKING
 
+from cqels_opt.errors import QueryError, RunError
 from cqels_opt.query import algebra as a
 from cqels_opt.query.aggregates import aggregate
 from cqels_opt.query.evaluate import compile_condition, compile_expression
@@ -20,10 +22,14 @@ from cqels_opt.query.numeric import ExpressionError
 from cqels_opt.query.values import order_key, sort_key
 from cqels_opt.query.visible import nameable, visible
 from cqels_opt.rdf.terms import XSD_INTEGER, literal
+from cqels_opt.verify import compare, report
 from cqels_opt.verify.contents import content
 from cqels_opt.verify.forms import BOOLEAN, TRIPLE
 from cqels_opt.verify.instants import instants, t0_of
 from cqels_opt.verify.model import Answers, Element, Inputs, Options, bare
+
+if TYPE_CHECKING:
+    from local_runs import Registered
 
 Triple = tuple[str, str, str]
 Dataset = Mapping[str, frozenset[Triple]]
@@ -34,6 +40,19 @@ Bag = Counter[frozenset[tuple[str, str]]]
 def answers(query: a.Query, data: Dataset) -> list[Row]:
     """The bag of answers over static data, in order."""
     return Evaluation(data, query.base, named=query.dataset and query.dataset.named).bag(query.body)
+
+
+def difference(query: Registered, got: Answers, whole: bool = False) -> str | None:
+    """How answers differ from those of the independent evaluation, or in the whole language from those of the definitions."""
+    if not whole:
+        try:
+            verdict = query.judged(got)
+            return None if verdict.equal else verdict.text()
+        except (QueryError, RunError) as error:
+            if "cannot evaluate the rewritten query" not in str(error) and "verify cannot" not in str(error):
+                raise
+    expected = answers_in_time(query.query, query.world.inputs(query.settings.lateness), query.settings.options)
+    return report(compare(expected, got)) or None
 
 
 def answers_in_time(query: a.Query, inputs: Inputs, options: Options) -> Answers:

@@ -106,7 +106,7 @@ def test_the_entry_points_of_the_page_on_extending_are_there() -> None:
         for group, entries in tomllib.loads(block)["project"]["entry-points"].items():
             groups.add(group.removeprefix(PREFIX))
             assert {value.partition(":")[2] for value in entries.values()} <= defined
-    assert groups <= set(get_args(Group))
+    assert groups and groups <= set(get_args(Group))
     text = EXTENDING.read_text(encoding="utf-8")
     assert [group for group in get_args(Group) if f"`{PREFIX}{group}`" not in text] == []
 

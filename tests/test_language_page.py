@@ -81,6 +81,8 @@ def test_an_example_gives_what_stands_below_it(number: int, tmp_path: Path) -> N
 
 def test_every_dialect_has_examples_and_is_recognised_by_them() -> None:
     assert {recognise(text).name for text, _ in EXAMPLES} == set(POLICIES) == set(names())
-    for heading, section in re.findall(r"^## .*\(`([a-z-]+)`\)\n(.*?)(?=^## |\Z)", TEXT, re.DOTALL | re.MULTILINE):
+    sections = dict(re.findall(r"^## [^\n]*\(`([a-z-]+)`\)\n(.*?)(?=^## |\Z)", TEXT, re.DOTALL | re.MULTILINE))
+    assert set(sections) == set(names())
+    for heading, section in sections.items():
         mine = {recognise(text).name for text in re.findall(r"```sparql\n(.*?)```", section, re.DOTALL)}
         assert mine == {heading}

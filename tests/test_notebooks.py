@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from pages import ROOT, name
 
-nbformat = pytest.importorskip("nbformat")
 FOLDER = ROOT / "examples" / "notebooks"
 BOOKS = sorted(FOLDER.glob("*.ipynb"))
 PRINTED = {

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TypeAlias
 
 from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.circumstances import cpu_seconds, descendants
@@ -17,8 +16,7 @@ from cqels_opt.bench.contenders import Contender, Done, Given, StoppedError, Tas
 from cqels_opt.bench.measure import Ran
 
 PREPARE, STEP, FINISH = "prepare", "step", "finish"
-Request: TypeAlias = "tuple[str, Task | None]"
-"""What the harness sends: a verb, and the task that is to be prepared."""
+"""What the harness sends: a tuple of one of these verbs and the task that is to be prepared, or None."""
 
 
 @dataclass(slots=True)

@@ -67,10 +67,9 @@ def run(options: RunOptions, watch: Watcher | None = None, inspect: Inspect | No
     ``inspect`` gets the driver as well, in a replay.
     """
     watch = watched(watch, options)
-    title, earlier = ", ".join(path.name for path in options.queries), options.trace if options.checkpoint is not None else None
     with (
         workplace(options.checkpoint) as folder,
-        shown(title, options, earlier) as trace,
+        shown(options) as trace,
         open_session(folder, jvm_settings_of_run(options), True) as session,
     ):
         requests = requests_of(options)  # a mistake in a query is reported without waiting for Spark

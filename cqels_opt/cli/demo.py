@@ -52,7 +52,6 @@ RELATIONS = {
 PLAIN_WIDTH = 120
 """The width of the output if it is not a terminal."""
 HOUR = 3_600_000
-DAYS_OF_2013 = 365
 STEP, BAR = 60, 24
 """The widths of a plan's step and of the longest bar, in characters."""
 MOST_REASONS, FIRST_ANSWERS = 3, 5

@@ -55,8 +55,7 @@ def run(options: RunOptions, watch: Watcher | None = None, inspect: Inspect | No
     check(options)
     began = time.monotonic()
     watch = watched(watch, options)
-    title, earlier = ", ".join(path.name for path in options.queries), options.trace if options.checkpoint is not None else None
-    with interruptions() as stop, workplace(options.checkpoint) as folder, shown(title, options, earlier) as trace:
+    with interruptions() as stop, workplace(options.checkpoint) as folder, shown(options) as trace:
         requests = requests_of(options)
         queries = registered(Engine(**static_data(options, folder)), options, requests)
         catalog = population_of(queries, folder)

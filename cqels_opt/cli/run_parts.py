@@ -52,7 +52,7 @@ def requests_of(options: RunOptions) -> list[QueryRequest]:
     """The queries of a run, parsed."""
     if options.store is not None and (options.static or options.graphs):
         raise InputError(
-            "--store does not combine with --static and --graph yet: load those files into the store with cqels-opt load"
+            "--store does not combine with --static and --graph: load those files into the store with cqels-opt load"
         )
     requests = query_requests(options)
     check_format(options, [request.query for request in requests])
@@ -195,13 +195,14 @@ def progress_hidden(options: RunOptions) -> bool:
     return options.quiet or (options.out is None and sys.stdout.isatty())
 
 
-def shown(title: str, options: RunOptions, earlier: Path | None) -> AbstractContextManager[LiveTrace | None]:
-    """The page of a run, if it has one."""
+def shown(options: RunOptions) -> AbstractContextManager[LiveTrace | None]:
+    """The page of a run, if it has one; a run that continues from a checkpoint has its earlier batches on it."""
     if options.ui is None:
         return nullcontext()
     from cqels_opt.trace.server import shown as served  # with an HTTP server and prometheus_client
 
-    return served(title, options.ui, earlier)
+    title = ", ".join(path.name for path in options.queries)
+    return served(title, options.ui, options.trace if options.checkpoint is not None else None)
 
 
 @contextmanager

@@ -11,11 +11,11 @@ from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.compiler.registration import Do
 from cqels_opt.errors import InputError
 from cqels_opt.local import jobs
-from cqels_opt.local.jobs import Files, LocalOptions
+from cqels_opt.local.jobs import Files, LocalOptions, TableFunction
 from cqels_opt.local.loading import compiled, loaded
 from cqels_opt.local.run import LocalRun
-from cqels_opt.local.sinks import TableFunction, TableSink
 from cqels_opt.operators.compiled_query import CompiledProgram
+from cqels_opt.runtime.function_sink import FunctionSink
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.query_registry import PathLike, QueryRegistry
 from cqels_opt.runtime.registered_query import RegisteredQuery, population_of
@@ -89,5 +89,5 @@ class Engine(QueryRegistry[CompiledQuery]):
         return jobs.start(self, population_of(self.queries, folder), folder, streams, sink, trace, self._coming, **options)
 
     def _check_sink(self, sink: Sink, coming: CompiledQuery, others: Sequence[CompiledProgram]) -> None:
-        if isinstance(sink, TableSink):
+        if isinstance(sink, FunctionSink):
             sink.check([coming.program, *others])

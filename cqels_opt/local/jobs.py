@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict
 
+import pyarrow as pa
+
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import InputError
 from cqels_opt.local.inputs import Chunks, live_input
 from cqels_opt.local.run import LocalRun
-from cqels_opt.local.sinks import TableFunction, TableSink
 from cqels_opt.local.worker_pool import PoolRunner, available_cores
 from cqels_opt.lod.locations import local_path
 from cqels_opt.operators.compiled_query import CompiledProgram
@@ -19,8 +20,10 @@ from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.query.durations import duration_of
 from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.runtime.answer_folder import FolderSink
+from cqels_opt.runtime.answer_tables import answers_table
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.file_streams import are_live, finite_frontier, numbered_folders, replay_of, used_streams, with_replay
+from cqels_opt.runtime.function_sink import FunctionSink
 from cqels_opt.runtime.growing_files import are_growing
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
@@ -33,6 +36,7 @@ from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan
 
 PathLike: TypeAlias = str | Path
+TableFunction = Callable[[pa.Table, int], object]
 Files: TypeAlias = PathLike | Sequence[PathLike]
 """A file or several, which are replayed in order, or a folder, which is followed."""
 ComingTo = Callable[[Sink, Sequence[object], Mapping[str, Any]], Sequence[Member]]
@@ -82,7 +86,7 @@ class LocalOptions(TypedDict, total=False):
 def sink_of(sink: TableFunction | PathLike, programs: Callable[[], Sequence[CompiledProgram]], with_query: bool) -> Sink:
     """The sink that a user names. ``with_query``: the run may have several queries, and answers say of which they are."""
     if callable(sink):
-        return TableSink(sink, programs, with_query)
+        return FunctionSink(sink, programs, partial(answers_table, with_query=with_query))
     if not isinstance(sink, str | Path):
         raise InputError(f"sink={sink!r}: give a function of a table and the number of its batch, a file NAME.jsonl, or a folder")
     path = local_path(sink, "sink").absolute()

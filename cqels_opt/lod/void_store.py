@@ -99,9 +99,9 @@ def _apart(one: int, other: int) -> bool:
 
 
 # ------------------------------------------------------------------ instead of a store
-def describe(folder: Path, description: Description, scheme: IdScheme | None = None) -> Path:
+def describe(folder: Path, description: Description) -> Path:
     """A store that has no triples, only a description of them."""
-    scheme = scheme or IdScheme.new()
+    scheme = IdScheme.new()
     content = {"default": asdict(description.default), "named": {name: asdict(g) for name, g in description.named.items()}}
     folder.mkdir(parents=True)
     header: dict[str, Any] = {

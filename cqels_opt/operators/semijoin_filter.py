@@ -86,9 +86,6 @@ class KeyFilter:
 EVERY = KeyFilter(())
 """The key that all rows have."""
 
-NONE = KeyFilter((), some=False)
-"""No key."""
-
 
 def share(variables: Sequence[str], part: int, parts: int) -> KeyFilter:
     """The keys of one of several parts."""

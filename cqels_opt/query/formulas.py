@@ -107,7 +107,9 @@ def _in_list(reading: Reading, tree: Branch, scope: Scope) -> Expression:
 def _function_call(reading: Reading, tree: Branch, scope: Scope) -> Expression:
     name, *arguments = branches(tree)
     if tokens(tree):
-        reading.fail(tokens(tree)[0], "DISTINCT in a call of a function: aggregates of one's own are not supported yet")
+        reading.fail(
+            tokens(tree)[0], "DISTINCT in a call of a function: it belongs to aggregates, and there are none of one's own"
+        )
     call = Call(read_iri(reading, name), _all(reading, arguments, scope))
     if call.function == TIMESTAMP and not reading.dialect.timestamps:
         reading.fail(tree, f"timestamp() is a function of C-SPARQL, and this is read as {reading.dialect.name}")

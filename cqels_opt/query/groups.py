@@ -119,7 +119,7 @@ class _Group:
         found = a.Service(read_group(reading, group, self.source), iri)
         if found.name not in plugins.names("operators"):
             places = option("static= or graphs=", "--static or --graph")
-            reading.fail(tree, f"SERVICE is not supported yet: load the data with {places} instead")
+            reading.fail(tree, f"SERVICE is not supported: load the data with {places} instead")
         if isinstance(a.graph_in(self.source), a.Variable):
             reading.fail(tree, "SERVICE cannot stand within GRAPH with a variable: write GRAPH within SERVICE")
         return found

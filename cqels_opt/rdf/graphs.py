@@ -158,16 +158,14 @@ class _Elements:
         return rows, np.array(element, np.int64)
 
 
-def read_graphs(
-    path: Path, kind: str, time_predicate: str = GENERATED_AT, consumed: Callable[[int], None] | None = None
-) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
+def read_graphs(path: Path, kind: str, time_predicate: str = GENERATED_AT) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
     """The elements of a file in order of their first triples: rows, and the element number of each row.
 
     The triples of the default graph about an element (its time and others) are rows of it without a graph. The lines of a graph
     without a time, with two times, or with triples that are not contiguous are rejected.
     """
     elements = _Elements(time_predicate)
-    with open_bytes(path, consumed) as file:
+    with open_bytes(path) as file:
         lines = LineByLine(file, LONGEST_LINE)
         texts = TermTexts(kind in RDF_STAR, _label, _made_in(path))
         try:

@@ -31,7 +31,6 @@ from cqels_opt.rdf.times import mask_of
 
 Ids: TypeAlias = NDArray[np.int64]
 
-UNBOUND: Final = 0
 HASH_BITS: Final = 60  # bits of a hash id; tests use fewer, so that ids collide
 KEY_VARIABLE: Final = "CQELS_OPT_TERM_KEY"
 

@@ -1,11 +1,11 @@
-"""Files of lines, plain or compressed: opening, byte counts, and blocks of whole lines."""
+"""Files of lines, plain or compressed: opening, and blocks of whole lines."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -44,29 +44,9 @@ def check_file(path: Path) -> None:
         raise DataError(f"{path}: not a file")
 
 
-class _Counted(io.RawIOBase):
-    """A file that reports its read position, before decompression."""
-
-    def __init__(self, path: Path, consumed: Callable[[int], None] | None) -> None:
-        self._file, self._consumed = path.open("rb", buffering=0), consumed
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: object, /) -> int:
-        size = self._file.readinto(buffer)  # type: ignore[arg-type]
-        if self._consumed is not None:
-            self._consumed(self._file.tell())
-        return size or 0
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-def open_bytes(path: Path, consumed: Callable[[int], None] | None = None) -> BinaryIO:
-    """The file's bytes, decompressed by extension; ``consumed`` is called with the position in the file on disk."""
-    raw = io.BufferedReader(_Counted(path, consumed), 1 << 18)
+def open_bytes(path: Path) -> BinaryIO:
+    """The file's bytes, decompressed by extension."""
+    raw = path.open("rb", buffering=1 << 18)
     match path.suffix.lower():
         case ".gz":
             return cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
@@ -105,9 +85,7 @@ class Block:
         return self.text[self.begins[i] : self.ends[i]]
 
 
-def blocks(
-    path: Path, consumed: Callable[[int], None] | None = None, *, quoted: bool = False, size: int | None = None
-) -> Iterator[Block]:
+def blocks(path: Path, *, quoted: bool = False, size: int | None = None) -> Iterator[Block]:
     """The file in blocks of whole lines; with ``quoted`` a newline between double quotes (CSV) does not end a record.
 
     Damaged or truncated compression raises :class:`DataError`. With ``quoted``, reading stops after a record that is too long: an
@@ -115,7 +93,7 @@ def blocks(
     """
     size = size or BLOCK
     line, rest, request, skipping = 1, b"", min(size, 1 << 16), False
-    with open_bytes(path, consumed) as file:
+    with open_bytes(path) as file:
         while True:
             try:
                 read = file.read(request)

@@ -44,7 +44,6 @@ def read_stream(
     time_predicate: str = GENERATED_AT,
     on_error: OnError = "fail",
     rejected: Callable[[Reject], None] | None = None,
-    consumed: Callable[[int], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The elements of a stream file in batches of ``ROW_SCHEMA``; a batch never ends within an element.
 
@@ -53,7 +52,7 @@ def read_stream(
     and its time is the object of ``<graph> <time_predicate> "…"`` in the default graph.
 
     With ``on_error="fail"`` the first unusable line raises ``DataError("path:line: …")``; with ``"skip"`` such lines are passed
-    to ``rejected``. ``consumed`` is called with the number of bytes read from the file.
+    to ``rejected``.
     """
     check_file(path)
     columns = {".ndjson": read_ndjson, ".jsonl": read_ndjson, ".csv": read_csv, ".parquet": read_parquet}
@@ -67,9 +66,9 @@ def read_stream(
                 rejected(reject)
 
     if kind in columns and not (kind == ".parquet" and path.suffix.lower() != ".parquet"):
-        yield from _elements(_checked(rows, refuse) for rows in columns[kind](path, consumed))
+        yield from _elements(_checked(rows, refuse) for rows in columns[kind](path))
     elif kind in FORMATS[4:]:
-        for rows, element in read_graphs(path, kind, time_predicate, consumed):
+        for rows, element in read_graphs(path, kind, time_predicate):
             batch = _checked(rows, refuse, element)
             if len(batch):
                 yield batch.cast(ROW_SCHEMA)

@@ -26,7 +26,6 @@ from cqels_opt.rdf.lines import TOO_LONG, Block, blocks
 
 COLUMNS = ("s", "p", "o", "g", "t")
 REQUIRED = ("s", "p", "o", "t")
-Consumed = Callable[[int], None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +49,9 @@ class Rows:
     rejects: Sequence[Reject] = ()
 
 
-def read_ndjson(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
+def read_ndjson(path: Path) -> Iterator[Rows]:
     """The rows of a file with one JSON object per line; other keys are ignored."""
-    return map(ndjson_rows, blocks(path, consumed))
+    return map(ndjson_rows, blocks(path))
 
 
 def ndjson_rows(block: Block) -> Rows:
@@ -63,10 +62,10 @@ def ndjson_rows(block: Block) -> Rows:
     return _rows(block, table, _json_record)
 
 
-def read_csv(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
+def read_csv(path: Path) -> Iterator[Rows]:
     """The rows of a comma-separated file with a header; other columns are ignored."""
     header: list[str] | None = None
-    for block in blocks(path, consumed, quoted=True):
+    for block in blocks(path, quoted=True):
         if header is None:
             if block.too_long:
                 raise DataError(f"{path}:{block.too_long[0]}: the header {TOO_LONG}")
@@ -79,7 +78,7 @@ def read_csv(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
             yield _rows(block, table, _csv_record(header))
 
 
-def read_parquet(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
+def read_parquet(path: Path) -> Iterator[Rows]:
     """The rows of a Parquet file; ``line`` counts rows from 1, and ``t`` is an integer, a timestamp or text."""
     try:
         file = pa_parquet.ParquetFile(path)
@@ -88,7 +87,7 @@ def read_parquet(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
     with file:
         names = file.schema_arrow.names
         _require(str(path), names)
-        size, rows, row = path.stat().st_size, max(1, file.metadata.num_rows), 0
+        row = 0
         wanted = [name for name in COLUMNS if name in names]
         try:
             for batch in file.iter_batches(1 << 16, columns=wanted):
@@ -96,8 +95,6 @@ def read_parquet(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
                 columns.setdefault("g", pa.nulls(len(batch), pa.string()))
                 yield Rows(**columns, line=np.arange(row + 1, row + 1 + len(batch)))
                 row += len(batch)
-                if consumed is not None:
-                    consumed(size * row // rows)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path}:{row + 1}: cannot be read on: {error}; check that the file is whole") from error
 

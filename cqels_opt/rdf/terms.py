@@ -196,13 +196,6 @@ def escape(text: str) -> str:
 
 
 # ------------------------------------------------------------------ canonical terms
-def kind(term: str) -> TermKind:
-    """The kind of a canonical term."""
-    if term.startswith("<"):
-        return "triple" if term.startswith(OPENING) else "iri"
-    return "literal" if term.startswith('"') else "blank"
-
-
 def is_iri(term: str) -> bool:
     """Whether a canonical term is an IRI."""
     return term.startswith("<") and not term.startswith(OPENING)

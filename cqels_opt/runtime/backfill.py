@@ -15,7 +15,6 @@ from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.evaluation_step import EvaluationStep, StepFiles
 from cqels_opt.operators.instances import names_of
 from cqels_opt.operators.rows import Rows, concat, empty
-from cqels_opt.operators.term_table import TermTable
 from cqels_opt.plans import Plan
 from cqels_opt.query.templates import INSTANCE
 from cqels_opt.state.result_store import ResultFiles, is_result
@@ -29,9 +28,7 @@ class Backfill:
     plans: Mapping[str, Plan]
 
 
-def rows_taken_over(
-    program: CompiledProgram, step: EvaluationStep, how: Backfill, block: DeltaJoin, files: ResultFiles, terms: TermTable
-) -> Rows:
+def rows_taken_over(program: CompiledProgram, step: EvaluationStep, how: Backfill, block: DeltaJoin, files: ResultFiles) -> Rows:
     """The rows of a block: the new ones, joined, and those that its result slots have of the instances that are still there."""
     held = concat([empty(files.output), *(segment.rows for _, segment in files.segments(step))])
     of_instances = program.instances is not None and INSTANCE.name in files.output

@@ -177,7 +177,7 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: Fresh 
     for block in program.blocks:
         run = DeltaJoin(block, program.store, step, terms, part, parts)
         if task.take_over is not None:
-            rows = rows_taken_over(program, step, task.take_over, run, task.results(block.name), terms)
+            rows = rows_taken_over(program, step, task.take_over, run, task.results(block.name))
             keep(task, name, block.name, rows, report, fresh)
         else:
             try:

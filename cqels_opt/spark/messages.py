@@ -20,7 +20,6 @@ from cqels_opt.spark.files import NO_ORDER, ROW_BITS, TASK_BITS, place_of
 from cqels_opt.windows.admission import Admission, Admitted
 from cqels_opt.windows.frontier import Frontier
 
-MESSAGE_SCHEMA = "stream int, partition int, offset long, t long, value binary, topic string"
 PARTITION_BITS = 16  # bits of the number of a source partition; the stream's number is above
 BATCH_SHIFT = TASK_BITS + ROW_BITS  # the batch in the position of an unnumbered message: batch, task, number in the task
 BATCHES = (1 << 23) - 1  # positions wrap around after this many batches: they only order elements of equal time
@@ -45,7 +44,7 @@ class Messages:
             )
 
     def of_topics(self, numbers: Mapping[str, int]) -> DataFrame:
-        """The messages of some topics in the form of ``MESSAGE_SCHEMA``, each as the stream of its number; others are ignored."""
+        """The messages of some topics in the form of :meth:`rows`, each as the stream of its number; others are ignored."""
         if "topic" not in self.frame.columns:
             raise InputError(
                 f"the column topic, which tells messages of {', '.join(numbers)} apart, is missing (found: {', '.join(self.frame.columns)})"
@@ -57,7 +56,7 @@ class Messages:
         return Messages(self.frame.where(topic.isin(*numbers)), self.payload).rows(number)
 
     def rows(self, number: int | Column) -> DataFrame:
-        """The messages in the form of ``MESSAGE_SCHEMA``, as the stream of that number."""
+        """The messages as ``stream int, partition int, offset long, t long, value binary, topic string``, of the stream of that number."""
         frame, columns = self.frame, self.frame.columns
         numbered = {"partition", "offset"} <= set(columns) and "value" in columns
         value = f.col("value") if "value" in columns else f.to_json(f.struct(*(f.col(f"`{name}`") for name in columns)))

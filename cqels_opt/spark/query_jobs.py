@@ -17,6 +17,7 @@ from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.query.durations import duration_of
 from cqels_opt.runtime.answer_folder import FolderSink
+from cqels_opt.runtime.function_sink import FunctionSink
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.query_catalog import QueryCatalog
@@ -26,7 +27,7 @@ from cqels_opt.spark.kafka import KafkaSink
 from cqels_opt.spark.kafka_topic import KafkaTopic
 from cqels_opt.spark.messages import message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
-from cqels_opt.spark.sinks import BatchFunction, FunctionSink
+from cqels_opt.spark.sinks import BatchFunction, answers_frame
 from cqels_opt.spark.sources import Source, of_messages
 from cqels_opt.spark.stream import StreamRun, row_stream
 from cqels_opt.trace.listener import BatchReporter, ListenerLike
@@ -57,7 +58,7 @@ def sink_of(
         return FolderSink(local_path(sink, "sink").absolute(), programs if with_query else None)
     if not callable(sink):
         raise InputError(f"sink={sink!r}: give a function of a DataFrame and the number of its batch, a folder, or a KafkaTopic")
-    return FunctionSink(spark, sink, programs, with_query)
+    return FunctionSink(sink, programs, partial(answers_frame, spark, with_query=with_query))
 
 
 def start(

@@ -114,16 +114,13 @@ def session_of(session: AnySession) -> SparkSession:
     return session.get() if isinstance(session, DeferredSession) else session
 
 
-def make_session(
-    master: str | None, scratch: Path, quiet: bool = True, packages: str | None = None, works: bool = True
-) -> SparkSession:
+def make_session(master: str | None, scratch: Path, quiet: bool = True, works: bool = True) -> SparkSession:
     """A session for a command. Executors run this Python, or the one that ``PYSPARK_PYTHON`` names.
 
     A master on this machine uses the loopback address; for other masters Spark, or ``SPARK_LOCAL_IP``, chooses the driver's
-    address. With ``quiet``, the JVM's standard error goes to a file. ``packages`` are Maven coordinates that Spark fetches with Ivy
-    before it starts. ``works`` is whether the JVM processes rows.
+    address. With ``quiet``, the JVM's standard error goes to a file. ``works`` is whether the JVM processes rows.
     """
-    settings = JvmSettings(master or DEFAULT_MASTER, packages, works, quiet)
+    settings = JvmSettings(master or DEFAULT_MASTER, works=works, quiet=quiet)
     return _made(_jvm_for(settings), scratch, settings)
 
 

@@ -1,50 +1,19 @@
-"""The sink that is a user's function, called with a DataFrame per batch."""
+"""The answers of a batch as a DataFrame, for a sink that is a user's function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.runtime.answer_tables import AnswerColumns, types_of_columns
-from cqels_opt.runtime.evaluate import FinishReport, Format
+from cqels_opt.runtime.answer_tables import AnswerColumns
+from cqels_opt.runtime.evaluate import FinishReport
 
 BatchFunction = Callable[[DataFrame, int], object]
-
-
-class FunctionSink:
-    """A user's ``f(df, batch_id)``. A repeated batch has the same rows under the same id.
-
-    The rows are materialized before the call; the function's use of the DataFrame recomputes nothing.
-    """
-
-    format: Format = "arrow"
-    digests: Mapping[str, str] = MappingProxyType({})
-
-    def __init__(
-        self, spark: SparkSession, function: BatchFunction, programs: Callable[[], Sequence[CompiledProgram]], with_query: bool
-    ) -> None:
-        """``programs`` returns the current programs, whose variables are the columns."""
-        self.spark, self.function, self.programs, self.with_query = spark, function, programs, with_query
-        self.check(programs())
-
-    def check(self, programs: Sequence[CompiledProgram]) -> None:
-        """InputError if queries that share a column give it different types."""
-        types_of_columns(programs)
-
-    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
-        """Does nothing: the function is responsible for its effects."""
-
-    def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
-        """Calls the function if there are answers."""
-        if chunks:
-            self.function(answers_frame(self.spark, self.programs(), chunks, folder, self.with_query), batch)
-        return {}
 
 
 def answers_frame(
@@ -54,7 +23,10 @@ def answers_frame(
     folder: Path,
     with_query: bool,
 ) -> DataFrame:
-    """The answers of a batch as a DataFrame; see :func:`~cqels_opt.runtime.answer_tables.answers_table` for its columns."""
+    """The answers of a batch as a DataFrame; see :func:`~cqels_opt.runtime.answer_tables.answers_table` for its columns.
+
+    Its rows lie in files: using it several times recomputes nothing.
+    """
     columns = AnswerColumns.of(programs)
     files = columns.files(chunks, folder)
     times = [name for name, type_of in zip(columns.names, columns.types) if type_of == "timestamp"]

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.functions import pandas_udf
 
 from cqels_opt.lod.multiplicities import product_in_sql
-from cqels_opt.operators.blocks import Block, BlockFilter
+from cqels_opt.operators.blocks import BlockFilter
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.rows import Rows
 from cqels_opt.runtime.evaluate import EvaluateTask
@@ -56,7 +56,7 @@ class SqlPlanner:
             selects = []
             for source in rule.order:
                 sources = self._sources(spark, relations, source, rule.before(source), layout.number)
-                selects.append(_select(sources, block, conditions, layout, width(found)))
+                selects.append(_select(sources, conditions, layout, width(found)))
             self.statements.append("\nUNION ALL\n".join(selects))
         return [spark.sql(text) for text in self.statements]
 
@@ -96,9 +96,7 @@ def _truth(task: EvaluateTask, x: BlockFilter, variables: Sequence[str]) -> Call
     return holds
 
 
-def _select(
-    sources: Sequence[_Source], block: Block, conditions: Sequence[tuple[str, tuple[str, ...]]], layout: Layout, columns: int
-) -> str:
+def _select(sources: Sequence[_Source], conditions: Sequence[tuple[str, tuple[str, ...]]], layout: Layout, columns: int) -> str:
     """One term of the delta rule."""
     aliases = {f"t{i}": source for i, source in enumerate(sources)}
     places: dict[str, list[str]] = {}

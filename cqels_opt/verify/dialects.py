@@ -38,9 +38,9 @@ DEFAULT = WINDOW + "+0"
 FORMS = ("SELECT", "CONSTRUCT", "ASK", "DESCRIBE")
 
 
-def window_graph(window: str, copy: int = 1) -> str:
-    """The IRI of the graph of a window's content; copy i holds the triples that occur at least i times in the window."""
-    return graph_copy(WINDOW + re.sub(r"\W", lambda m: f"%{ord(m.group()):02X}", window.lstrip("?$")), copy)
+def window_graph(window: str) -> str:
+    """The IRI of the graph of a window's content."""
+    return WINDOW + re.sub(r"\W", lambda m: f"%{ord(m.group()):02X}", window.lstrip("?$"))
 
 
 def element_graph(window: str, name: str = "") -> str:
@@ -49,7 +49,7 @@ def element_graph(window: str, name: str = "") -> str:
 
 
 def graph_copy(graph: str, copy: int) -> str:
-    """The name of a graph's copy."""
+    """The name of a graph's copy; copy i holds the triples that occur at least i times."""
     return graph if copy == 1 else f"{graph}#{copy}"
 
 

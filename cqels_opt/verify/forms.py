@@ -19,7 +19,7 @@ from cqels_opt.verify.tokens import solid, tokens
 Made: TypeAlias = Callable[[Counter[Row], Iterable[Triple]], Counter[Row]]
 """Maps the bag of solutions and the matched graph to the rows of the answer."""
 
-SUBJECT, PREDICATE, OBJECT = TRIPLE = (".s", ".p", ".o")
+TRIPLE = (".s", ".p", ".o")
 BOOLEAN = ".boolean"
 _TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _TRUTH = '"{}"^^<http://www.w3.org/2001/XMLSchema#boolean>'

@@ -129,7 +129,7 @@ def _corrected(context: QueryContext, part: CompValue) -> Iterable[FrozenBinding
         return (a.merge(b) for a in evalPart(context, part.p1) for b in right if a.compatible(b))
     if part.name == "AggregateJoin" and part.p.expr is not None and not any(True for _ in evalPart(context, part.p)):
         return ()  # rdflib makes one group of no rows even with GROUP BY
-    raise NotImplementedError  # rdflib then evaluates the part itself (CUSTOM_EVALS)
+    raise NotImplementedError  # asks rdflib to evaluate any other part itself: the protocol of CUSTOM_EVALS
 
 
 def _correct(node: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -39,7 +39,7 @@ from cqels_opt.windows.replay_plan import (
     write_plan,
 )
 
-__all__ = ["CHUNK_SCHEMA", "DEFAULT_BATCH", "BatchSize", "Progress", "ReplayPlan", "ReplaySource", "cut"]
+__all__ = ["CHUNK_SCHEMA", "DEFAULT_BATCH", "BatchSize", "ReplayPlan", "ReplaySource", "cut"]
 
 _FIELDS: list[pa.Field[pa.DataType]] = [
     pa.field("stream", pa.int32()),
@@ -62,15 +62,6 @@ ROW_GROUP = 1 << 16
 _FIRST_MODIFIED = 946_684_800  # 2000-01-01: chunk k is k seconds younger, whatever the clock says
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far the cutting is; bytes as the files lie on disk."""
-
-    rows: int
-    bytes_done: int
-    bytes_total: int
-
-
 def cut(
     streams: Sequence[ReplaySource],
     folder: Path,
@@ -78,7 +69,6 @@ def cut(
     lateness_ms: int = 0,
     on_error: OnError = "fail",
     time_predicate: str = GENERATED_AT,
-    progress: Callable[[Progress], None] | None = None,
 ) -> ReplayPlan:
     """Cuts the streams' files into chunks below ``folder``; returns at once if that was done with the same files and options.
 
@@ -101,12 +91,11 @@ def cut(
     disk.delete_folder(folder / CHUNKS)
     disk.delete(folder / REJECTED)
     disk.make_folder(folder / CHUNKS)
-    inputs = _Inputs(partitions, folder / REJECTED, on_error, time_predicate, progress)
+    inputs = _Inputs(partitions, folder / REJECTED, on_error, time_predicate)
     cutter = _Cutter(folder / CHUNKS, partitions, batch, inputs)
     with inputs:
         for merged in merge(inputs.readers(), lateness_ms):
             cutter.add(merged)
-            inputs.report(len(merged))
     chunks = cutter.finish()
     finished = tuple(
         replace(p, digest=checksum.file_digest(Path(p.path)), rejected=inputs.rejected[i])
@@ -119,20 +108,13 @@ def cut(
 
 
 class _Inputs:
-    """The files that are read, with the reading positions and the rejected lines."""
+    """The files that are read, and the rejected lines."""
 
     def __init__(
-        self,
-        partitions: Sequence[ReplayPartition],
-        rejected_file: Path,
-        on_error: OnError,
-        time_predicate: str,
-        progress: Callable[[Progress], None] | None,
+        self, partitions: Sequence[ReplayPartition], rejected_file: Path, on_error: OnError, time_predicate: str
     ) -> None:
         self._partitions, self._file = partitions, rejected_file
-        self._on_error, self._time_predicate, self._progress = on_error, time_predicate, progress
-        self._positions = [0] * len(partitions)
-        self._rows = 0
+        self._on_error, self._time_predicate = on_error, time_predicate
         self._log: BinaryIO | None = None
         self.rejected = [0] * len(partitions)
         self.pending: dict[int, list[int]] = {}  # by file, lines refused that no chunk has counted yet
@@ -149,9 +131,6 @@ class _Inputs:
         return [self._reader(number, Path(partition.path)) for number, partition in enumerate(self._partitions)]
 
     def _reader(self, number: int, path: Path) -> Iterator[pa.RecordBatch]:
-        def position(reached: int) -> None:
-            self._positions[number] = max(self._positions[number], reached)
-
         def reject(rejected: Reject) -> None:
             self.rejected[number] += 1
             self.pending.setdefault(number, []).append(rejected.line)
@@ -160,14 +139,7 @@ class _Inputs:
             record = {"file": str(path), "line": rejected.line, "reason": rejected.reason}
             self._log.write((json.dumps(record, ensure_ascii=False) + "\n").encode())
 
-        return read_stream(path, time_predicate=self._time_predicate, on_error=self._on_error, rejected=reject, consumed=position)
-
-    def report(self, rows: int) -> None:
-        """Reports the progress after more rows."""
-        self._rows += rows
-        if self._progress is not None:
-            total = sum(partition.size for partition in self._partitions)
-            self._progress(Progress(self._rows, min(total, sum(self._positions)), total))
+        return read_stream(path, time_predicate=self._time_predicate, on_error=self._on_error, rejected=reject)
 
     def count_rejected(self, source: int, line: int) -> int:
         """How many lines of a file up to this one were rejected and not counted before."""

@@ -95,7 +95,7 @@ def test_the_report_has_what_figures_hang_on(report: dict[str, Any]) -> None:
 
 
 @pytest.mark.long
-def test_the_page_needs_nothing_else(report: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_needs_nothing_else(report: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     made = page([report])
     assert "<svg" in made
     assert "All &lt;contenders&gt; &amp; more" in made

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from cqels_opt.bench import cyclic
 
 
 def test_all_plans_and_duckdb_have_equal_answers_and_multiway_plans_read_fewer_rows_at_the_hub() -> None:
-    pytest.importorskip("duckdb")
     found = cyclic.study(True, edges=1000, patterns=["triangle", "diamond"], modes=["multiway", "binary"])
     for pattern in found["patterns"]:
         assert set(pattern["runs"]) == {"multiway", "binary", cyclic.DUCKDB}

@@ -21,7 +21,7 @@ from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import KnownStatistics, StatisticKey
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sorted({*range(14)} - {3, 7}))  # which give too many rows for a loop over all pairs
 def test_queries_are_acyclic_and_have_the_rows_that_are_counted(seed: int) -> None:
     query = acyclic_query(seed, delta=4, most=5)
     for number, pair in enumerate(query.variables[1:], 1):
@@ -31,8 +31,6 @@ def test_queries_are_acyclic_and_have_the_rows_that_are_counted(seed: int) -> No
     for pair, columns in zip(query.variables, query.tables):
         fresh = [dict(zip(pair, values)) for values in zip(*(column.tolist() for column in columns))]
         rows = [{**a, **b} for a, b in product(rows, fresh) if all(a.get(v, x) == x for v, x in b.items())]
-        if len(rows) * 2_000 > 4_000_000:
-            return
     assert len(rows) == joined_rows(query, range(len(query.tables))) > 0
     counted = [set(some) for some in prefixes(query)]
     for some in counted:

@@ -95,6 +95,10 @@ USAGE: list[tuple[list[str], str]] = [
     (["run", "q.rq", "--batch", "0"], "--batch: a micro-batch has at least 1 element"),
     (["run", "q.rq", "--batch", "-3"], "--batch: -3 is not a duration"),
     (["run", "q.rq", "--batch", "0s"], "--batch: '0s' is too short"),
+    (
+        ["run", "q.rq", "--engine", "local", "--store", ".", "--static", "a.nt"],
+        "--store does not combine with --static and --graph",
+    ),
     (["run", "q.rq", *STREAM, "--drain", "--follow"], "--drain: a live source"),
     (["run", "q.rq", "--stream", "http://s", "live", "--drain"], "--drain: a live source"),
     (["explain", "q.rq", "--format", "xml"], "--format: there is no 'xml'"),

@@ -205,8 +205,9 @@ def test_exists_is_evaluated_for_each_row_only_where_that_matters(
 
 
 def test_joins_of_static_relations_are_known_before_anything_runs(tmp_path: Path) -> None:
-    """Exactly, on each variable of both, in every query of the report."""
-    for name in ("q2", "q3-prime", "q4-prime"):
+    """Exactly, on each variable of both, in the queries of the report that have such relations."""
+    for name in ("q2", "q3-prime"):
+        compared = 0
         program = report_query(name, tmp_path / name).program
         for block in QueryPlanner(program, PlannerOptions()).blocks.values():
             view = block.statistics.view(block.rule.contents(block.sources[0]))
@@ -216,3 +217,5 @@ def test_joins_of_static_relations_are_known_before_anything_runs(tmp_path: Path
                     sides = [Counter(held[s.name].columns[variable].tolist()) for s in (one, other)]
                     expected = sum(count * sides[1][value] for value, count in sides[0].items())
                     assert view.join_size(one.name, other.name, variable) == expected
+                    compared += 1
+        assert compared, name

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from local_runs import Cut, Registered, Settings, World, register
@@ -40,19 +40,9 @@ def stream(*told: str) -> list[Element]:
     return [Element(int(second) * 1000, (triple(text),)) for second, text in split]
 
 
-def told(
-    folder: Path,
-    text: str,
-    elements: list[Element],
-    static: tuple[str, ...] = (),
-    duplicates: Literal["set", "bag"] = "set",
-    policy: str = "cc",
-    operator: str = "rstream",
-    graphs: dict[str, tuple[str, ...]] | None = None,
-    drain: bool = True,
-) -> list[str]:
-    """The answers, equal for all batches and plans and in the independent evaluation."""
-    found = asked(folder, text, elements, static, duplicates, policy, operator, graphs, drain)
+def told(*query: Any, **settings: Any) -> list[str]:
+    """The answers of the query that is :func:`asked`, equal for all batches and plans and in the independent evaluation."""
+    found = asked(*query, **settings)
     outcomes = [found.run(how).answers for how in CUTS]
     assert all(short(answers) == short(outcomes[0]) for answers in outcomes)
     verdict = found.judged(outcomes[0])
@@ -207,7 +197,7 @@ def test_a_pattern_is_one_relation_whatever_it_is_matched_in(tmp_path: Path) -> 
     (block,) = found.program.blocks
     assert [o.name for o in block.occurrences] == [f"S+S2#{n}" for n in range(1, 6)]
     only_streams = asked(tmp_path / "none", text, stream("1 a p b"))
-    assert all(o.static is None for b in only_streams.program.blocks for o in b.occurrences)
+    assert [o.static for b in only_streams.program.blocks for o in b.occurrences] == [None] * 5
 
 
 def test_element_windows_as_sets(tmp_path: Path) -> None:
@@ -291,6 +281,12 @@ REGISTERED = f"REGISTER QUERY q AS PREFIX : <{EX}> {STAMP}"
             "{ ?p :at ?l FILTER NOT EXISTS { ?q :at ?l FILTER(f:timestamp(?p, :at, ?l) < f:timestamp(?q, :at, ?l)) } }",
             (),
             ["1.001 = a", "2.001 = a", "3.001 = b", "4.001 = b", "5.001 = b"],
+        ),
+        (  # of a group
+            "?l (COUNT(?p) AS ?n)",
+            "{ ?p :at ?l } GROUP BY ?l HAVING(f:timestamp(:a, :at, ?l) > 1000)",
+            (),
+            ["2.001 = x 1", "3.001 = x 2", "4.001 = x 2"],
         ),
         (  # an unbound variable has no time
             "?p ?t",

@@ -94,7 +94,7 @@ def test_the_first_error_is_raised_once_all_tasks_have_ended(three: PoolRunner, 
 
 
 def _touch(path: Path) -> None:
-    time.sleep(0.2)
+    time.sleep(0.2)  # a task that is slower than those that fail; the runner alone waits for it
     path.touch()
 
 

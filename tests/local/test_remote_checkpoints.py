@@ -267,7 +267,7 @@ def test_a_file_that_is_deleted_during_a_save_is_not_saved(tmp_path: Path, monke
     driver.save(())
     assert driver.files.keys() == {"commits/0.json", "slots/b"}
     disk.write_atomically(driver.folder / "slots/a", b"content")
-    with pytest.raises(FileNotFoundError):  # a commit record names it
+    with pytest.raises(FileNotFoundError, match="slots/a"):  # a commit record names it
         driver.save(("slots/a",))
 
 

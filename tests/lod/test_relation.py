@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.errors import StoreError
@@ -76,8 +76,7 @@ def test_a_directory_of_keys_is_brute_force(keys: list[int], others: list[int], 
 
 @given(relations("xyz"), st.data())
 def test_lookup_is_brute_force(relation: Relation, data: st.DataObject) -> None:
-    if not relation.variables:
-        return
+    assume(relation.variables)
     on = tuple(data.draw(st.lists(st.sampled_from(relation.variables), unique=True, min_size=1)))
     probes = data.draw(st.lists(st.tuples(*[st.integers(0, 5)] * len(on)), max_size=8))
     keys = [np.array([probe[i] for probe in probes], np.int64) for i in range(len(on))]
@@ -240,7 +239,7 @@ def test_an_opened_relation_is_mapped_not_read(tmp_path: Path) -> None:
     assert not opened.columns["x"].flags.writeable
 
 
-def test_renaming_keeps_indexes(tmp_path: Path) -> None:
+def test_renaming_keeps_indexes() -> None:
     relation = Relation.build({"s": array(2, 1), "o": array(5, 6)})
     relation.index(("s",))
     renamed = relation.rename({"s": "person", "o": "paper"})

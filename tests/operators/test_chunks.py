@@ -159,7 +159,7 @@ def test_the_default_is_a_share_of_what_there_is() -> None:
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert 0 < int(found.stdout) <= 1 << 33
-    with at_most(None), pytest.raises(LimitError):
+    with at_most(None), pytest.raises(LimitError, match=r"more than the limit of [\d,]+: join patterns by a common variable"):
         check(memory.of_the_machine() // memory.SHARE // 8, 0)
 
 

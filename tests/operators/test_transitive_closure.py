@@ -138,7 +138,7 @@ def test_what_a_change_may_touch(edges: list[Plain], changed: set[int]) -> None:
 def test_a_path_with_too_many_pairs_is_given_up() -> None:
     edges = [((i, i + 1), 0, HORIZON, 1) for i in range(1, 40)]
     node = ClosureNode(Given(("h", "t"), edges), None, "h", "t", "x", "y", None, True)
-    with pytest.raises(PathsTooManyError):
+    with pytest.raises(PathsTooManyError, match="more than 100 pairs of ends"):
         node.evaluate(scope(most=100), EVERY)
 
 

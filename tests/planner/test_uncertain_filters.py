@@ -90,6 +90,7 @@ def test_the_written_order_makes_no_difference_to_the_plans(tmp_path: Path) -> N
                     block.declared = {}  # what is measured is never twice the same
             batches = [driver.batch(n, rows) for n, rows in enumerate(found.chunks(Cut("4000ms")))]
             seen.append([{meant[d.source]: d.cost or 0.0 for r in records for d in r.deltas} for records in batches])
+        assert all(cost > 0 for costs in seen[0] for cost in costs.values()) and any(seen[0])
         for one, other in zip(*seen, strict=True):
             assert one == pytest.approx(other, rel=0.011)  # near ties keep the plan
 

@@ -62,8 +62,6 @@ def test_random_queries_under_designs_by_lot(tmp_path: Path) -> None:
     several = 0
     for seed in range(120):
         case = make(40_000 + seed)
-        if "EXISTS" in case.text:  # inside the FILTER of an OPTIONAL it is not supported yet
-            continue
         query = register(case.query(), case.world, tmp_path / str(seed), case.settings)
         if not any(block.parts for block in query.program.blocks):
             continue
@@ -91,18 +89,19 @@ def connected(block: Block) -> Iterator[int]:
     yield from sorted({group for design in seen for group in design if group.bit_count() > 1})
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, 2, 4, 5, 7, 9, 11])
 def test_few_keys_are_measured_exactly(seed: int, tmp_path: Path) -> None:
     query = register(text(random.Random(seed)), make(seed).world, tmp_path)
     store = open_store(Path(query.program.store))
-    for block in query.program.blocks:
-        for group in connected(block) if block.parts else ():
-            told = view_candidates.measure(block, store, group)
-            made = worker_cache.relation(query.program.store, view_candidates.make(tmp_path / "made", block, store, group).at)
-            assert (told.rows, told.total) == (made.rows, made.total)
-            assert told.passed >= told.total
-            assert all(told.distincts[v] >= made.distinct(v) for v in made.variables)
-            assert set(made.variables) == set(view_candidates.kept_variables(block, group))
+    groups = [(block, group) for block in query.program.blocks if block.parts for group in connected(block)]
+    assert groups
+    for block, group in groups:
+        told = view_candidates.measure(block, store, group)
+        made = worker_cache.relation(query.program.store, view_candidates.make(tmp_path / "made", block, store, group).at)
+        assert (told.rows, told.total) == (made.rows, made.total)
+        assert told.passed >= told.total
+        assert all(told.distincts[v] >= made.distinct(v) for v in made.variables)
+        assert set(made.variables) == set(view_candidates.kept_variables(block, group))
 
 
 @pytest.mark.long

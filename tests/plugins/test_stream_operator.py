@@ -27,8 +27,6 @@ SELECT ?a ?x FROM NAMED :S [RANGE 2 s] AS ?u FROM NAMED :T [RANGE 3 s SLIDE 1 s]
 WHERE {{ GRAPH ?u {{ ?a ?does ?x }} GRAPH ?z {{ ?b ?did ?y }} }}"""
 GROUPED = JOIN.replace("SELECT ?a ?x", "SELECT ?x (COUNT(*) AS ?n)") + " GROUP BY ?x"
 
-Row = tuple[tuple[str, str], ...]
-
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:

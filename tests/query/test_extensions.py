@@ -74,7 +74,7 @@ def test_what_is_no_value_is_an_error_of_the_expression(result: object) -> None:
 
     register_function(IRI, f, arguments=1)
     row = {"x": integer(1)}
-    with pytest.raises(ExpressionError):
+    with pytest.raises(ExpressionError, match="a function has no value"):
         compile_expression(Call(f"<{IRI}>", (X,)))(row)
     assert not compile_condition(Call(f"<{IRI}>", (X,)))(row)
 

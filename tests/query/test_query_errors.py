@@ -60,7 +60,7 @@ def marked(text: str) -> tuple[str, int, int]:
         (r"SELECT ?x { ?x ?y ^<http://a\u0020b> }", "an IRI cannot contain this character, escaped or not: "),
         (r"SELECT ?x { ?x ?y ^'\ud800' }", r"\ud800 is not a character"),
         # not supported
-        ("SELECT ?x { ^SERVICE <http://a> { ?x ?y ?z } }", "SERVICE is not supported yet"),
+        ("SELECT ?x { ^SERVICE <http://a> { ?x ?y ?z } }", "SERVICE is not supported: load the data with"),
         # other forms than SELECT
         ("^CONSTRUCT WHERE { ?x ?y ?z FILTER(?z > 1) }", "CONSTRUCT WHERE holds triples alone: write those that it makes as"),
         ("^CONSTRUCT WHERE { GRAPH <http://g> { ?x ?y ?z } }", "CONSTRUCT WHERE cannot hold GRAPH: write the triples that it"),
@@ -87,6 +87,7 @@ def marked(text: str) -> tuple[str, int, int]:
         ("^INSERT DATA { <a> <b> <c> }", "INSERT changes data, and is not supported"),
         ("SELECT ?x { ?x ?y ?z FILTER(^<http://a/f>(?x)) }", "the function <http://a/f> is not supported"),
         # functions
+        ("SELECT ?x { ?x ?y ?z FILTER(<http://a/f>(^DISTINCT ?x) > 1) }", "DISTINCT in a call of a function: it belongs to"),
         ("SELECT ?x { ?x ?y ?z FILTER(^STRLEN(?x, 2) > 1) }", "STRLEN takes 1 argument, not 2"),
         ("SELECT ?x { ?x ?y ?z FILTER(^BOUND(1)) }", "BOUND takes a variable"),
         # aggregates without a name

@@ -67,10 +67,20 @@ def test_what_patterns_mean(pattern: str, flags: str, matching: str, other: str)
 
 
 @pytest.mark.parametrize(
-    "pattern", ["a++", "a*{2}", "a{2}{3}", "a{,3}", r"a\0", "(?=a)", "(?P<n>a)", r"\1(a)", "[a", "a)", "(*a)"]
+    ("pattern", "message"),
+    [
+        *((pattern, "two quantifiers, one behind the other") for pattern in ("a++", "a*{2}", "a{2}{3}")),
+        ("a{,3}", "a quantifier begins with a number"),
+        (r"a\0", r"unknown escape \0"),
+        *((pattern, "only (?: may follow an opening bracket") for pattern in ("(?=a)", "(?P<n>a)")),
+        (r"\1(a)", "invalid group reference 1"),
+        ("[a", "the regular expression ends too early"),
+        ("a)", "unbalanced parenthesis"),
+        ("(*a)", "nothing to repeat"),
+    ],
 )
-def test_what_is_no_pattern(pattern: str) -> None:
-    with pytest.raises(ExpressionError):
+def test_what_is_no_pattern(pattern: str, message: str) -> None:
+    with pytest.raises(ExpressionError, match=re.escape(message)):
         compile_pattern(pattern, "")
 
 
@@ -133,5 +143,5 @@ def test_the_limit_is_one_of_steps_and_not_of_time(monkeypatch: pytest.MonkeyPat
     pattern = compile_pattern(r"^(a*)\1b", "")
     assert pattern.search("aab")
     monkeypatch.setattr(backtracking, "STEPS", 5)
-    with pytest.raises(ExpressionError):
+    with pytest.raises(ExpressionError, match="takes more than 5 steps"):
         pattern.search("aab")

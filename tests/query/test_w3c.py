@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -24,17 +25,11 @@ pytestmark = pytest.mark.needs_shared_data
 FORMATS = {".ttl": RdfFormat.TURTLE, ".rdf": RdfFormat.RDF_XML, ".nt": RdfFormat.N_TRIPLES}
 RESULT = Namespace("http://www.w3.org/2001/sw/DataAccess/tests/result-set#")
 RESULT_FORMATS = {".srx": QueryResultsFormat.XML, ".srj": QueryResultsFormat.JSON}
-NOT_YET = "not supported"
-_LITERALS = "whether literals of different or unknown datatypes are equal: tests/query/test_expressions*.py"
+NO_FUNCTION = re.compile(r"the function <http://example(\.org)?/\S+> is not supported")
 UNEQUAL = {
-    "optional-filter/expr-5.rq": "has two results, of which SPARQL 1.1 has the one without simplification before the filter",
+    "open-world/date-1.rq": "SPARQL 1.1 compares dates with an implicit time zone, as XPath does; the test has XSD's partial order",
     "reduced/reduced-1.rq": "REDUCED may keep duplicates; here it is DISTINCT",
     "reduced/reduced-2.rq": "REDUCED may keep duplicates; here it is DISTINCT",
-    **dict.fromkeys((f"open-world/open-eq-{n}.rq" for n in ("08", "10", "11", "12")), _LITERALS),
-    **dict.fromkeys(
-        (f"aggregates/agg-groupconcat-{n}.rq" for n in (4, 6)), "GROUP_CONCAT keeps a language that all have, as CONCAT"
-    ),
-    **dict.fromkeys((f"open-world/date-{n}.rq" for n in (1, 2)), _LITERALS),
 }
 
 
@@ -45,7 +40,8 @@ def cases(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[W
 
 @pytest.mark.long
 def test_good_queries_are_read(cases: list[W3CTest]) -> None:
-    refused, read_, not_yet = [], 0, Counter[str]()
+    """But for calls of functions that nobody has registered."""
+    refused, read_ = list[str](), 0
     for case in cases:
         if case.kind == "bad syntax":
             continue
@@ -53,13 +49,9 @@ def test_good_queries_are_read(cases: list[W3CTest]) -> None:
             parse(case.text, "cqels", case.query.name)
             read_ += 1
         except QueryError as error:
-            if NOT_YET in error.message:
-                not_yet[error.message.split(" is ")[0].split(" are ")[0]] += 1
-            else:
-                refused.append(str(error))
-    assert not refused
-    assert read_ >= 600
-    assert not {message for message in not_yet if not message.startswith("the function <")}
+            refused.append(error.message)
+    assert [message for message in refused if not NO_FUNCTION.fullmatch(message)] == []
+    assert read_ >= 720 and len(refused) <= 8
 
 
 def test_bad_queries_are_refused(cases: list[W3CTest]) -> None:
@@ -96,6 +88,7 @@ def test_the_algebra_means_what_sparql_says(cases: list[W3CTest]) -> None:
         if got != want:
             unequal[f"{case.query.parent.name}/{case.query.name}"] = (got - want, want - got)
     assert not {name: both for name, both in unequal.items() if name not in UNEQUAL}
+    assert set(unequal) == set(UNEQUAL), "what is equal is not explained away"
     assert compared >= 400
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cqels_opt.rdf.ids import KIND_IRI, KIND_QUOTED, PUBLIC, encode, kinds
 from cqels_opt.rdf.nquads import parse_block
-from cqels_opt.rdf.terms import MAX_DEPTH, TermError, canonical, depth, kind, relabelled, term_end, triple, triple_parts
+from cqels_opt.rdf.terms import MAX_DEPTH, TermError, canonical, depth, relabelled, term_end, triple, triple_parts
 
 NODES = st.sampled_from(["<urn:a>", "<urn:b>", "_:b1", "_:x-y"])
 LITERALS = st.builds(
@@ -30,7 +30,6 @@ def test_canonical_texts_are_taken_apart_and_put_together(text: str) -> None:
     assert canonical(text.replace("<<( ", "<<(").replace(" )>>", ")>>")) == text
     assert depth(text) == 1 + max(map(depth, triple_parts(text)))
     assert term_end(f"{text} .", 0) == len(text)
-    assert kind(text) == "triple"
 
 
 @given(TRIPLES)

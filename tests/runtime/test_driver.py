@@ -26,7 +26,7 @@ from cqels_opt.verify import Element
 from cqels_opt.windows.frontier import Frontier
 
 EX = "http://ex.org/"
-S, T = f"{EX}S", f"{EX}T"
+S = f"{EX}S"
 AT = "PREFIX : <http://ex.org/> SELECT ?a ?x FROM NAMED :S [RANGE 2 s] AS ?w WHERE { GRAPH ?w { ?a :at ?x } }"
 COUNT = "PREFIX : <http://ex.org/> SELECT (COUNT(*) AS ?k) FROM NAMED :S [RANGE 2 s] AS ?w WHERE { GRAPH ?w { ?a :at ?x } }"
 

@@ -91,7 +91,7 @@ def test_rows_of_known_terms_have_the_ids_of_new_ones(tmp_path: Path, monkeypatc
 def test_two_texts_of_one_id_are_said() -> None:
     texts = held({7: "<c>", 3: "<a>"}, {3: "<b>"})
     assert texts.losers([]) == ["<b>"]
-    with pytest.raises(CollisionError):
+    with pytest.raises(CollisionError, match="the id of <b> is that of another term"):
         texts.of(np.array([7]))
 
 

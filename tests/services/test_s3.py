@@ -107,7 +107,7 @@ object_store_cache.publish(store.path / "store.json", sys.argv[2], store.fingerp
     assert open_store(place).triples == 3
 
 
-def test_what_is_wrong_is_one_sentence(tmp_path: Path, s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_is_one_sentence(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = s3.bucket("four")
 
     def said(place: str) -> str:
@@ -125,7 +125,7 @@ def test_what_is_wrong_is_one_sentence(tmp_path: Path, s3: S3, monkeypatch: pyte
     monkeypatch.undo()
 
 
-def test_a_damaged_object_is_not_taken(tmp_path: Path, spark: SparkSession, s3: S3, files: Files) -> None:
+def test_a_damaged_object_is_not_taken(spark: SparkSession, s3: S3, files: Files) -> None:
     place = f"{s3.bucket('five')}/deep/store"
     load(spark, sources(files)[1:], place)
     shutil.rmtree(cache_folder())

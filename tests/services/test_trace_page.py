@@ -23,7 +23,7 @@ from cqels_opt.trace.records import Called, Delta, Moved, OperatorRecord, StoreV
 from cqels_opt.trace.server import served
 
 FIXTURE = Path(__file__).parents[1] / "trace" / "q2.jsonl"
-PHONE, DESK = {"width": 360, "height": 740}, {"width": 1200, "height": 900}
+DESK = {"width": 1200, "height": 900}
 
 
 @contextmanager
@@ -155,12 +155,12 @@ def test_no_join_of_a_tree_is_hidden(browser: Browser, written: Callable[[list[T
     with opened(browser, written(records), viewport={"width": width, "height": 900}) as page:
         sizes = "[...document.querySelectorAll('.tree')].map(t => [t.clientWidth, t.querySelector('svg').clientWidth])"
         if width > 1000:
-            assert all(drawn <= room for room, drawn in page.evaluate(sizes))
+            assert (trees := page.evaluate(sizes)) and all(drawn <= room for room, drawn in trees)
         page.locator(".mark").first.click()
         expect(page.locator("#panel")).to_contain_text("9 joins of 10 in the new plan are not in the old one")
         assert page.locator("#panel circle.differs").count() == 18
         if width > 1000:
-            assert all(drawn <= room for room, drawn in page.evaluate(sizes))
+            assert (trees := page.evaluate(sizes)) and all(drawn <= room for room, drawn in trees)
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 

@@ -29,7 +29,16 @@ def test_the_experiments_tell_sparks_constants_apart(spark: SparkSession) -> Non
 
 def test_an_experiment_is_the_work_that_it_says(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrate, "ROWS", (1000, 3000))
-    for experiment in calibrate.experiments(spark):
+    tried = [*calibrate.experiments(spark)]
+    assert {name for experiment in tried for name in experiment.work} == {
+        "job",
+        "stage",
+        "made",
+        "shuffle",
+        "joined",
+        "broadcast",
+    }
+    for experiment in tried:
         rows = experiment.run()
         assert isinstance(rows, list)
         if "made" in experiment.work:

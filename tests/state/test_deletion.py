@@ -43,7 +43,7 @@ def test_an_error_is_raised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     deletion = Deletion(tmp_path, start)
     with monkeypatch.context() as patched:
         patched.setattr(disk, "delete", denied)
-        with pytest.raises(PermissionError):
+        with pytest.raises(PermissionError, match="Permission denied"):
             deletion.begin({f"a{number}" for number in range(FEW + 1)})
             deletion.wait()
     deletion.wait()

@@ -103,10 +103,11 @@ def test_with_a_slot_a_batch_rows_are_exact_and_values_are_a_share(
     for step, batch in enumerate(batches_of(drawn)):
         frontier = 4 * step - behind
         window.settle(frontier)
+        before = window.card("old")
         gone = window.expire(frontier)
         window.arrive(told(step, batch))
         alive = [living(intervals, slot, frontier) for slot in slots]
-        assert gone >= 0
+        assert gone == before - sum(map(len, alive))
         assert window.card("old") == sum(len(slot) for slot in alive)
         counts = np.zeros(6)
         for slot, left in zip(slots, alive):

@@ -77,10 +77,11 @@ def test_a_function_gets_the_records_and_a_list_is_several() -> None:
     assert events.got == [("batch", 12), ("failure", None, 13, "boom")]
 
 
-def test_a_listener_that_overrides_nothing() -> None:
+def test_a_listener_that_overrides_nothing_does_not_fail(caplog: pytest.LogCaptureFixture) -> None:
     reporter = BatchReporter(cq.Listener())
     reporter.batches([SWITCHED])
     reporter.failure("q1", 1, ValueError())
+    assert caplog.messages == ["q1 batch 1: ValueError"]  # and no warning of a listener that failed
 
 
 @pytest.mark.parametrize("wrong", ["t.jsonl", 7, [print, "x"]])

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.errors import CheckpointError, DataError, InputError
-from cqels_opt.windows.replay import CHUNK_SCHEMA, BatchSize, Progress, ReplayPlan, ReplaySource, cut
+from cqels_opt.windows.replay import CHUNK_SCHEMA, BatchSize, ReplayPlan, ReplaySource, cut
 
 Element = tuple[int, int]  # time, number of rows
 
@@ -240,15 +240,6 @@ def test_a_restart_with_something_else_names_it(tmp_path: Path) -> None:
     (tmp_path / "cut/replay.json").write_text("{")
     with pytest.raises(CheckpointError, match="damaged"):
         cut(sources, tmp_path / "cut")
-
-
-def test_progress_ends_at_the_end(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.ndjson", [(t, 1) for t in range(5000)])
-    seen: list[Progress] = []
-    cut([ReplaySource("http://e/a", (path,))], tmp_path / "cut", progress=seen.append)
-    size = path.stat().st_size
-    assert seen[-1] == Progress(5000, size, size)
-    assert [p.bytes_done for p in seen] == sorted(p.bytes_done for p in seen)
 
 
 def test_what_is_no_batch_size() -> None:

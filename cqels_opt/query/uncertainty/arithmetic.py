@@ -132,15 +132,15 @@ def _convolved(a: Family, pa: Floats, b: Family, pb: Floats) -> Floats:
 # ------------------------------------------------------------------ probabilities
 def greater_than(first: Column, second: Column) -> Floats:
     """The probability that the first is greater than the second."""
-    return _compared(first, second, lambda a, p, x: a.sf(p, x), True)
+    return _compared(first, second, lambda a, p, x: a.sf(p, x))
 
 
 def less_than(first: Column, second: Column) -> Floats:
     """The probability that the first is less than the second."""
-    return _compared(first, second, lambda a, p, x: a.cdf(p, x), False)
+    return _compared(first, second, lambda a, p, x: a.cdf(p, x))
 
 
-def _compared(first: Column, second: Column, side: Callable[[Family, Floats, Floats], Floats], greater: bool) -> Floats:
+def _compared(first: Column, second: Column, side: Callable[[Family, Floats, Floats], Floats]) -> Floats:
     one, number = distributions(first), second.numbers()
     found = each_family(len(one), [one], lambda rows, of: side(of[0], one.parameters(of[0], rows), number[rows, None])[:, 0])
     if np.isnan(number).any():

@@ -1,29 +1,33 @@
-"""The sink that is a user's function, called with an Arrow table per batch."""
+"""The sink that is a user's function, called with the answers of each batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-
-import pyarrow as pa
+from typing import Generic, TypeVar
 
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.runtime.answer_tables import answers_table, types_of_columns
+from cqels_opt.runtime.answer_tables import types_of_columns
 from cqels_opt.runtime.evaluate import FinishReport, Format
 
-TableFunction = Callable[[pa.Table, int], object]
+T = TypeVar("T")
 
 
-class TableSink:
-    """A user's ``f(table, batch_id)``. A repeated batch has the same rows under the same id."""
+class FunctionSink(Generic[T]):
+    """A user's ``f(answers, batch_id)``. A repeated batch has the same rows under the same id."""
 
     format: Format = "arrow"
     digests: Mapping[str, str] = MappingProxyType({})
 
-    def __init__(self, function: TableFunction, programs: Callable[[], Sequence[CompiledProgram]], with_query: bool) -> None:
-        """``programs`` returns the current programs, whose variables are the columns."""
-        self.function, self.programs, self.with_query = function, programs, with_query
+    def __init__(
+        self,
+        function: Callable[[T, int], object],
+        programs: Callable[[], Sequence[CompiledProgram]],
+        answers: Callable[[Sequence[CompiledProgram], Sequence[tuple[CompiledProgram, FinishReport]], Path], T],
+    ) -> None:
+        """``programs`` returns the current programs, whose variables are the columns; ``answers`` reads the answers of a batch."""
+        self._function, self._programs, self._answers = function, programs, answers
         self.check(programs())
 
     def check(self, programs: Sequence[CompiledProgram]) -> None:
@@ -36,5 +40,5 @@ class TableSink:
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Calls the function if there are answers."""
         if chunks:
-            self.function(answers_table(self.programs(), chunks, folder, self.with_query), batch)
+            self._function(self._answers(self._programs(), chunks, folder), batch)
         return {}
