@@ -2,8 +2,7 @@
 
 Instances of a query differ in one person's name. With ``adaptive`` they share one plan with their constants in a relation;
 ``sub-results`` likewise, but in the written order without optimizer (the report's "CQELS w/o opt."); with ``apart`` each instance
-has its own plan and results over shared slots. Each run is a separate process that reports its peak memory. The quick form needs
-no Spark.
+has its own plan and results over shared slots. Each run is a separate process without Spark, which reports its peak memory.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import json
 import random
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -40,9 +38,6 @@ from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.run_state import COMMIT_EVERY, DriverOptions
-from cqels_opt.spark import prepare
-from cqels_opt.spark.runner import SparkRunner
-from cqels_opt.spark.session import make_session
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
 
 SEED = 1
@@ -74,7 +69,7 @@ FULL, QUICK = Scale(20_000, 500, 1_000, 10), Scale(6_000, 150, 200, 6)
 class Ran:
     """One run: milliseconds of its batches, registration time, peak memory of its process, and its answers as a bag.
 
-    ``cpu`` has the CPU milliseconds of the batches in the run's process: everything without Spark, the driver with it.
+    ``cpu`` has the CPU milliseconds of the batches.
     """
 
     query: str
@@ -84,7 +79,6 @@ class Ran:
     registered_s: float
     memory_mb: float
     programs: int
-    jobs: int
     answers: int
     digest: str
     cpu: tuple[float, ...] = ()
@@ -155,59 +149,53 @@ def different(number: int) -> list[Member]:
 
 
 # ------------------------------------------------------------------ a run
-def measured(found: World, query: str, members: Sequence[Member], contender: str, folder: Path, local: bool) -> Ran:
+def measured(found: World, query: str, members: Sequence[Member], contender: str, folder: Path) -> Ran:
     """Runs the queries from the first batch to the last in this process."""
-    with ExitStack() as ending:
-        spark = None if local else ending.enter_context(make_session(None, folder / "spark"))
-        runner: Any = LocalRunner() if spark is None else SparkRunner(spark)
-        programs = Programs(found.store, folder / "queries", *([] if spark is None else [prepare.compiling(spark, found.store)]))
-        mode = PlannerOptions("first", view_selection=False, split=False) if contender == "sub-results" else PlannerOptions()
-        sink = FileSink(folder / "answers.jsonl")
-        folder.mkdir(parents=True, exist_ok=True)
-        began = time.perf_counter()
-        again = [member_of(member.record) for member in members]  # registration includes parsing
-        if contender == "apart":
-            catalog, compiled = None, [programs.of(alone(member)) for member in again]
-            pages = [programs.page(alone(member), folder / "state") for member in again]
-        else:
-            catalog, pages = QueryCatalog(again, folder / "state", programs), []
-            compiled = catalog.programs()
-        registered = time.perf_counter() - began
-        # without Spark as `cqels-opt run` does into a file of lines
-        options = DriverOptions(plan=mode, named=True, commit_every=COMMIT_EVERY if spark is None else 0.0)
-        frontier, held = frontier_of(compiled[0].streams, found.replay), [page for page in pages if page is not None]
-        driver = Driver(folder / "state", compiled, runner, sink, frontier, options, pages=held, catalog=catalog)
-        took, cpu, jobs = [], [], 0
-        for number in range(len(found.replay.chunks)):
-            path = found.replay.path(number)
-            rows: Any = parquet.read_table(path).cast(ROW_SCHEMA) if spark is None else path
-            before, worked = time.perf_counter(), time.process_time()
-            driver.batch(number, rows)
-            took.append(1000 * (time.perf_counter() - before))
-            cpu.append(1000 * (time.process_time() - worked))
-            jobs = max(jobs, runner.jobs)
-        answers = driver.state.totals["answers"]
-        driver.close()
+    programs = Programs(found.store, folder / "queries")
+    mode = PlannerOptions("first", view_selection=False, split=False) if contender == "sub-results" else PlannerOptions()
+    sink = FileSink(folder / "answers.jsonl")
+    folder.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    again = [member_of(member.record) for member in members]  # registration includes parsing
+    if contender == "apart":
+        catalog, compiled = None, [programs.of(alone(member)) for member in again]
+        pages = [programs.page(alone(member), folder / "state") for member in again]
+    else:
+        catalog, pages = QueryCatalog(again, folder / "state", programs), []
+        compiled = catalog.programs()
+    registered = time.perf_counter() - began
+    options = DriverOptions(plan=mode, named=True, commit_every=COMMIT_EVERY)  # as `cqels-opt run` into a file of lines
+    frontier, held = frontier_of(compiled[0].streams, found.replay), [page for page in pages if page is not None]
+    driver = Driver(folder / "state", compiled, LocalRunner(), sink, frontier, options, pages=held, catalog=catalog)
+    took, cpu = [], []
+    for number in range(len(found.replay.chunks)):
+        rows = parquet.read_table(found.replay.path(number)).cast(ROW_SCHEMA)
+        before, worked = time.perf_counter(), time.process_time()
+        driver.batch(number, rows)
+        took.append(1000 * (time.perf_counter() - before))
+        cpu.append(1000 * (time.process_time() - worked))
+    answers = driver.state.totals["answers"]
+    driver.close()
     counted = tuple(took[WARM_UP:])
     memory = megabytes("VmHWM")  # ru_maxrss would include the parent process at fork
     digest = digest_of_lines(folder / "answers.jsonl")
     worked_ms = tuple(cpu[WARM_UP:])
-    return Ran(query, len(members), contender, counted, registered, memory, len(compiled), jobs, answers, digest, worked_ms)
+    return Ran(query, len(members), contender, counted, registered, memory, len(compiled), answers, digest, worked_ms)
 
 
-def run_to_file(found: World, query: str, number: int, contender: str, scale: Scale, folder: Path, local: bool) -> None:
+def run_to_file(found: World, query: str, number: int, contender: str, scale: Scale, folder: Path) -> None:
     """A run in a separate process, which writes its result next to its folder."""
     members = different(number) if query == "different" else instances(query, number, scale.authors)
     if contender == "one by one":
-        ran = _one_by_one(found, members, folder, local)
+        ran = _one_by_one(found, members, folder)
     else:
-        ran = measured(found, query, members, contender, folder, local)
+        ran = measured(found, query, members, contender, folder)
     folder.with_suffix(".json").write_text(json.dumps(asdict(ran)), encoding="utf-8")
 
 
-def _one_by_one(found: World, members: Sequence[Member], folder: Path, local: bool) -> Ran:
+def _one_by_one(found: World, members: Sequence[Member], folder: Path) -> Ran:
     """Runs each query separately, one after the other: the milliseconds of a batch are the sum over all runs."""
-    runs = [measured(found, "different", [member], "one by one", folder / member.id, local) for member in members]
+    runs = [measured(found, "different", [member], "one by one", folder / member.id) for member in members]
     whole = folder / "answers.jsonl"
     with whole.open("wb") as out:
         for member in members:
@@ -220,7 +208,6 @@ def _one_by_one(found: World, members: Sequence[Member], folder: Path, local: bo
         registered_s=sum(run.registered_s for run in runs),
         memory_mb=max(run.memory_mb for run in runs),
         programs=len(members),
-        jobs=sum(run.jobs for run in runs),
         answers=sum(run.answers for run in runs),
         digest=digest_of_lines(whole),
     )
@@ -241,13 +228,12 @@ def study(quick: bool) -> dict[str, Any]:
         found = world(folder / "world", scale)
         for place, (query, number, contender) in enumerate(plan):
             own = folder / f"run{place}"
-            apart.wait(apart.start(run_to_file, found, query, number, contender, scale, own, quick))
+            apart.wait(apart.start(run_to_file, found, query, number, contender, scale, own))
             runs.append(Ran(**json.loads(own.with_suffix(".json").read_text(encoding="utf-8"))))
     _check(runs)
     return {
         "seed": SEED,
         "world": asdict(scale),
-        "on": "one process without Spark" if quick else "Spark",
         "concurrent": [_as_json(run) for run in runs],
         "ratios": ratios(runs),
         "different": to_mean_of_one(runs),
@@ -265,7 +251,6 @@ def _as_json(run: Ran) -> dict[str, Any]:
         "milliseconds": {"median": median(run.milliseconds), "least": min(run.milliseconds), "most": max(run.milliseconds)},
         "registered_s": round(run.registered_s, 2),
         "programs": run.programs,
-        "jobs": run.jobs,
         "answers": run.answers,
         "verified": True,
     }
@@ -321,7 +306,7 @@ def show(found: dict[str, Any]) -> None:
         "programs",
         "memory",
         "answers",
-        title=f"{size['authors']:,} people, {size['rate']:,} elements a batch of a second, on {found['on']}",
+        title=f"{size['authors']:,} people, {size['rate']:,} elements a batch of a second, without Spark",
     )
     rows = found["concurrent"]
     fewest = {(r["query"], r["contender"]): r["ms"] for r in rows if r["instances"] == INSTANCES[0]}

@@ -54,8 +54,6 @@ STUDIES = {
     "robustness": "How far plans fall: random orders, changes of the data, false statistics, cycles, long windows, upper bounds",
 }
 """Titles of the studies. Each is a module of this folder: its ``study(quick)`` measures (small if ``quick``), its ``show`` displays."""
-_NEED_SPARK = ("concurrent",)
-"""Studies whose full size needs Spark."""
 
 
 def check(options: BenchOptions) -> None:
@@ -143,7 +141,7 @@ def _run(name: str, options: BenchOptions) -> dict[str, Any]:
 def _studied(name: str, options: BenchOptions) -> dict[str, Any]:
     """Runs a study and adds the environment of its measurements."""
     study = import_module(f"cqels_opt.bench.{name.replace('-', '_')}")
-    quick = options.quick or (name in _NEED_SPARK and not options.spark)
+    quick = options.quick
     more: dict[str, Any] = {}
     if name == ADAPTIVE_JOIN:
         more = {"jobs": options.jobs, "data": options.data}

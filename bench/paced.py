@@ -123,7 +123,7 @@ class Course:
 
 def study(quick: bool) -> dict[str, Any]:
     """All queries at all rates; ``quick`` is one query at a tenth of the rates, for some seconds."""
-    length = Length(2, 4) if quick else Length(10, 30)
+    length = Length(2, 4) if quick else Length(5, 20)
     queries = ("Q2",) if quick else tuple(REPORT.queries)
     results: list[Paced] = []
     with scratch_folder() as scratch, make_session(None, scratch) as spark:

@@ -50,7 +50,6 @@ MANY = {
     "scenario": "concurrent",
     "title": "Many",
     "world": {"authors": 6_000, "rate": 200},
-    "on": "Spark",
     "concurrent": CONCURRENT,
 }
 
@@ -208,7 +207,7 @@ def test_the_page_of_the_docs(report: dict[str, Any]) -> None:
     assert summary(claims(report)) in rest.partition("\n## ")[0]
     assert "| Q3 | 1000 | " in text
     assert "CQELS × 10 (printed)" in text
-    assert "6,000 authors, 200 elements a batch, by Spark." in text
+    assert "6,000 authors, 200 elements a batch, without Spark." in text
     assert "A quick run" not in text
     assert "**A quick run**" in markdown({**report, "parameters": {"quick": True, "spark": False}})
     assert "| Q2 | congress | 1,000 | 4,000,000 | 1.02× | 4000.00× |" in text
