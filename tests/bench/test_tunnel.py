@@ -16,6 +16,7 @@ from cqels_opt.bench.local import check_same
 from cqels_opt.bench.tunnel import CONTENDERS, COST, PLACED, Measured, World, measured
 from cqels_opt.bench.tunnel_data import CARDINALITIES, DRIFTS, Linked, Tunnel, linked_query, queries
 from cqels_opt.operators import udf_cache
+from cqels_opt.planner.block_graph import WINDOW_INDEXES
 from cqels_opt.planner.calibration_store import Calibration
 from cqels_opt.planner.filter_costs import MeasuredCosts
 from cqels_opt.planner.planner_options import PlannerOptions
@@ -78,7 +79,7 @@ def test_by_cost_is_at_or_below_both_in_the_follow_up(cardinality: float, select
 @pytest.mark.long
 def test_the_place_follows_a_selectivity_that_drifts(tmp_path: Path) -> None:
     """Where joins are expensive the filter is before the second window while it keeps 5 %, and after it when it keeps 95 %."""
-    expensive = Calibration(constants=replace(DEFAULT, probe=3e-6, build=3e-6))
+    expensive = Calibration(constants=replace(DEFAULT, probe=3e-6 / WINDOW_INDEXES, build=3e-6))
     made = Linked(200, 40, drifts=True, cardinalities=(0.7,))
     prepared = World(tmp_path, *made.write(tmp_path)).prepared("drift", linked_query(0.7, DRIFTS[0]))
     runs = {name: prepared.run(name, replace(CONTENDERS[name], calibration=expensive)) for name in PLACED}

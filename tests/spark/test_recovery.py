@@ -31,7 +31,7 @@ from .small_world import CROWDS, MET, Files, write_query, write_world
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ELEMENTS, BATCH = 160, 20
+ELEMENTS, BATCH = 160, 10
 
 
 @dataclass(frozen=True)
