@@ -129,7 +129,8 @@ def _priced(
         right = max(optimizer.memo.rows(source, 1 << optimizer.graph.index[name]) for name in added)
         operator = JoinOperator.MULTIWAY if isinstance(plan, Multiway) else JoinOperator.PROBE
         candidates = verified[covers]  # 0 for a probe
-        left = left * len(added) + candidates * (len(added) - 1)
+        indexes = optimizer.graph.relations[optimizer.graph.index[added[0]]].indexes if len(added) == 1 else 1.0
+        left = left * len(added) * indexes + candidates * (len(added) - 1)
     if not plan.on:
         operator = JoinOperator.LOOP
     rows = after[covers]

@@ -224,12 +224,13 @@ def compared(query: Prepared, work: Drifting) -> dict[str, Any]:
     rows["best by phase"] = [measured.given(plans, batches) for plans, batches in zip(best, slices)]
     rows["best throughout"] = [measured.given(one, batches) for batches in slices]
     totals = {name: sum(parts) for name, parts in rows.items()}
-    (switches,) = (history.regret for history in histories(runs[0].records))
+    (history,) = histories(runs[0].records)
     return {
         "answers": runs[0].answers,
         "rows by phase": rows,
         "rows": totals,
-        "switches": asdict(switches) | {"regret": switches.share},
+        "switched": history.switched,
+        "switches": asdict(history.regret) | {"regret": history.regret.share},
         "best plans": best,
         "ratios": {f"{one} / {other}": totals[one] / totals[other] for one, other in COMPARED},
     }
@@ -248,5 +249,7 @@ def show(found: Mapping[str, Any]) -> None:
         screen.print(table)
         screen.print(", ".join(f"{name} {ratio:.2f}×" for name, ratio in one["ratios"].items()))
         switches = one["switches"]
-        compared = f"{switches['gained']} of {switches['switches']} switches gain in hindsight"
+        compared = (
+            f"{one['switched']} switches; {switches['gained']} of {switches['switches']} that can be compared gain in hindsight"
+        )
         screen.print(f"{compared}, regret {switches['regret']:.1%} of the costs after them")

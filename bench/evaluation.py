@@ -111,7 +111,7 @@ def _section(section: Mapping[str, Any]) -> list[str]:
         return _concurrent(section)
     if "contenders" in section:
         return _scenario(section)
-    rows = tables.STUDIES[section["scenario"]](section)
+    rows = tables.STUDY_TABLES[section["scenario"]](section)
     return [f"## {section['title']}", rows.text, markdown_table(rows.heads, rows.lines, rows.words)]
 
 

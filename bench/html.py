@@ -14,7 +14,7 @@ from cqels_opt.bench.claims import claims
 from cqels_opt.bench.concurrent_tables import beside
 from cqels_opt.bench.tables import (
     ROBUSTNESS_HEADS,
-    STUDIES,
+    STUDY_TABLES,
     Rows,
     by_line,
     cell,
@@ -59,8 +59,8 @@ def _section(report: Mapping[str, Any], titled: bool = True) -> str:
     if "contenders" not in report:
         if all("ratios" in result for result in report.get("results", [{}])):
             return title + _drift(report)
-        if report["scenario"] in STUDIES:
-            return title + _study(STUDIES[report["scenario"]](report))
+        if report["scenario"] in STUDY_TABLES:
+            return title + _study(STUDY_TABLES[report["scenario"]](report))
         found = {
             key: value for key, value in report.items() if key not in ("machine", "versions", "scenario", "title", "parameters")
         }

@@ -105,7 +105,11 @@ def start_up_rows(section: Mapping[str, Any]) -> Rows:
     return Rows(f"From the command to the first answer, {section['elements']:,} elements (medians).", heads, lines, 1)
 
 
-STUDIES: Mapping[str, Callable[[Mapping[str, Any]], Rows]] = {"drift": drift_rows, "paced": paced_rows, "start-up": start_up_rows}
+STUDY_TABLES: Mapping[str, Callable[[Mapping[str, Any]], Rows]] = {
+    "drift": drift_rows,
+    "paced": paced_rows,
+    "start-up": start_up_rows,
+}
 """The tables of the studies of an evaluation."""
 
 

@@ -83,7 +83,7 @@ class CostModel(Protocol):
     def join(self, operator: JoinOperator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
         """Φ: from the rows of both inputs, the rows that the join produces, and the filter evaluations, each times its weight.
 
-        Of a probe, ``left`` counts the look-ups in one index: each row, times :attr:`RelationNode.indexes` of the relation.
+        Of PROBE, ``left`` counts the look-ups in one index: each row, times :attr:`RelationNode.indexes` of the relation.
         Of MULTIWAY, ``left`` counts the look-ups: each row in each relation, and each candidate in each relation but its own. ``right`` are
         the rows of the largest relation, and ``produced`` includes the candidates.
         """

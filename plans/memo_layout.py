@@ -37,15 +37,15 @@ _Proposals: TypeAlias = "tuple[tuple[int, int], ...]"
 class Alternatives:
     """The retained alternatives as a structure of arrays; the alternatives of a node are adjacent.
 
-    ``node``, ``left``, ``right`` and ``right_set`` are nodes. ``right`` is the null node if the right side is probed; ``right_set`` is the
-    node of the right side in any case. The ``*_rows`` are positions in the state table. ``produced_rows`` counts the rows before the
-    filters that the join evaluates on each of them. A look-up in the right side costs as much as ``indexes`` look-ups in one index
-    (:class:`~cqels_opt.plans.query_graph.RelationNode`), 1 unless the operator is a probe. A filter that is an operator reads each row
-    of its left side, and is evaluated once per distinct combination of its arguments, of which there are at most ``distinct_rows``.
-    ``pair`` numbers the pairs of sides, which several operators may join; a multiway join has a pair of its own. The alternative
-    ``evaluating[i]`` evaluates the filter ``evaluated[i]`` of :attr:`QueryGraph.weights`. A multiway join adds ``added`` relations;
-    ``added_rows`` and ``proposed_rows`` have one column for each: its rows, and its rows joined with the left side. Unused columns
-    repeat the last one, or the left rows.
+    ``node``, ``left``, ``right`` and ``right_set`` are nodes. ``right`` is the null node if the right side is probed; ``right_set`` is
+    the node of the right side in any case. The ``*_rows`` are positions in the state table. ``produced_rows`` counts the rows before
+    the filters that the join evaluates on each of them. A look-up in the right side costs as much as ``indexes`` look-ups in one index
+    (:class:`~cqels_opt.plans.query_graph.RelationNode`), 1 unless the operator is a probe of it. A filter that is an operator reads
+    each row of its left side, and is evaluated once per distinct combination of its arguments, of which there are at most
+    ``distinct_rows``. ``pair`` numbers the pairs of sides, which several operators may join; a multiway join has a pair of its own. The
+    alternative ``evaluating[i]`` evaluates the filter ``evaluated[i]`` of :attr:`QueryGraph.weights`. A multiway join adds ``added``
+    relations; ``added_rows`` and ``proposed_rows`` have one column for each: its rows, and its rows joined with the left side. Unused
+    columns repeat the last one, or the left rows.
     """
 
     node: Ints
@@ -166,14 +166,13 @@ def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], mo
     evaluated: list[tuple[int, ...]] = []
     proposed: list[_Proposals] = []
     indexes: list[float] = []
-    one_index = model.static_is_free  # Φ of the report is of one index per relation
     for number, (left, right) in enumerate(ordered):
         using = [s for s, start in enumerate(starts) if not start & right and left in derived[s] and right in derived[s]]
         for operator in joins.operators(left, right) if using else ():
             probed, states, conditions = joins.evaluation(operator, left, right)
             multiway = operator is JoinOperator.MULTIWAY
             proposals = joins.proposals(left, right) if multiway else ()
-            read = graph.relations[right.bit_length() - 1].indexes if operator is JoinOperator.PROBE and not one_index else 1.0
+            read = graph.relations[right.bit_length() - 1].indexes if operator is JoinOperator.PROBE and size(right) == 1 else 1.0
             for source in using:
                 side = node_of[source, right]
                 sides = node_of[source, left | right], node_of[source, left], len(nodes) if probed else side, side

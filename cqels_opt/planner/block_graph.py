@@ -26,18 +26,16 @@ from cqels_opt.storage.checksum import digest
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.kinds import kind_of
 
-WINDOW_INDEXES = 2.5
-"""Look-ups in one index that take as long as one in a window, which has time slices and a run of the newest rows (decision 086)."""
 
-
-def graph_of(block: Block, graphs: bool = True, as_written: bool = True) -> QueryGraph:
+def graph_of(block: Block, graphs: bool = True, as_written: bool = True, window_indexes: float = 1.0) -> QueryGraph:
     """The query graph of a block; ``graphs``: ranks are those of H2, not only of H1.
 
-    The relations are in the order of the query (``as_written``), or in an order that does not depend on how the query is written.
+    A look-up in a window with time slices costs as much as ``window_indexes`` look-ups in one index. The relations are in the order of
+    the query (``as_written``), or in an order that does not depend on how the query is written.
     """
-    rank, momentary = ranks(block, graphs), block.momentary
+    rank = ranks(block, graphs)
     relations = {
-        **{o.name: replace(_window(o, o in momentary), rank=rank[o.name]) for o in block.occurrences},
+        **{o.name: _window(o, window_indexes, rank[o.name]) for o in block.occurrences},
         **{s.name: replace(_relation(s), rank=rank[s.name]) for s in block.statics},
     }
     filters = [
@@ -114,8 +112,11 @@ def _identity(s: Static, store: str, variables: Sequence[str]) -> str:
     return digest(f"{store} {at} {s.kind} {[*variables]}".encode())
 
 
-def _window(o: PatternOccurrence, momentary: bool) -> RelationNode:
-    return RelationNode(o.name, frozenset(o.variables), True, indexes=1.0 if momentary else WINDOW_INDEXES)
+def _window(o: PatternOccurrence, window_indexes: float, rank: tuple[int, ...]) -> RelationNode:
+    kinds = [kind_of(part.window) for part in o.parts]
+    one_index = sum(kind.counts_elements or kind.extent <= 1.0 for kind in kinds)  # such windows have no time slices
+    indexes = one_index + window_indexes * (len(kinds) - one_index) + (o.static is not None)
+    return RelationNode(o.name, frozenset(o.variables), True, rank=rank, indexes=indexes)
 
 
 def _relation(s: Static) -> RelationNode:

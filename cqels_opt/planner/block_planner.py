@@ -108,7 +108,7 @@ class BlockPlanner:
     def optimizer_of(self, block: Block, chosen: str | Mapping[str, Plan] = "adaptive") -> Optimizer:
         """An optimizer for the block under a design."""
         feedback = self.options.estimates in ("feedback", "all")
-        graph = graph_of(block, self.options.graphs, as_written=chosen != "adaptive")
+        graph = graph_of(block, self.options.graphs, chosen != "adaptive", self.options.window_indexes)
         found = Optimizer(graph, self.sources, self.options.model, chosen, feedback=feedback, placing=self.options.placing)
         found.weigh(self.costs.weights)
         return found
@@ -318,7 +318,8 @@ class BlockPlanner:
         unmerged = self.statistics.view(dict.fromkeys(self.statistics.windows, BOTH))
         having = [s.name for s in self.block.inner if variable in s.variables]
         start = min(having or self.sources, key=lambda name: unmerged.cardinality(name) or 0.0)
-        optimizer = Optimizer(graph_of(self.block), [start], self.options.model)
+        graph = graph_of(self.block, window_indexes=self.options.window_indexes)
+        optimizer = Optimizer(graph, [start], self.options.model)
         return optimizer.choose({start: everything})[start].plan
 
     def probed(self) -> set[tuple[Shape, tuple[int, ...]]]:

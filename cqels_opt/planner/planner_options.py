@@ -32,6 +32,10 @@ pairs (``pairwise``); these with the rows that operators gave before (``feedback
 with both (``all``)."""
 
 
+WINDOW_INDEXES = 2.5
+"""Look-ups in one index that take as long as one in a window, which has time slices and a run of the newest rows (decision 086)."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlannerOptions:
     """``--plan``: a mode of the optimizer, or fixed plans; the cost model and its constants; the inputs of estimates.
@@ -72,6 +76,13 @@ class PlannerOptions:
             return model_named(self.cost_model, constants)
         found: CostModel = _added("cost_models", self.cost_model, COST_MODELS)(constants)
         return found
+
+    @property
+    def window_indexes(self) -> float:
+        """The ``window_indexes`` of :func:`~cqels_opt.planner.block_graph.graph_of`: 1 where no index is probed where it lies, and in
+        other models, whose functions are of one index per relation.
+        """
+        return WINDOW_INDEXES if self.cost_model == "default" and self.shuffled == "nothing" else 1.0
 
 
 _JOINS: Mapping[str, tuple[JoinMethod, ...]] = {

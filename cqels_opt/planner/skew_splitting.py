@@ -26,7 +26,7 @@ from cqels_opt.stats.frequencies import distinct_values
 SEARCH_SECONDS = 0.01
 """Seconds that the search for a split takes."""
 
-SECONDS = 0.003
+SECOND_PLAN_SECONDS = 0.003
 """Seconds that the choice and the operators of a second plan take in each batch that is split; a split must save more."""
 
 GAIN = 0.1
@@ -151,7 +151,7 @@ class Splitter:
             few, many = (self._part(number, source, view, at, rows, each, fans, relations) for number, at in enumerate(halves))
             found = SplitChoice(cut, round(heavy.sum() * each), few, many)
             least = whole.cost * (1.0 if cut == current else 1.0 - GAIN)
-            if few.plan != many.plan and found.cost + SECONDS < least and (best is None or found.cost < best.cost):
+            if few.plan != many.plan and found.cost + SECOND_PLAN_SECONDS < least and (best is None or found.cost < best.cost):
                 best = found
         if best is not None:
             self.cuts[source] = best.cut

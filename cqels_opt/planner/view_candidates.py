@@ -24,6 +24,7 @@ from cqels_opt.plans.view_selection import Design, design_of
 KEYS = 512  # distinct keys in the sample that measures a sub-result
 SAMPLE_ROWS = 500_000  # joined rows that a measurement passes through at most
 FILES = 0.05  # seconds to write and open the files of a sub-result
+SORT = 1.5e-7  # seconds per row and column that is sorted
 
 
 # ------------------------------------------------------------------ blocks
@@ -96,7 +97,8 @@ class Measured:
     def seconds(self, constants: Constants) -> float:
         """Seconds to build it: joined rows are sorted by all columns and written, then each column is sorted for its index."""
         c, columns = constants, max(self.columns, 1)
-        return FILES + self.passed * (c.probe + c.produce + columns * c.build) + self.rows * columns * (c.build + c.scan)
+        joined = self.passed * (c.look_up(self.passed) + c.produce + columns * SORT)
+        return FILES + float(joined) + self.rows * columns * (SORT + c.scan)
 
 
 def measure(block: Block, store: Store, group: RelationSet) -> Measured:

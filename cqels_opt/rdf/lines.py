@@ -46,15 +46,14 @@ def check_file(path: Path) -> None:
 
 def open_bytes(path: Path) -> BinaryIO:
     """The file's bytes, decompressed by extension."""
-    raw = path.open("rb", buffering=1 << 18)
     match path.suffix.lower():
         case ".gz":
-            return cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
+            return cast(BinaryIO, gzip.open(path, "rb"))
         case ".zst":
-            stream = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=True)
+            stream = zstandard.ZstdDecompressor().stream_reader(path.open("rb"), read_across_frames=True, closefd=True)
             return cast(BinaryIO, io.BufferedReader(stream, 1 << 18))
         case _:
-            return raw
+            return path.open("rb", buffering=1 << 18)
 
 
 def rest_of_line(file: BinaryIO, room: int) -> bytes | None:

@@ -32,7 +32,7 @@ class SortedProbe(JoinMethod):
         """The sort, then look-ups without the steps of a binary search: a neighbour's result is the place to begin."""
         c, rows = prices.constants, join.left
         sort = rows * np.log2(max(rows, 2.0)) * COMPARISON
-        return c.operator + float(sort + rows * c.probe + join.produced * c.produce) / prices.tasks
+        return c.operator + float(sort + rows * (c.probe + c.step) + join.produced * c.produce) / prices.tasks
 
     def join(self, left: Rows, right: Indexed, on: Sequence[str]) -> Iterable[Rows]:
         """The same rows as an unsorted probe, in another order."""

@@ -84,7 +84,7 @@ class PhysicalCostModel:
 
     def looped(self, left: float, produced: float) -> float:
         """A cross product with a relation, a unit or a filter, on rows that tasks share."""
-        return self.constants.operator + (left * self.constants.probe + produced * self.constants.produce) / self.tasks
+        return self.constants.operator + (left * self.constants.scan + produced * self.constants.produce) / self.tasks
 
     def held(self, left: float, right: float, produced: float) -> float:
         """A join with a right side that every task has built in its own memory."""

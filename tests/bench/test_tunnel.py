@@ -16,10 +16,9 @@ from cqels_opt.bench.local import check_same
 from cqels_opt.bench.tunnel import CONTENDERS, COST, PLACED, Measured, World, measured
 from cqels_opt.bench.tunnel_data import CARDINALITIES, DRIFTS, Linked, Tunnel, linked_query, queries
 from cqels_opt.operators import udf_cache
-from cqels_opt.planner.block_graph import WINDOW_INDEXES
 from cqels_opt.planner.calibration_store import Calibration
 from cqels_opt.planner.filter_costs import MeasuredCosts
-from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.planner.planner_options import WINDOW_INDEXES, PlannerOptions
 from cqels_opt.plans import Constants
 from cqels_opt.trace.records import TraceRecord
 

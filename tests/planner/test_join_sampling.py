@@ -152,5 +152,7 @@ def test_the_first_plan_knows_what_pairs_cannot_tell(tmp_path: Path) -> None:
             for record in driver.batch(number, rows):
                 errors += [q_error(o.estimated, o.observed) for d in record.deltas for o in d.operators if o.observed is not None]
         worst[estimates] = max(errors)
-    assert worst["sampling"] < 1.1  # a sample continues from one operator to the next, not all rows
+    assert (
+        worst["sampling"] < 1.1
+    )  # an operator continues with a sample of the rows before it, and so is estimated within some percent
     assert worst["pairwise"] > 2

@@ -55,7 +55,12 @@ def random_graph(rng: random.Random, most: int = 6, connected: bool = True, unit
         n = rng.randint(2, most)
         variables = [f"v{i}" for i in range(rng.randint(1, n + 1))]
         relations = [
-            RelationNode(f"r{i}", frozenset(rng.sample(variables, min(len(variables), rng.randint(1, 3)))), rng.random() < 0.5)
+            RelationNode(
+                f"r{i}",
+                frozenset(rng.sample(variables, min(len(variables), rng.randint(1, 3)))),
+                dynamic := rng.random() < 0.5,
+                indexes=2.5 if dynamic else 1.0,
+            )
             for i in range(n)
         ]
         bound = sorted({v for r in relations for v in r.variables})
