@@ -22,9 +22,10 @@ import cqels_opt
 from cqels_opt.plugins import PREFIX, Group
 
 WITH_EXAMPLES = [page for page in PAGES if ">>> " in page.read_text(encoding="utf-8")]
+PACKAGE = Path(cqels_opt.__file__).parent  # of the wheel, where that is installed
 MODULES = sorted(
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for path in (ROOT / "cqels_opt").rglob("*.py")
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    for path in PACKAGE.rglob("*.py")
     if re.search(r"^ *>>> ", path.read_text(encoding="utf-8"), re.MULTILINE)
 )
 
