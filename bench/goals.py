@@ -36,7 +36,7 @@ FIRST_ANSWER: Mapping[str, float] = {"in process": 1.0, "run": 6.0}
 OVER_PLAIN_START = 1.5
 """The first answer of ``run``: ratio to that of a plain Spark job."""
 
-_SAVES_LITTLE = "At this batch size the optimizer saves only a few milliseconds of joins; rows are the fairer measure."
+SAVES_LITTLE = "At this batch size the optimizer saves only a few milliseconds of joins; rows are the fairer measure."
 _READINGS = (
     "Reading statistics costs the same however cheap the batch is. Fewer readings would follow changes of the data later "
     "(decision 073)."
@@ -108,7 +108,7 @@ def _phases(section: Mapping[str, Any]) -> Iterator[Claim]:
             holds = found <= WITHIN if other == "clairvoyant" else found >= OVER_STATIC
             aim = f"≤ {WITHIN}× (goal)" if other == "clairvoyant" else f"≥ {OVER_STATIC:g}× (goal)"
             ours = f"{found:.2f}× ({joins:.2f}× of the joins alone)"
-            yield Claim(f"{query} under drift, milliseconds: {text}", aim, ours, holds, _SAVES_LITTLE)
+            yield Claim(f"{query} under drift, milliseconds: {text}", aim, ours, holds, SAVES_LITTLE)
     if found_shares := shares(section):
         yield _share("under drift", found_shares, DRIFT_SHARE)
 

@@ -171,9 +171,11 @@ class Memo:
             look_ups = left * found.added[here] + found_by * (found.added[here] - 1)
             largest = rows[..., found.added_rows[here]].max(axis=-1)
             return self.model.join(operator, look_ups, largest, produced + found_by, filtered)
+        if operator is JoinOperator.PROBE:
+            left = left * found.indexes[here]
         if operator is JoinOperator.FILTER:
             filtered = left * EACH_ROW + np.minimum(left, rows[..., found.distinct_rows[here]]) * self._filters[here]
-        return self.model.join(operator, left * found.indexes[here], right, produced, filtered)
+        return self.model.join(operator, left, right, produced, filtered)
 
     def of_source(self, source: str) -> Memo:
         """A copy for the alternatives of one delta source alone, over the same statistics; pricing it does not change this memo."""

@@ -170,7 +170,7 @@ STATEMENTS: list[tuple[str, str]] = [
         f"a plan chosen once, while the data change | {drift('Q2')} (Q2) and {drift('Q3')} (Q3) as long as adaptive plans |",
     ),
     ("performance", f"plan of the first batch takes {drift('Q2')} (Q2) and {drift('Q3')} (Q3) as long (evaluation)."),
-    ("performance", f"takes up to {max(ratio(row['static']) for row in FIGURE_5):.0f} times as long as adaptive plans"),
+    ("performance", f"can take {max(ratio(row['static']) for row in FIGURE_5):.0f} times as long as adaptive plans"),
     (
         "performance",
         f"The optimizer takes {SHARES[0]:.0f} % to {SHARES[-1]:.0f} % of a batch",
