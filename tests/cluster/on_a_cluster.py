@@ -2,7 +2,8 @@
 
 Usage: on_a_cluster.py FOLDER WORLD MASTER [STAGE:BATCH:FATE]... With STAGE (``ingest`` or ``evaluate``) and BATCH the first task of that
 stage, in its first attempt, has done its work and written its files when FATE strikes, and it does not report: its ``executor``, the
-``worker`` that started that, or the ``driver`` is killed with SIGKILL; or it is ``slow`` until a speculative twin has done the same work.
+``worker`` that started that, or the ``driver`` is killed with SIGKILL; it is ``slow`` until a speculative twin has done the same work; or
+it is ``held`` until the file FOLDER/go is there, and Spark asks for another executor meanwhile, because tasks wait (dynamic allocation).
 """
 
 from __future__ import annotations
@@ -50,6 +51,13 @@ SPECULATION = {
     "spark.speculation.task.duration.threshold": "500ms",  # of a stage that has no other task to compare with
 }
 
+DYNAMIC = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",  # there is no shuffle service
+    "spark.dynamicAllocation.initialExecutors": "1",
+    "spark.dynamicAllocation.maxExecutors": "2",
+}
+
 
 def above(name: bytes) -> int:
     """The process above this one with that word in its command: a task's executor, or the worker that started it."""
@@ -66,6 +74,10 @@ def doomed(log: str, fate: str, driver: int) -> Callable[[Iterable[Any]], Iterat
     def strike() -> None:
         if fate == "slow":
             while len(Path(log).read_text().splitlines()) < 2:  # the twin notes itself when it has done all that it does
+                time.sleep(0.05)
+            return
+        if fate == "held":
+            while not Path(log).with_name("go").exists():
                 time.sleep(0.05)
             return
         found = {"executor": b"CoarseGrainedExecutorBackend", "worker": b"deploy.worker.Worker"}
@@ -128,6 +140,8 @@ def main(folder: Path, world: Path, master: str, given: Sequence[str]) -> None:
     fates = dict(word.rsplit(":", 1) for word in given)
     if "slow" in fates.values():
         SETTINGS.update(SPECULATION)
+    if "held" in fates.values():
+        SETTINGS.update(DYNAMIC)
     spark = make_session(master, folder)
     if place := os.environ.get(CHECKPOINT):  # at a URI: this machine has a copy of its own
         os.environ[CACHE_VARIABLE] = str(folder / "driver")

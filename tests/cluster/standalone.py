@@ -71,6 +71,11 @@ class Standalone:
         for worker in started:
             worker.until(REGISTERED)
 
+    def leave(self, workers: int) -> None:
+        """Kills workers until so many live."""
+        for worker in self.workers[workers:]:
+            worker.end()
+
     def end(self) -> None:
         """Kills all that is left of it."""
         for process in (*self.workers, self.master):

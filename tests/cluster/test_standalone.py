@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,27 @@ def test_whatever_dies_costs_only_time(cluster: Standalone, expected: list[str],
         struck, *others = (folder / stage).read_text().split()
         assert others, stage
         assert struck not in others, stage
+    assert sum(worker.process.poll() is None for worker in cluster.workers) == 1
+    assert there.answers == expected
+    assert there.jobs == [2, 2, 2]
+
+
+@pytest.mark.long
+def test_executors_join_and_leave(cluster: Standalone, expected: list[str], world: Path, tmp_path: Path) -> None:
+    """Dynamic allocation: a second worker joins while tasks of the first batch wait for the only executor. Both executors have rows of
+    later batches, until one of the workers dies, and the other one finishes the run.
+    """
+    cluster.leave(1)
+    folder = tmp_path / "run"
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run, folder, world, cluster.url, "evaluate:0:held", "evaluate:2:worker")
+        while not (folder / "evaluate:0").exists() and not running.done():
+            time.sleep(0.05)
+        cluster.fill(2)
+        cluster.workers[-1].until("Launch command")
+        (folder / "go").touch()
+        there = running.result()
+    assert len(there.said["shares"]) >= 2
     assert sum(worker.process.poll() is None for worker in cluster.workers) == 1
     assert there.answers == expected
     assert there.jobs == [2, 2, 2]
