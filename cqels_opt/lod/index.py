@@ -1,14 +1,14 @@
 """An index over the rows of a relation, for whole columns of probes.
 
 A sorted array of distinct keys, with the start of each key's run of rows, takes the role of a B+-tree: a probe is one binary
-search. A composite index sorts by one of its columns and verifies the others, or, if every column alone is too skewed, by a 64-bit
-mix of all of them, verified as well. All of it are plain arrays that can be memory-mapped.
+search. A composite index is that of one of its columns and verifies the others, if there is one that is selective enough; otherwise it
+sorts by a 64-bit mix of all columns, verified as well. All of it are plain arrays that can be memory-mapped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -184,20 +184,18 @@ class Index:
     directory: _Directory = field(default_factory=_Directory)
 
     @classmethod
-    def build(cls, on: tuple[str, ...], columns: Sequence[Ids]) -> Index:
-        """Sort the rows by ``columns``, the arrays of the variables ``on``."""
+    def build(cls, on: tuple[str, ...], columns: Sequence[Ids], single: Mapping[str, Index] | None = None) -> Index:
+        """Sort the rows by ``columns``, the arrays of the variables ``on``. ``single`` has indexes of these rows on one variable each:
+        a composite index takes over the most selective one if its keys have few rows.
+        """
         if not on or len(on) != len(set(on)) or len(on) != len(columns):
             raise ValueError(f"an index is on one or more different variables, not {on}")
         if len(on) == 1:
             return cls(on, tuple(columns), 0, *_sorted_runs(columns[0]))
-        runs, weighted = None, VERIFY_LIMIT
-        for position, column in enumerate(columns):
-            candidate = _sorted_runs(column)
-            measured = fan_out(candidate[1]).weighted
-            if measured <= weighted:
-                runs, weighted, by = candidate, measured, position
-        if runs is not None:
-            return cls(on, tuple(columns), by, *runs)
+        known = [(index.fan_out.weighted, place) for place, v in enumerate(on) if single and (index := single.get(v))]
+        weighted, by = min(known, default=(np.inf, 0))
+        if single and weighted <= VERIFY_LIMIT:
+            return replace(single[on[by]], on=on, columns=tuple(columns), by=by)
         return cls(on, tuple(columns), None, *_sorted_runs(mix(columns)))
 
     def rename(self, on: tuple[str, ...]) -> Index:

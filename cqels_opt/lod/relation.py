@@ -84,7 +84,8 @@ class Relation:
             origin, names = self._origin
             found = self._indexes[on] = origin.index(tuple(names[variable] for variable in on)).rename(on)
         elif found is None:
-            found = self._indexes[on] = Index.build(on, [self.columns[variable] for variable in on])
+            single = {variable: index for variable in on if (index := self._indexes.get((variable,)))}
+            found = self._indexes[on] = Index.build(on, [self.columns[variable] for variable in on], single)
         return found
 
     def distinct(self, variable: str) -> int:

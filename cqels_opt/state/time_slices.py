@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from cqels_opt.lod.index import VERIFY_LIMIT, Index
+from cqels_opt.lod.index import Index
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.relation import Relation
 from cqels_opt.operators.compiled_query import CompiledProgram
@@ -81,19 +81,17 @@ def write_time_slice(path: Path, run: SortedRun, keys: Sequence[Key]) -> None:
 def indexes_on(columns: Mapping[str, Ids], keys: Sequence[Key]) -> tuple[dict[str, NDArray[Any]], list[dict[str, Any]]]:
     """The arrays of indexes on some keys, by name, and for each key its entry in the header; see :func:`indexes_from`."""
     arrays: dict[str, NDArray[Any]] = {}
-    single = {(i,): Index.build((f"v{i}",), [columns[f"v{i}"]]) for i in {i for key in keys for i in key}}
+    single = {v: Index.build((v,), [columns[v]]) for v in {f"v{i}" for key in keys for i in key}}
     described = []
     for key in sorted(keys, key=len):
-        by = min(range(len(key)), key=lambda place: single[key[place],].fan_out.weighted)
-        index, at = single[key[by],], str(key[by])
-        if len(key) > 1 and index.fan_out.weighted > VERIFY_LIMIT:
-            names = [f"v{i}" for i in key]
-            index, at = Index.build(tuple(names), [columns[name] for name in names]), "-".join(map(str, key))
+        on = tuple(f"v{i}" for i in key)
+        index = single[on[0]] if len(on) == 1 else Index.build(on, [columns[v] for v in on], single)
+        at = "-".join(map(str, key)) if index.by is None else str(key[index.by])
         arrays[f"keys {at}"] = index.keys
         arrays[f"starts {at}"] = index.starts.astype(np.int32)
         if index.rows is not None:
             arrays[f"rows {at}"] = index.rows
-        described.append({"on": list(key), "by": by if index is single[key[by],] else index.by, "at": at})
+        described.append({"on": list(key), "by": index.by, "at": at})
     return arrays, described
 
 

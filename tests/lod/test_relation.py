@@ -105,8 +105,12 @@ def forced_mix(relation: Relation, on: tuple[str, ...]) -> Index:
 def test_a_composite_index_takes_the_selective_column_or_else_the_mix() -> None:
     hub = np.repeat(np.arange(1, 11), 100)
     key = np.arange(1, 1001)
-    assert Relation.build({"a": hub, "b": key}).index(("a", "b")).by == 1
+    selective = Relation.build({"a": hub, "b": key})
+    single = selective.index(("a",)), selective.index(("b",))
+    assert (selective.index(("a", "b")).by, selective.index(("a", "b")).keys is single[1].keys) == (1, True)
+    assert Relation.build({"a": hub, "b": key}).index(("a", "b")).by is None  # no other index to take over
     skewed = Relation.build({"a": hub, "b": np.tile(np.arange(1, 101), 10)})
+    assert skewed.index(("a",)).on and skewed.index(("b",)).on
     index = skewed.index(("a", "b"))
     assert index.by is None
     positions, rows = index.lookup(array(3, 3, 99), array(7, 101, 7))
