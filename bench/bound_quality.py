@@ -1,9 +1,9 @@
 """Upper bounds of joins next to their true sizes: underestimates (there may be none), and the ratio by number of relations.
 
-Each operator of each executed plan counts once per micro-batch, except the scans of deltas: the rows that it gave before equal rows are
-merged, and the bound of its relations (``plans/size_bounds.py``). Operators without rows count as underestimates only, because their ratio
-is not defined. The queries are those of the report over its two streams, and joins of the flights of one day; each runs under the
-adaptive plans and in the order written, and its answers must be the same.
+Each operator of each executed plan counts once per micro-batch, except the scans of deltas: its rows, with equal rows apart and without
+semi-join reduction, and the bound of its relations (``plans/size_bounds.py``). Operators without rows count as underestimates only,
+because their ratio is not defined. The queries are those of the report over its two streams, and joins of the flights of one day; each
+runs under the adaptive plans and in the order written, and its answers must be the same.
 
 ``python -m cqels_opt.bench.bound_quality [--quick]``
 """
@@ -27,6 +27,7 @@ from cqels_opt.bench.q_errors import report_queries
 from cqels_opt.bench.screen import console
 from cqels_opt.errors import RunError
 from cqels_opt.operators.delta_join import DeltaJoin
+from cqels_opt.operators.reducing_probe import ReducingProbe
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Split, operators
@@ -48,12 +49,12 @@ class Compared(NamedTuple):
 
 @contextmanager
 def rows_apart() -> Iterator[None]:
-    """Equal rows are not merged, so that the rows of operators are counted and not derived from merged ones."""
-    DeltaJoin.merges_equal = False
+    """Equal rows are not merged, and rows are not reduced, so that the rows of operators are counted and not derived from others."""
+    DeltaJoin.merges_equal = ReducingProbe.REDUCES = False
     try:
         yield
     finally:
-        DeltaJoin.merges_equal = True
+        DeltaJoin.merges_equal = ReducingProbe.REDUCES = True
 
 
 def compared(block: BlockPlanner) -> Iterator[Compared]:

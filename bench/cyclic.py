@@ -25,7 +25,7 @@ from rich.table import Table
 
 from cqels_opt.bench.answers import Bag, answers_of_lines
 from cqels_opt.bench.apart import scratch_folder
-from cqels_opt.bench.contenders import Task, duck
+from cqels_opt.bench.contenders import Done, Task, duck
 from cqels_opt.bench.local import Prepared, load, prepare
 from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.shared_data import read_citations, read_papers
@@ -128,9 +128,9 @@ def sql(pattern: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A run: its answers, seconds and CPU seconds of each batch, and the rows that its joins read in each batch (None: unknown)."""
+    """A run: its answers (None: it stopped), and for each batch seconds, CPU seconds and the rows that joins read (None: unknown)."""
 
-    answers: Bag
+    answers: Bag | None
     seconds: tuple[float, ...]
     cpu: tuple[float, ...]
     rows: tuple[int, ...] | None
@@ -162,7 +162,9 @@ def engine(prepared: Prepared, mode: PlannerOptions, state: Path) -> Measured:
 
 
 def duckdb(prepared: Prepared, pattern: str, stream: Path, folder: Path) -> Measured:
-    """DuckDB's re-evaluation with every batch."""
+    """DuckDB's re-evaluation with every batch, until a batch needs too many temporary files."""
+    from duckdb import OutOfMemoryException
+
     folder.mkdir()
     (folder / "views.sql").write_text("SELECT 1", encoding="utf-8")
     (folder / "q.sql").write_text(sql(pattern), encoding="utf-8")
@@ -170,14 +172,17 @@ def duckdb(prepared: Prepared, pattern: str, stream: Path, folder: Path) -> Meas
     task = Task("q", query(pattern), streams, (), {}, folder, prepared.replay, batch, folder, folder)
     run, bag = duck.run(task, folder), Bag()
 
-    def step() -> Any:
-        next(run)
-        return next(run)
+    def step() -> Done | None:
+        try:
+            next(run, None)
+            return next(run, None)
+        except OutOfMemoryException:  # the run has ended
+            return None
 
     done, seconds, cpu = timed(step for _ in task.chunks)
     for one in done:
-        bag.add(one.answers)
-    return Measured(bag, seconds, cpu, None)
+        bag.add(one.answers if one else ())
+    return Measured(bag if all(done) else None, seconds, cpu, None)
 
 
 def write(edges: Edges, last: int, file: Path) -> None:
@@ -217,14 +222,15 @@ def study(
 
 def compared(runs: Mapping[str, Measured]) -> dict[str, Any]:
     """The figures of the runs of one pattern. RunError if their answers differ."""
-    first = next(iter(runs))
-    for name, run in runs.items():
-        if difference := runs[first].answers.difference(run.answers):
+    (first, found), *others = ((name, run.answers) for name, run in runs.items() if run.answers is not None)
+    for name, answers in others:
+        if difference := found.difference(answers):
             raise RunError(f"{first} and {name} have other answers, {difference}: this is a bug")
     return {
-        "answers": runs[first].answers.total,
+        "answers": found.total,
         "runs": {
             name: {
+                "stopped": run.answers is None,
                 "rows": None if run.rows is None else sum(run.rows),
                 "rows at the hub": None if run.rows is None else run.rows[-1],
                 "s": sum(run.seconds),
@@ -247,6 +253,7 @@ def show(found: Mapping[str, Any]) -> None:
     for one in found["patterns"]:
         for name, run in one["runs"].items():
             cells = ["-" if run[key] is None else f"{run[key]:,}" if "rows" in key else f"{run[key]:.3f}" for key in heads]
+            cells = [f"> {cell}" if run["stopped"] and cell != "-" else cell for cell in cells]
             table.add_row(one["pattern"], name, f"{one['answers']:,}", *cells)
     console().print(table)
 

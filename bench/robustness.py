@@ -88,7 +88,7 @@ def drifting(quick: bool) -> tuple[list[Figure], dict[str, Any]]:
 
 
 def cycles(quick: bool) -> tuple[list[Figure], dict[str, Any]]:
-    """Cyclic patterns over a graph with a hub: the best binary plan, and DuckDB, over multiway joins."""
+    """Cyclic patterns over a graph with a hub: the best binary plan, and DuckDB (at least, where it stopped), over multiway joins."""
     found = cyclic.study(quick)
     runs = [one["runs"] for one in found["patterns"]]
     rows = [run["binary"]["rows at the hub"] / max(1, run["multiway"]["rows at the hub"]) for run in runs]

@@ -34,7 +34,7 @@ from cqels_opt.plans.plan_selection import PlanSelection, without_bounds
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.predicate_placement import Placing, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.reoptimization_budget import Reading, ReadingBudget, ReoptimizationBudget
+from cqels_opt.plans.reoptimization_budget import OF_TWO_WINDOWS, Reading, ReadingBudget, ReoptimizationBudget
 from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Sampler
 from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.source_plans import SourcePlans, State
@@ -77,6 +77,7 @@ class Optimizer:
         budget = pair_budget // max(1, len(sources))
         graph, pairs = operators_among(graph, self.model, mode, placing, budget)
         self.graph = graph
+        self._windows = {graph.index[source] for source in sources}
         self.mode = mode if isinstance(mode, str) else "fixed"
         self._feedback = feedback
         self._read: set[str] = set()  # the sources whose statistics were read for the last batch
@@ -125,8 +126,8 @@ class Optimizer:
         (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``sampling_seconds`` is the cost of sampling a plan, in the cost
         model's unit: plans are sampled again once they have cost a multiple of it (:class:`ReoptimizationBudget`), or after surprising
         row counts. A greedy search takes about as long as sampling a plan, and runs as often. ``reading_seconds`` is what reading the
-        statistics of an edge takes for a source. With feedback those of a source are read when they are due (:class:`ReadingBudget`);
-        until then only rows of relations are read, and the plan stays unless it is sampled.
+        size of a join with a static relation takes for a source. With feedback the sizes are read when they are due
+        (:class:`ReadingBudget`); until then only rows of relations are read, and the plan stays unless it is sampled.
         """
         if not self.sources:
             return {}
@@ -167,7 +168,8 @@ class Optimizer:
             return {}
         found = self._as_read([source for source, own in self._plans.items() if own.current is not None], statistics)
         moving = {source: now.rows.tolist() for source, now in found.items() if now.rows[self.graph.index[source]] != 0}
-        if self._reading.due(seconds * len(self.graph.edges), moving):
+        windows = sum({edge.left, edge.right} <= self._windows for edge in self.graph.edges)
+        if self._reading.due(seconds * (len(self.graph.edges) + (OF_TWO_WINDOWS - 1) * windows), moving):
             return {source: now for source, now in found.items() if source not in moving}
         return found
 

@@ -22,8 +22,11 @@ EXECUTION_PER_READING = 2.0
 EXECUTION_PER_SURPRISE = 0.5
 """The same where estimates were false: a plan that costs less than half of reading its statistics cannot be worth a reading."""
 
-READING_SECONDS = 0.0001
+READING_SECONDS = 0.00008
 """Seconds per delta source and edge of the query graph that reading statistics takes, and pricing the plans again."""
+
+OF_TWO_WINDOWS = 3.5
+"""The same for an edge between two windows, as a multiple: both of its frequency tables change."""
 
 ROW_SECONDS = 3e-7
 """Seconds per row that an operator gives more than expected: what looking it up and producing it takes."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from cqels_opt.bench.contenders import Answer, Contender, Done, Task, UnsupportedError, elements
-from cqels_opt.errors import InputError
+from cqels_opt.bench.contenders.duckdb_connection import connected
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
 
@@ -22,13 +22,9 @@ VIEWS = "views.sql"
 
 def run(task: Task, folder: Path) -> Iterator[Done | None]:
     """Load the static triples and declare the views; each micro-batch is then an insertion, a deletion and the query."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise InputError("the contender duckdb needs DuckDB: pip install 'cqels-opt[bench]'") from error
     text = sql(task)
     reach = max((window.width or 1 for window in parse(task.text).windows), default=0)
-    with duckdb.connect() as connection:
+    with connected(folder) as connection:
         connection.execute("CREATE TABLE triples(s VARCHAR, p VARCHAR, o VARCHAR, g VARCHAR)")
         for block in read_all(
             [*(StaticSource(p) for p in task.static), *(StaticSource(p, g) for g, p in task.graphs.items())], Failures(False)

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from cqels_opt.bench.answers import value_of
 from cqels_opt.bench.contenders import Answer, Contender, Done, Task, UnsupportedError, elements
-from cqels_opt.errors import InputError
+from cqels_opt.bench.contenders.duckdb_connection import connected
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
 
 SCHEMA, INDEXES, INGEST = "schema.sql", "indexes.sql", "ingest.sql"
@@ -55,12 +55,8 @@ class DuckDB:
 
     indexed = False
 
-    def __init__(self) -> None:
-        try:
-            import duckdb
-        except ImportError as error:
-            raise InputError("the contender duckdb-delta needs DuckDB: pip install 'cqels-opt[bench]'") from error
-        self._connection = duckdb.connect()
+    def __init__(self, folder: Path) -> None:
+        self._connection = connected(folder)
 
     def script(self, text: str) -> None:
         """All statements in one call."""
@@ -86,7 +82,7 @@ class SQLite:
 
     indexed = True
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         self._connection = sqlite3.connect(":memory:", isolation_level=None)
         self._connection.execute("PRAGMA journal_mode = OFF")
         self._connection.execute("PRAGMA temp_store = MEMORY")
@@ -115,7 +111,7 @@ class SQLite:
 def run(task: Task, folder: Path, store: type[DuckDB] | type[SQLite]) -> Iterator[Done | None]:
     """Load the static triples into typed tables; each micro-batch is then an insertion, the ingestion in SQL, and the query."""
     ingest, text = sql_of(task, INGEST), sql_of(task, f"{task.query.lower()}.sql")
-    with closing(store()) as connection:
+    with closing(store(folder)) as connection:
         load_tables(connection, task)
         for chunk in task.chunks:
             yield None

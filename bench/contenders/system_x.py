@@ -23,6 +23,7 @@ from cqels_opt.bench.black_boxes.over_time import answers, new_rows, stepped
 from cqels_opt.bench.black_boxes.relation import Cached, Table, Terms, bindings
 from cqels_opt.bench.black_boxes.split import Parts, StaticPart, StreamPattern, split
 from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError, elements
+from cqels_opt.bench.contenders.duckdb_connection import connected
 from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.errors import InputError
 from cqels_opt.operators.interval_join import Indexed
@@ -102,10 +103,6 @@ def _joined(left: Rows, right: Rows) -> Rows:
 
 def _tables(task: Task, folder: Path, parts: Parts, terms: Terms) -> list[Table]:
     """The static parts as tables, each looked up by the variables that are bound before it."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise InputError("System X keeps its tables in DuckDB: pip install 'cqels-opt[bench]'") from error
     import pyoxigraph as ox
 
     store = ox.Store()
@@ -113,7 +110,7 @@ def _tables(task: Task, folder: Path, parts: Parts, terms: Terms) -> list[Table]
         store.bulk_load(path=str(path))
     for graph, path in task.graphs.items():
         store.bulk_load(path=str(path), to_graph=ox.NamedNode(graph))
-    connection, made = duckdb.connect(), list[Table]()
+    connection, made = connected(folder), list[Table]()
     bound = {v for pattern in parts.streams for v in pattern.variables}
     waiting = list(parts.statics)
     while waiting:

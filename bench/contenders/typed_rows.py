@@ -72,7 +72,7 @@ class Session:
     def __init__(self, engine: Engine, task: Task) -> None:
         self.engine, self.static = engine, (task.store, task.sql)
         self._resources = ExitStack()
-        folder = Path(self._resources.enter_context(TemporaryDirectory(prefix="cqels-opt-engine-")))
+        self.folder = folder = Path(self._resources.enter_context(TemporaryDirectory(prefix="cqels-opt-engine-")))
         self.tables = self.load(task)
         command = engine.command(engine.folder, task.shared)
         self.talk = self._resources.enter_context(engine_process(engine.name, command, folder, folder))
@@ -80,7 +80,7 @@ class Session:
 
     def load(self, task: Task) -> Sequence[Table]:
         """Loads the static data; returns the tables of the engine."""
-        self._store = self._resources.enter_context(closing(DuckDB()))
+        self._store = self._resources.enter_context(closing(DuckDB(self.folder)))
         load_tables(self._store, task)
         return described(self._store)
 

@@ -59,7 +59,7 @@ class PlannerOptions:
     machine: Machine = field(default_factory=Machine)
     joins: tuple[JoinMethod, ...] = CHOSEN_FROM
     sampling_seconds: float = join_sampling.SECONDS  # per relation, that sampling a plan takes
-    reading_seconds: float = READING_SECONDS  # per delta source and edge of the query graph, that reading statistics takes
+    reading_seconds: float = READING_SECONDS  # per delta source and edge with a static relation, that reading statistics takes
     placing: Placing = "cost"
     graphs: bool = True
     remember: bool = True

@@ -11,7 +11,7 @@ from cqels_opt.bench.shapes import relation
 from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph
 from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.relation_set import RelationSet
-from cqels_opt.plans.reoptimization_budget import EXECUTION_PER_READING, EXECUTION_PER_SURPRISE, ROW_SECONDS
+from cqels_opt.plans.reoptimization_budget import EXECUTION_PER_READING, EXECUTION_PER_SURPRISE, OF_TWO_WINDOWS, ROW_SECONDS
 from cqels_opt.plans.size_bounds import SizeBounds
 
 GRAPH = QueryGraph([relation("s", "x y", True), relation("a", "x u"), relation("b", "y v")])
@@ -187,7 +187,7 @@ def test_sources_are_read_together_once_their_plans_have_cost_enough_in_all() ->
     optimizer, read = Optimizer(graph, ["s", "t"], feedback=True), []
     for _ in range(7):
         statistics = {"s": known(), "t": known()}
-        seconds = 3 / EXECUTION_PER_READING * cost / (len(first) * len(graph.edges)) - 1e-12
+        seconds = 3 / EXECUTION_PER_READING * cost / (len(first) * (1 + OF_TWO_WINDOWS)) - 1e-12  # s-a and s-t
         found = optimizer.choose(statistics, reading_seconds=seconds)
         for source, choice in found.items():
             optimizer.observe(source, choice.estimated)
