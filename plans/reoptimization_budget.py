@@ -82,14 +82,19 @@ class ReadingBudget:
     def due(self, seconds: float, rows: Mapping[str, Sequence[float]]) -> bool:
         """Whether the statistics of some sources are to be read again, all of them together, because they share sizes of joins.
 
-        So it is if their plans have cost enough; ``seconds`` is what a source takes. Less is enough where estimates were false. It is also
-        so if the ``rows`` of a relation have changed by a factor after which the selectivities of its joins may differ.
+        So it is if their plans have cost enough; ``seconds`` is what a source takes. Less is enough where estimates were false, or where
+        the ``rows`` of a relation have changed by a factor after which the selectivities of its joins may differ; with more rows plans
+        cost more. Sizes of joins with a relation that had no rows are not known.
         """
         worth = 0.0
         for source, now in rows.items():
-            if (known := self.last.get(source)) is None or any(map(_moved, known.statistics, now)):
+            if (known := self.last.get(source)) is None:
                 return True
-            worth += known.spent / (EXECUTION_PER_SURPRISE if known.doubted else EXECUTION_PER_READING)
+            grown = [*filter(None, map(_growth, known.statistics, now))]
+            if math.inf in grown:
+                return True
+            doubted = known.doubted or bool(grown)
+            worth += known.spent * max(grown, default=1.0) / (EXECUTION_PER_SURPRISE if doubted else EXECUTION_PER_READING)
         return worth >= seconds * len(rows)
 
     def read(self, source: str, statistics: Sequence[float]) -> None:
@@ -110,10 +115,13 @@ class ReadingBudget:
         return surprised
 
 
-def _moved(before: float, now: float) -> bool:
+def _growth(before: float, now: float) -> float | None:
+    """The factor, at least 1, by which a number of rows has risen; None if it has changed little."""
     if now == before or math.isnan(now):
-        return False
-    return math.isnan(before) or before == 0 or is_surprising(before, now)
+        return None
+    if math.isnan(before) or before == 0:
+        return math.inf
+    return max(1.0, now / before) if is_surprising(before, now) else None
 
 
 def is_surprising(expected: float, observed: float) -> bool:

@@ -98,11 +98,20 @@ def test_surprises_of_a_cheap_plan_have_nothing_read() -> None:
         assert not statistics.reads
 
 
-@pytest.mark.parametrize("rows", (40.0, 250.0))
-def test_a_relation_with_far_more_or_fewer_rows_has_them_read_at_once(rows: float) -> None:
-    run = Run(share=1e6)
+@pytest.mark.parametrize(
+    ("rows", "share", "reads"), ((40.0, 0.9, True), (40.0, 1.1, False), (250.0, 2.4, True), (250.0, 2.6, False))
+)
+def test_far_more_or_fewer_rows_count_as_false_estimates_and_more_rows_as_cost(rows: float, share: float, reads: bool) -> None:
+    run = Run(share=share / EXECUTION_PER_SURPRISE)
     run.batch(counted())
     run.batch(other := counted(rows=rows))
+    assert bool(other.reads) == reads
+
+
+def test_a_burst_has_them_read_at_once() -> None:
+    run = Run(share=1e3)
+    run.batch(counted())
+    run.batch(other := counted(rows=1e5))
     assert other.reads
 
 
@@ -128,7 +137,7 @@ def test_a_restart_keeps_what_was_read_and_what_plans_have_cost() -> None:
 
 def test_a_slow_change_has_them_read_once_it_adds_up() -> None:
     """No batch has twice the rows of the batch before."""
-    run, read = Run(share=1e6), []
+    run, read = Run(share=1 / EXECUTION_PER_SURPRISE), []
     for rows in (100.0, 150.0, 190.0, 210.0, 390.0, 430.0):
         run.batch(statistics := counted(rows))
         read.append(bool(statistics.reads))
