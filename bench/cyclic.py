@@ -25,7 +25,7 @@ from rich.table import Table
 
 from cqels_opt.bench.answers import Bag, answers_of_lines
 from cqels_opt.bench.apart import scratch_folder
-from cqels_opt.bench.contenders import Done, Task, duck
+from cqels_opt.bench.contenders import Done, StoppedError, Task, duck
 from cqels_opt.bench.local import Prepared, load, prepare
 from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.shared_data import read_citations, read_papers
@@ -48,6 +48,8 @@ HELD_BACK = 0.1
 HOUR = 3_600_000  # milliseconds
 
 DUCKDB = "DuckDB"
+LONGEST = 60.0
+"""Seconds after which an evaluation by DuckDB is stopped."""
 
 PATTERNS: Mapping[str, str] = {
     "triangle": "ab bc ac",
@@ -162,21 +164,20 @@ def engine(prepared: Prepared, mode: PlannerOptions, state: Path) -> Measured:
 
 
 def duckdb(prepared: Prepared, pattern: str, stream: Path, folder: Path) -> Measured:
-    """DuckDB's re-evaluation with every batch, until a batch needs too many temporary files."""
-    from duckdb import OutOfMemoryException
-
+    """DuckDB's re-evaluation with every batch, until one takes too long."""
     folder.mkdir()
     (folder / "views.sql").write_text("SELECT 1", encoding="utf-8")
     (folder / "q.sql").write_text(sql(pattern), encoding="utf-8")
     streams, batch = {STREAM: stream}, BatchSize(count=1)
-    task = Task("q", query(pattern), streams, (), {}, folder, prepared.replay, batch, folder, folder)
+    options = {"duckdb.seconds": LONGEST}
+    task = Task("q", query(pattern), streams, (), {}, folder, prepared.replay, batch, folder, folder, options)
     run, bag = duck.run(task, folder), Bag()
 
     def step() -> Done | None:
         try:
             next(run, None)
             return next(run, None)
-        except OutOfMemoryException:  # the run has ended
+        except StoppedError:
             return None
 
     done, seconds, cpu = timed(step for _ in task.chunks)

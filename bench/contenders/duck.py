@@ -7,24 +7,36 @@ that a window may still contain. A query returns the rows that are new in this m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cqels_opt.bench.contenders import Answer, Contender, Done, Task, UnsupportedError, elements
+from cqels_opt.bench.contenders import Answer, Contender, Done, StoppedError, Task, UnsupportedError, elements
 from cqels_opt.bench.contenders.duckdb_connection import connected
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 VIEWS = "views.sql"
 
 
 def run(task: Task, folder: Path) -> Iterator[Done | None]:
-    """Load the static triples and declare the views; each micro-batch is then an insertion, a deletion and the query."""
-    text = sql(task)
+    """Load the static triples and declare the views; each micro-batch is then an insertion, a deletion and the query.
+
+    The option ``duckdb.seconds`` is the most that one evaluation may take.
+    """
+    text, limit = sql(task), float(str(task.options.get("duckdb.seconds", math.inf)))
     reach = max((window.width or 1 for window in parse(task.text).windows), default=0)
     with connected(folder) as connection:
+        from duckdb import InterruptException
+
         connection.execute("CREATE TABLE triples(s VARCHAR, p VARCHAR, o VARCHAR, g VARCHAR)")
         for block in read_all(
             [*(StaticSource(p) for p in task.static), *(StaticSource(p, g) for g, p in task.graphs.items())], Failures(False)
@@ -35,14 +47,31 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
         for table in ("now_elements", "recent_elements"):
             connection.execute(f"CREATE TABLE {table}(stream INTEGER, s VARCHAR, p VARCHAR, o VARCHAR, g VARCHAR, t BIGINT)")
         connection.execute((_folder(task) / VIEWS).read_text(encoding="utf-8"))
-        for chunk in task.chunks:
+        for number, chunk in enumerate(task.chunks):
             yield None
-            connection.register("chunk", elements(chunk))
+            connection.register("chunk", new := elements(chunk))
             connection.execute("DELETE FROM now_elements; INSERT INTO now_elements SELECT * FROM chunk")
             connection.execute("INSERT INTO recent_elements SELECT * FROM chunk")
             connection.execute(f"DELETE FROM recent_elements WHERE t <= (SELECT min(t) FROM now_elements) - {reach}")
-            found = connection.execute(text).to_arrow_table()
+            try:
+                with _at_most(connection, limit):
+                    found = connection.execute(text).to_arrow_table()
+            except InterruptException:
+                where = f"stopped within micro-batch {number + 1} of {len(task.chunks)}"
+                raise StoppedError(f"{where}: over {limit:g} s", int(new["t"].to_numpy().min()) - 1) from None
             yield Done(_answers(found))
+
+
+@contextmanager
+def _at_most(connection: DuckDBPyConnection, seconds: float) -> Iterator[None]:
+    """Interrupts the query that runs after some seconds."""
+    timer = Timer(seconds, connection.interrupt)
+    if seconds < math.inf:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 _TRIPLES = pa.schema([(name, pa.string()) for name in "spog"])

@@ -10,18 +10,13 @@ from cqels_opt.errors import InputError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-MOST_SPILLED = "8GB"
-"""The most that a query may write to temporary files."""
-
 
 def connected(folder: Path) -> DuckDBPyConnection:
-    """An empty database in memory, whose temporary files are in a folder. A query that needs more than :data:`MOST_SPILLED` of them
-    fails with ``duckdb.OutOfMemoryException``. InputError if DuckDB is not installed.
-    """
+    """An empty database in memory, whose temporary files are in a folder. InputError if DuckDB is not installed."""
     try:
         import duckdb
     except ImportError as error:
         raise InputError("contenders that keep tables in DuckDB need it: pip install 'cqels-opt[bench]'") from error
-    connection = duckdb.connect(config={"temp_directory": str(folder / "duckdb"), "max_temp_directory_size": MOST_SPILLED})
+    connection = duckdb.connect(config={"temp_directory": str(folder / "duckdb")})
     connection.execute("SET enable_progress_bar = false")
     return connection

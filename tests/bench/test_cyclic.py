@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from cqels_opt.bench import cyclic
 
@@ -28,3 +29,13 @@ def test_the_sql_of_a_pattern() -> None:
         "SELECT greatest(e0.t, e1.t) AS time, e0.s[2:-2] AS a, e0.o[2:-2] AS b FROM recent_elements e0, recent_elements e1"
         " WHERE e0.o = e1.s AND e0.s = e1.o AND e0.s <> e0.o AND greatest(e0.t, e1.t) >= (SELECT min(t) FROM now_elements)"
     )
+
+
+def test_an_evaluation_by_duckdb_that_takes_too_long_is_stopped_and_its_time_is_a_lower_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cyclic, "LONGEST", 1e-9)
+    (found,) = cyclic.study(True, edges=200, patterns=("triangle",), modes=("multiway",))["patterns"]
+    multiway, duckdb = found["runs"]["multiway"], found["runs"][cyclic.DUCKDB]
+    assert (multiway["stopped"], duckdb["stopped"]) == (False, True)
+    assert found["answers"] > 0 and duckdb["s"] > 0
