@@ -138,13 +138,12 @@ def _drift(report: Mapping[str, Any]) -> str:
         for one in report["results"]
     }
     chart = charts.bars(groups, contenders, "rows", "Rows that all operators make")
-    figure = f'{charts.legend(contenders)}<div class="figures"><figure>{chart}</figure></div>'
+    return _study(rows, f'{charts.legend(contenders)}<div class="figures"><figure>{chart}</figure></div>')
+
+
+def _study(rows: Rows, figure: str = "") -> str:
+    """A figure and the table of a study."""
     return f"<p>{escape(rows.text)}</p>{figure}{table(rows.heads, rows.lines, rows.words)}"
-
-
-def _study(rows: Rows) -> str:
-    """The table of a study."""
-    return f"<p>{escape(rows.text)}</p>{table(rows.heads, rows.lines, rows.words)}"
 
 
 def _robustness(report: Mapping[str, Any]) -> str:

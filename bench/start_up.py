@@ -50,11 +50,6 @@ class Start:
     workers: float
     load: float
 
-    @property
-    def cpu(self) -> float:
-        """The CPU seconds of all processes."""
-        return self.driver + self.jvm + self.workers
-
 
 def study(quick: bool) -> dict[str, Any]:
     """The starts of all contenders, after one of each that fills the cache folder and the page cache."""

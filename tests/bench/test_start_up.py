@@ -24,7 +24,6 @@ def test_the_clock_stops_at_the_first_line() -> None:
     assert found.workers >= 0.25  # the kernel counts ticks
     assert found.driver < 2
     assert found.jvm == 0
-    assert found.cpu == found.driver + found.workers
 
 
 @pytest.mark.parametrize("program", ["pass", "print(1); raise SystemExit(1)"])
