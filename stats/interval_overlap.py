@@ -41,7 +41,11 @@ class IntervalSet:
     def after(self, frontier: int) -> IntervalSet:
         """The spans that have not ended at ``frontier``."""
         gone = int(np.searchsorted(self.ends, frontier, "right"))
-        return spans(self.starts[gone:], self.ends[gone:], self.n[gone:]) if gone else self
+        if gone in (0, len(self.ends)):
+            return NO_SPANS if gone else self
+        starts, ends, upto = self.starts[gone:], self.ends[gone:], self.upto[gone:] - self.upto[gone]
+        bounds = int(starts.min()), int(starts.max()), int(ends[0]), self.last_end
+        return IntervalSet(starts, ends, self.n[gone:], upto, int(upto[-1]), *bounds)
 
 
 def spans(starts: Ints, ends: Ints, n: Ints) -> IntervalSet:

@@ -95,12 +95,7 @@ class WindowPair:
         pairs = self.left.card(left) * self.right.card(right)
         if not pairs:
             return 0.0
-        lefts, rights = self.left.chunks(left), self.right.chunks(right)
-        if since is not None:
-            lefts, rights = (
-                [chunk if chunk.first_end > since else chunk.after(since) for chunk in chunks] for chunks in (lefts, rights)
-            )
-        return overlapping(lefts, rights) / pairs
+        return overlapping(self.left.lasting_chunks(since, left), self.right.lasting_chunks(since, right)) / pairs
 
     def size(self, left: Iterable[Part], right: Iterable[Part], since: int | None = None) -> float:
         """The rows of the join of the left contents with the right ones: for each combination, product times overlap.

@@ -74,7 +74,8 @@ class WindowStatistics:
         self.frontier: int | None = None
         self._ended: dict[Part, list[tuple[SlotStatistics, int]]] = {}
         self._lasting: dict[tuple[Part, ...], int] = {}
-        self._ended_at: tuple[int, int | None] = (-1, 0)  # the epoch and the instant of :attr:`_ended` and :attr:`_lasting`
+        self._chunks: dict[tuple[Part, ...], list[IntervalSet]] = {}
+        self._ended_at: tuple[int, int | None] = (-1, 0)  # the epoch and the instant of these three
         self._whole: SortedKeyList = SortedKeyList(key=_next_end)
         self._whole_rows = 0
         self._partial: list[SlotStatistics] = []
@@ -205,7 +206,7 @@ class WindowStatistics:
 
     def _forget_ended(self, since: int | None) -> None:
         if self._ended_at != (self.epoch, since):
-            self._ended, self._lasting, self._ended_at = {}, {}, (self.epoch, since)
+            self._ended, self._lasting, self._chunks, self._ended_at = {}, {}, {}, (self.epoch, since)
 
     def count(self, variable: str, values: Ints, *contents: Part) -> NDArray[np.float64]:
         """card(Ω_{x=c}) for each value c; exact within the budget, except that a partial slot counts a share of its rows."""
@@ -264,6 +265,16 @@ class WindowStatistics:
         """The intervals of the rows that have not expired, one set per slot."""
         contents = contents or BOTH
         return [held.spans for held in ([*self._whole] if "old" in contents else []) + self.apart(*contents)]
+
+    def lasting_chunks(self, since: int | None, *contents: Part) -> list[IntervalSet]:
+        """:meth:`chunks` without the rows that have ended at an instant, and without the slots of which none is left."""
+        self._forget_ended(since)
+        found = self._chunks.get(contents)
+        if found is None:
+            chunks = self.chunks(*contents)
+            lasting = chunks if since is None else (chunk.after(since) for chunk in chunks)
+            found = self._chunks[contents] = [chunk for chunk in lasting if chunk.rows]
+        return found
 
     def held(self, content: Part | Literal["whole"]) -> list[SlotStatistics]:
         """The slots of a part; ``whole`` are the old ones of which no row has expired."""
