@@ -147,12 +147,17 @@ class Splitter:
             heavy = fans[cut.relation, cut.variable] >= cut.at_least
             if not 0 < int(heavy.sum()) < len(rows):
                 continue
-            halves = (np.flatnonzero(heavy == bool(number)) for number in (0, 1))
-            few, many = (self._part(number, source, view, at, rows, each, fans, relations) for number, at in enumerate(halves))
-            found = SplitChoice(cut, round(heavy.sum() * each), few, many)
+            parts = [(rows, np.flatnonzero(heavy == bool(number)), each) for number in (0, 1)]
             least = whole.cost * (1.0 if cut == current else 1.0 - GAIN)
-            if few.plan != many.plan and found.cost + SECOND_PLAN_SECONDS < least and (best is None or found.cost < best.cost):
-                best = found
+            # a cut in use is not given up for estimates that may be false
+            for at_once in (False, True) if cut == current else (False,):
+                few, many = (
+                    self._part(number, source, view, part, fans, relations, at_once) for number, part in enumerate(parts)
+                )
+                found = SplitChoice(cut, round(heavy.sum() * each), few, many)
+                if few.plan != many.plan and found.cost + SECOND_PLAN_SECONDS < least:
+                    best = found if best is None or found.cost < best.cost else best
+                    break
         if best is not None:
             self.cuts[source] = best.cut
         return best
@@ -175,20 +180,24 @@ class Splitter:
         number: int,
         source: str,
         view: Statistics,
-        places: Ints,
-        rows: Rows,
-        each: float,
+        part: tuple[Rows, Ints, float],
         fans: Fans,
         relations: BlockRelations,
+        at_once: bool,
     ) -> PlanChoice:
-        """The cheapest plan for a part of a delta: some of ``rows``, each of which represents ``each`` rows."""
+        """The cheapest plan for a part of a delta: some of these rows, each of which represents so many.
+
+        Plans are sampled when that is due, or ``at_once``.
+        """
+        rows, places, each = part
         optimizer = self._optimizer(source, number)
         optimizer.weigh(self.weights)
         shares = {key: float(fan[places].sum()) / max(1.0, float(fan.sum())) for key, fan in fans.items()}
-        part = rows.take(places)
-        sampler = JoinSampler(relations, only=(source, part, each))
-        statistics = PartStatistics(view, source, part, shares, rows, each)
-        seconds = self.sampling_seconds * len(self.graph.relations) if optimizer.current else 0.0  # the first time at once
+        taken = rows.take(places)
+        sampler = JoinSampler(relations, only=(source, taken, each))
+        statistics = PartStatistics(view, source, taken, shares, rows, each)
+        at_once |= not optimizer.current
+        seconds = 0.0 if at_once else self.sampling_seconds * len(self.graph.relations)
         return optimizer.choose({source: statistics}, sampler=sampler, sampling_seconds=seconds)[source]
 
     def _optimizer(self, source: str, number: int) -> Optimizer:

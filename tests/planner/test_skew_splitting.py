@@ -6,6 +6,7 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from cqels_opt.planner import skew_splitting
 from cqels_opt.planner.explain import explained_now
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
-from cqels_opt.planner.skew_splitting import cuts
-from cqels_opt.plans import Split, parse_plans
+from cqels_opt.planner.skew_splitting import Splitter, cuts
+from cqels_opt.plans import PlanChoice, Split, parse_plans
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.trace.records import Delta, TraceRecord
 from cqels_opt.verify import Element
@@ -166,3 +167,22 @@ def test_a_cut_in_use_stays_while_it_pays(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(skew_splitting, "cuts", once)
     _, records = run(register(TEXT, crowd(1, 110, 90), tmp_path), BINARY)
     assert sum(" | " in d.plan for r in records for d in r.deltas) > 1
+
+
+def test_a_cut_in_use_is_sampled_before_it_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Estimates of the parts are a million times too high unless they are sampled."""
+    free(monkeypatch)
+    query, split = register(TEXT, crowd(1, 110, 90), tmp_path), " | "
+    part, begun, asked = Splitter._part, set[tuple[str, int]](), list[bool]()
+
+    def false(self: Splitter, number: int, source: str, *given: Any) -> PlanChoice:
+        choice, at_once = part(self, number, source, *given), given[-1]
+        first = (source, number) not in begun  # plans of a new part are sampled
+        begun.add((source, number))
+        asked.append(at_once)
+        return choice if first or at_once else replace(choice, cost=1e6 * choice.cost)
+
+    monkeypatch.setattr(Splitter, "_part", false)
+    _, records = run(query, BINARY)
+    assert any(asked) and not all(asked)
+    assert sum(split in d.plan for r in records for d in r.deltas) > 1
