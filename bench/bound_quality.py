@@ -1,7 +1,7 @@
 """Upper bounds of joins next to their true sizes: underestimates (there may be none), and the ratio by number of relations.
 
-Each operator of each executed plan counts once per micro-batch, except the scans of deltas: its rows, with equal rows apart and without
-semi-join reduction, and the bound of its relations (``plans/size_bounds.py``). Operators without rows count as underestimates only,
+Each operator of each executed plan counts once per micro-batch, except the scans of deltas: its rows, before equal ones are merged and
+without semi-join reduction, and the bound of its relations (``plans/size_bounds.py``). Operators without rows count as underestimates only,
 because their ratio is not defined. The queries are those of the report over its two streams, and joins of the flights of one day; each
 runs under the adaptive plans and in the order written, and its answers must be the same.
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from rich.table import Table
 
 from cqels_opt.bench.answers import Bag, answers_of_lines
 from cqels_opt.bench.apart import scratch_folder
-from cqels_opt.bench.contenders import Done, StoppedError, Task, duck
+from cqels_opt.bench.contenders import StoppedError, Task, duck
 from cqels_opt.bench.local import Prepared, load, prepare
 from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.shared_data import read_citations, read_papers
@@ -130,7 +131,7 @@ def sql(pattern: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A run: its answers (None: it stopped), and for each batch seconds, CPU seconds and the rows that joins read (None: unknown)."""
+    """A run: its answers (None: it stopped), and for each of its batches seconds, CPU seconds and the rows of joins (None: unknown)."""
 
     answers: Bag | None
     seconds: tuple[float, ...]
@@ -173,17 +174,18 @@ def duckdb(prepared: Prepared, pattern: str, stream: Path, folder: Path) -> Meas
     task = Task("q", query(pattern), streams, (), {}, folder, prepared.replay, batch, folder, folder, options)
     run, bag = duck.run(task, folder), Bag()
 
-    def step() -> Done | None:
-        try:
-            next(run, None)
-            return next(run, None)
-        except StoppedError:
-            return None
+    stopped = False
 
-    done, seconds, cpu = timed(step for _ in task.chunks)
-    for one in done:
-        bag.add(one.answers if one else ())
-    return Measured(bag if all(done) else None, seconds, cpu, None)
+    def step() -> None:
+        nonlocal stopped
+        next(run)
+        try:
+            bag.add(next(run).answers)  # type: ignore[union-attr]
+        except StoppedError:
+            stopped = True
+
+    _, seconds, cpu = timed(step for _ in takewhile(lambda _: not stopped, task.chunks))
+    return Measured(None if stopped else bag, seconds, cpu, None)
 
 
 def write(edges: Edges, last: int, file: Path) -> None:
@@ -227,6 +229,7 @@ def compared(runs: Mapping[str, Measured]) -> dict[str, Any]:
     for name, answers in others:
         if difference := found.difference(answers):
             raise RunError(f"{first} and {name} have other answers, {difference}: this is a bug")
+    batches = len(runs[first].seconds)
     return {
         "answers": found.total,
         "runs": {
@@ -235,9 +238,9 @@ def compared(runs: Mapping[str, Measured]) -> dict[str, Any]:
                 "rows": None if run.rows is None else sum(run.rows),
                 "rows at the hub": None if run.rows is None else run.rows[-1],
                 "s": sum(run.seconds),
-                "s at the hub": run.seconds[-1],
+                "s at the hub": run.seconds[-1] if len(run.seconds) == batches else None,
                 "CPU s": sum(run.cpu),
-                "CPU s at the hub": run.cpu[-1],
+                "CPU s at the hub": run.cpu[-1] if len(run.cpu) == batches else None,
             }
             for name, run in runs.items()
         },

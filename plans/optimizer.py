@@ -34,7 +34,7 @@ from cqels_opt.plans.plan_selection import PlanSelection, without_bounds
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.predicate_placement import Placing, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.reoptimization_budget import OF_TWO_WINDOWS, Reading, ReadingBudget, ReoptimizationBudget
+from cqels_opt.plans.reoptimization_budget import Reading, ReadingBudget, ReoptimizationBudget, reading_price
 from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Sampler
 from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.source_plans import SourcePlans, State
@@ -77,7 +77,8 @@ class Optimizer:
         budget = pair_budget // max(1, len(sources))
         graph, pairs = operators_among(graph, self.model, mode, placing, budget)
         self.graph = graph
-        self._windows = {graph.index[source] for source in sources}
+        deltas = {graph.index[source] for source in sources}
+        self._price = reading_price(len(graph.edges), sum({edge.left, edge.right} <= deltas for edge in graph.edges))
         self.mode = mode if isinstance(mode, str) else "fixed"
         self._feedback = feedback
         self._read: set[str] = set()  # the sources whose statistics were read for the last batch
@@ -168,8 +169,7 @@ class Optimizer:
             return {}
         found = self._as_read([source for source, own in self._plans.items() if own.current is not None], statistics)
         moving = {source: now.rows.tolist() for source, now in found.items() if now.rows[self.graph.index[source]] != 0}
-        windows = sum({edge.left, edge.right} <= self._windows for edge in self.graph.edges)
-        if self._reading.due(seconds * (len(self.graph.edges) + (OF_TWO_WINDOWS - 1) * windows), moving):
+        if self._reading.due(seconds * self._price, moving):
             return {source: now for source, now in found.items() if source not in moving}
         return found
 

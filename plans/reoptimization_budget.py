@@ -22,14 +22,19 @@ EXECUTION_PER_READING = 2.0
 EXECUTION_PER_SURPRISE = 0.5
 """The same where estimates were false: a plan that costs less than half of reading its statistics cannot be worth a reading."""
 
-READING_SECONDS = 0.00008
-"""Seconds per delta source and edge of the query graph that reading statistics takes, and pricing the plans again."""
+READING_SECONDS = 8e-5
+"""Seconds per delta source and edge with a static relation that reading statistics takes, and pricing the plans again."""
 
-OF_TWO_WINDOWS = 3.5
+WINDOW_JOIN_FACTOR = 3.5
 """The same for an edge between two windows, as a multiple: both of its frequency tables change."""
 
 ROW_SECONDS = 3e-7
 """Seconds per row that an operator gives more than expected: what looking it up and producing it takes."""
+
+
+def reading_price(edges: int, between_windows: int) -> float:
+    """The price of reading the sizes of the joins of a source, in :data:`READING_SECONDS`; some edges are between two windows."""
+    return edges + (WINDOW_JOIN_FACTOR - 1) * between_windows
 
 
 class ReoptimizationBudget:
@@ -64,13 +69,14 @@ class ReoptimizationBudget:
 class Reading(NamedTuple):
     """The last reading of the statistics of a delta source, and what has happened since.
 
-    ``statistics`` are as they were read, the rows of relations first (NaN: not known). ``spent`` is the estimated cost of the plans since;
-    ``doubted``: an estimate was false, or the plan is another one.
+    ``statistics`` are as they were read, the rows of relations first (NaN: not known). ``spent`` is the estimated cost of the plans since,
+    ``first`` that of the first of them; ``doubted``: an estimate was false, or the plan is another one.
     """
 
     statistics: list[float]
     spent: float = 0.0
     doubted: bool = False
+    first: float = 0.0
 
 
 class ReadingBudget:
@@ -83,18 +89,18 @@ class ReadingBudget:
         """Whether the statistics of some sources are to be read again, all of them together, because they share sizes of joins.
 
         So it is if their plans have cost enough; ``seconds`` is what a source takes. Less is enough where estimates were false, or where
-        the ``rows`` of a relation have changed by a factor after which the selectivities of its joins may differ; with more rows plans
-        cost more. Sizes of joins with a relation that had no rows are not known.
+        the ``rows`` of a relation have changed by a factor after which the selectivities of its joins may differ; then the plan of the
+        batch to come counts too, as many times the first one. Sizes of joins with a relation that had no rows are not known.
         """
         worth = 0.0
         for source, now in rows.items():
             if (known := self.last.get(source)) is None:
                 return True
-            grown = [*filter(None, map(_growth, known.statistics, now))]
-            if math.inf in grown:
+            changed = [factor for factor in map(_changed, known.statistics, now) if factor is not None]
+            if math.inf in changed:
                 return True
-            doubted = known.doubted or bool(grown)
-            worth += known.spent * max(grown, default=1.0) / (EXECUTION_PER_SURPRISE if doubted else EXECUTION_PER_READING)
+            spent = known.spent + known.first * max(changed, default=0.0)
+            worth += spent / (EXECUTION_PER_SURPRISE if known.doubted or changed else EXECUTION_PER_READING)
         return worth >= seconds * len(rows)
 
     def read(self, source: str, statistics: Sequence[float]) -> None:
@@ -104,7 +110,8 @@ class ReadingBudget:
     def spend(self, source: str, cost: float, switched: bool) -> None:
         """Adds the cost of a plan that is about to run, and whether it is another one than before."""
         if (known := self.last.get(source)) is not None:
-            self.last[source] = known._replace(spent=known.spent + cost, doubted=known.doubted or switched)
+            spent, doubted = known.spent + cost, known.doubted or switched
+            self.last[source] = known._replace(spent=spent, doubted=doubted, first=known.first or cost)
 
     def observe(self, source: str, rows: Sequence[tuple[float, float]]) -> bool:
         """Takes the expected and the observed rows of each operator of the last plan; returns whether an estimate was false."""
@@ -115,13 +122,13 @@ class ReadingBudget:
         return surprised
 
 
-def _growth(before: float, now: float) -> float | None:
-    """The factor, at least 1, by which a number of rows has risen; None if it has changed little."""
+def _changed(before: float, now: float) -> float | None:
+    """The factor by which a number of rows has changed; None if that is little, infinite if it was not known."""
     if now == before or math.isnan(now):
         return None
     if math.isnan(before) or before == 0:
         return math.inf
-    return max(1.0, now / before) if is_surprising(before, now) else None
+    return max(now, FEW) / max(before, FEW) if is_surprising(before, now) else None
 
 
 def is_surprising(expected: float, observed: float) -> bool:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from cqels_opt.bench.contenders import Answer, Contender, Done, StoppedError, Task, UnsupportedError, elements
 from cqels_opt.bench.contenders.duckdb_connection import connected
+from cqels_opt.errors import InputError
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
 
@@ -30,9 +31,11 @@ VIEWS = "views.sql"
 def run(task: Task, folder: Path) -> Iterator[Done | None]:
     """Load the static triples and declare the views; each micro-batch is then an insertion, a deletion and the query.
 
-    The option ``duckdb.seconds`` is the most that one evaluation may take.
+    The option ``duckdb.seconds`` is the most that one evaluation may take, in wall-clock time.
     """
-    text, limit = sql(task), float(str(task.options.get("duckdb.seconds", math.inf)))
+    text, limit = sql(task), task.options.get("duckdb.seconds", math.inf)
+    if not isinstance(limit, float):
+        raise InputError(f"options.duckdb.seconds: must be a number such as 60.0, not {limit!r}")
     reach = max((window.width or 1 for window in parse(task.text).windows), default=0)
     with connected(folder) as connection:
         from duckdb import InterruptException

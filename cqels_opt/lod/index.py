@@ -1,8 +1,9 @@
 """An index over the rows of a relation, for whole columns of probes.
 
 A sorted array of distinct keys, with the start of each key's run of rows, takes the role of a B+-tree: a probe is one binary
-search. A composite index is that of one of its columns and verifies the others, if there is one that is selective enough; otherwise it
-sorts by a 64-bit mix of all columns, verified as well. All of it are plain arrays that can be memory-mapped.
+search. A composite index has the arrays of an index on one of its columns and verifies the others, if the relation already has one that
+is selective enough; otherwise it sorts by a 64-bit mix of all columns, verified as well. All of it are plain arrays that can be
+memory-mapped.
 """
 
 from __future__ import annotations
@@ -150,9 +151,10 @@ class KeyDirectory:
 
 
 class _Directory:
-    """The directory of an index, made when there have been enough probes for it to pay."""
+    """The directory of an index, made when there have been enough probes for it to pay, and its fan-out, counted when it is first read."""
 
     def __init__(self) -> None:
+        self.fan_out: FanOut | None = None
         self._made: KeyDirectory | None = None
         self._probes, self._uneven = 0, False
 
@@ -165,6 +167,9 @@ class _Directory:
             self._uneven = made.longest > LONGEST
             self._made = None if self._uneven else made
         return self._made
+
+
+NO_INDEXES: Final[Mapping[str, Index]] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,18 +189,20 @@ class Index:
     directory: _Directory = field(default_factory=_Directory)
 
     @classmethod
-    def build(cls, on: tuple[str, ...], columns: Sequence[Ids], single: Mapping[str, Index] | None = None) -> Index:
-        """Sort the rows by ``columns``, the arrays of the variables ``on``. ``single`` has indexes of these rows on one variable each:
-        a composite index takes over the most selective one if its keys have few rows.
+    def build(cls, on: tuple[str, ...], columns: Sequence[Ids], by_variable: Mapping[str, Index] = NO_INDEXES) -> Index:
+        """Sort the rows by ``columns``, the arrays of the variables ``on``.
+
+        ``by_variable`` has indexes of these rows on one variable each. If the keys of one of them have few rows, an index on several
+        variables shares its arrays; without one it sorts by the mix.
         """
         if not on or len(on) != len(set(on)) or len(on) != len(columns):
             raise ValueError(f"an index is on one or more different variables, not {on}")
         if len(on) == 1:
             return cls(on, tuple(columns), 0, *_sorted_runs(columns[0]))
-        known = [(index.fan_out.weighted, place) for place, v in enumerate(on) if single and (index := single.get(v))]
-        weighted, by = min(known, default=(np.inf, 0))
-        if single and weighted <= VERIFY_LIMIT:
-            return replace(single[on[by]], on=on, columns=tuple(columns), by=by)
+        weighted = {place: by_variable[v].fan_out.weighted for place, v in enumerate(on) if v in by_variable}
+        by = min(weighted, key=weighted.__getitem__, default=None)
+        if by is not None and weighted[by] <= VERIFY_LIMIT:
+            return replace(by_variable[on[by]], on=on, columns=tuple(columns), by=by)
         return cls(on, tuple(columns), None, *_sorted_runs(mix(columns)))
 
     def rename(self, on: tuple[str, ...]) -> Index:
@@ -205,7 +212,10 @@ class Index:
     @property
     def fan_out(self) -> FanOut:
         """The distribution of rows per key (per sort key, if the index is composite)."""
-        return fan_out(self.starts)
+        found = self.directory.fan_out
+        if found is None:
+            found = self.directory.fan_out = fan_out(self.starts)
+        return found
 
     def lookup(self, *keys: Ids) -> tuple[Ids, Ids]:
         """For probe rows with these keys: (probe positions, relation rows), a pair a match, by ascending probe position."""

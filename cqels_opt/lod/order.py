@@ -57,12 +57,12 @@ def stable_order(column: Ids) -> Ids:
         return np.argsort(column, kind="stable")
     order = np.argsort(column)
     ordered = column[order]
-    new = np.ones(len(column) + 1, np.bool_)  # a value other than the one before it
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:-1])
+    first = np.ones(len(column) + 1, np.bool_)  # rows that have another value than the row before
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:-1])
     some: slice | Ids = slice(None)
-    if 8 * np.count_nonzero(new) > 7 * len(new):  # most values occur once, and are in their order
-        some = np.flatnonzero(~(new[1:] & new[:-1]))
-    order[some] = np.sort(np.cumsum(new[:-1][some]) << _ROW_BITS | order[some]) & ((1 << _ROW_BITS) - 1)
+    if 8 * np.count_nonzero(first) > 7 * len(first):  # most values occur once: only rows with equal ones need another order
+        some = np.flatnonzero(~(first[1:] & first[:-1]))
+    order[some] = np.sort(np.cumsum(first[:-1][some]) << _ROW_BITS | order[some]) & ((1 << _ROW_BITS) - 1)
     return order
 
 

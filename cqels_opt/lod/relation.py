@@ -84,8 +84,8 @@ class Relation:
             origin, names = self._origin
             found = self._indexes[on] = origin.index(tuple(names[variable] for variable in on)).rename(on)
         elif found is None:
-            single = {variable: index for variable in on if (index := self._indexes.get((variable,)))}
-            found = self._indexes[on] = Index.build(on, [self.columns[variable] for variable in on], single)
+            by_variable = {variable: self._indexes[variable,] for variable in on if (variable,) in self._indexes}
+            found = self._indexes[on] = Index.build(on, [self.columns[variable] for variable in on], by_variable)
         return found
 
     def distinct(self, variable: str) -> int:
@@ -133,7 +133,7 @@ class Relation:
         if self.n is not None:
             files |= write_array(folder, "n.npy", self.n)
         described = []
-        for number, on in enumerate(dict.fromkeys(indexes)):
+        for number, on in enumerate(sorted(dict.fromkeys(indexes), key=len)):  # others share those on one variable
             index = self.index(on)
             files |= write_array(folder, f"i{number}.keys.npy", index.keys)
             files |= write_array(folder, f"i{number}.starts.npy", index.starts)

@@ -81,11 +81,11 @@ def write_time_slice(path: Path, run: SortedRun, keys: Sequence[Key]) -> None:
 def indexes_on(columns: Mapping[str, Ids], keys: Sequence[Key]) -> tuple[dict[str, NDArray[Any]], list[dict[str, Any]]]:
     """The arrays of indexes on some keys, by name, and for each key its entry in the header; see :func:`indexes_from`."""
     arrays: dict[str, NDArray[Any]] = {}
-    single = {v: Index.build((v,), [columns[v]]) for v in {f"v{i}" for key in keys for i in key}}
+    by_variable = {v: Index.build((v,), [columns[v]]) for v in {f"v{i}" for key in keys for i in key}}
     described = []
     for key in sorted(keys, key=len):
         on = tuple(f"v{i}" for i in key)
-        index = single[on[0]] if len(on) == 1 else Index.build(on, [columns[v] for v in on], single)
+        index = by_variable[on[0]] if len(on) == 1 else Index.build(on, [columns[v] for v in on], by_variable)
         at = "-".join(map(str, key)) if index.by is None else str(key[index.by])
         arrays[f"keys {at}"] = index.keys
         arrays[f"starts {at}"] = index.starts.astype(np.int32)

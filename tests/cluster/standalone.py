@@ -17,6 +17,7 @@ SPARK = Path(pyspark.__file__).parent
 LONGEST = 120.0
 MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 REGISTERED = "Successfully registered with master"
+JOINED = "Successfully registered with driver"
 
 
 class Process:
@@ -71,7 +72,15 @@ class Standalone:
         for worker in started:
             worker.until(REGISTERED)
 
-    def leave(self, workers: int) -> None:
+    def executor_joins(self, number: int) -> None:
+        """Waits until the last application's executor of this number has registered."""
+        latest = time.monotonic() + LONGEST
+        log = max((self.folder / "work").iterdir()) / str(number) / "stderr"
+        while not log.exists() or JOINED not in log.read_text(errors="replace"):
+            assert time.monotonic() < latest, f"no executor {number}"
+            time.sleep(0.05)
+
+    def keep(self, workers: int) -> None:
         """Kills workers until so many live."""
         for worker in self.workers[workers:]:
             worker.end()

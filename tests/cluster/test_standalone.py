@@ -63,15 +63,17 @@ def test_executors_join_and_leave(cluster: Standalone, expected: list[str], worl
     """Dynamic allocation: a second worker joins while tasks of the first batch wait for the only executor. Both executors have rows of
     later batches, until one of the workers dies, and the other one finishes the run.
     """
-    cluster.leave(1)
+    cluster.keep(1)
     folder = tmp_path / "run"
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run, folder, world, cluster.url, "evaluate:0:held", "evaluate:2:worker")
-        while not (folder / "evaluate:0").exists() and not running.done():
-            time.sleep(0.05)
-        cluster.fill(2)
-        cluster.workers[-1].until("Launch command")
-        (folder / "go").touch()
+        try:
+            while not (folder / "evaluate:0").exists() and not running.done():
+                time.sleep(0.05)
+            cluster.fill(2)
+            cluster.executor_joins(1)
+        finally:
+            (folder / "go").touch()
         there = running.result()
     assert len(there.said["shares"]) >= 2
     assert sum(worker.process.poll() is None for worker in cluster.workers) == 1

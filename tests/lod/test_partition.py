@@ -72,3 +72,12 @@ def test_the_order_of_columns(rows: list[tuple[int, int, int]]) -> None:
     order = sorted_order(columns)
     assert [rows[i] for i in order.tolist()] == sorted(rows)
     assert stable_order(columns[0]).tolist() == np.argsort(columns[0], kind="stable").tolist()
+
+
+@pytest.mark.parametrize("size", (0, 1, 2, 9, 50, 3000))
+@pytest.mark.parametrize("repeated", (0.0, 0.1, 0.3, 1.0))
+def test_a_stable_order_of_values_of_which_some_are_equal(size: int, repeated: float) -> None:
+    draw = np.random.default_rng(size)
+    values = draw.permutation(3 * size)[:size].astype(np.int64)
+    values[draw.random(size) < repeated] = 7 * size
+    assert stable_order(values).tolist() == np.argsort(values, kind="stable").tolist()

@@ -86,7 +86,10 @@ def test_lookup_is_brute_force(relation: Relation, data: st.DataObject) -> None:
         for row in range(relation.rows)
         if all(relation.columns[variable][row] == value for variable, value in zip(on, probe))
     )
-    for index in (relation.index(on), forced_mix(relation, on)):
+    for variable in data.draw(st.lists(st.sampled_from(relation.variables), unique=True)):  # others may take these over
+        assert relation.index((variable,)).by == 0
+    renamed = relation.rename({variable: f"?{variable}" for variable in relation.variables})
+    for index in (relation.index(on), renamed.index(tuple(f"?{variable}" for variable in on)), forced_mix(relation, on)):
         positions, rows = index.lookup(*keys)
         assert Counter(zip(positions.tolist(), rows.tolist())) == expected
         assert (positions[1:] >= positions[:-1]).all()
@@ -107,7 +110,9 @@ def test_a_composite_index_takes_the_selective_column_or_else_the_mix() -> None:
     key = np.arange(1, 1001)
     selective = Relation.build({"a": hub, "b": key})
     single = selective.index(("a",)), selective.index(("b",))
-    assert (selective.index(("a", "b")).by, selective.index(("a", "b")).keys is single[1].keys) == (1, True)
+    both = selective.index(("a", "b"))
+    assert (both.by, both.keys is single[1].keys, both.directory is single[1].directory) == (1, True, True)
+    assert [found.tolist() for found in both.lookup(array(1, 1, 2), array(1, 101, 101))] == [[0, 2], [0, 100]]
     assert Relation.build({"a": hub, "b": key}).index(("a", "b")).by is None  # no other index to take over
     skewed = Relation.build({"a": hub, "b": np.tile(np.arange(1, 101), 10)})
     assert skewed.index(("a",)).on and skewed.index(("b",)).on

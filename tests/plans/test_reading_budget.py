@@ -11,7 +11,7 @@ from cqels_opt.bench.shapes import relation
 from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph
 from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.relation_set import RelationSet
-from cqels_opt.plans.reoptimization_budget import EXECUTION_PER_READING, EXECUTION_PER_SURPRISE, OF_TWO_WINDOWS, ROW_SECONDS
+from cqels_opt.plans.reoptimization_budget import EXECUTION_PER_READING, EXECUTION_PER_SURPRISE, ROW_SECONDS, WINDOW_JOIN_FACTOR
 from cqels_opt.plans.size_bounds import SizeBounds
 
 GRAPH = QueryGraph([relation("s", "x y", True), relation("a", "x u"), relation("b", "y v")])
@@ -99,13 +99,23 @@ def test_surprises_of_a_cheap_plan_have_nothing_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "share", "reads"), ((40.0, 0.9, True), (40.0, 1.1, False), (250.0, 2.4, True), (250.0, 2.6, False))
+    ("rows", "share", "reads"), ((40.0, 1.3, True), (40.0, 1.5, False), (250.0, 3.4, True), (250.0, 3.6, False))
 )
-def test_far_more_or_fewer_rows_count_as_false_estimates_and_more_rows_as_cost(rows: float, share: float, reads: bool) -> None:
+def test_far_more_or_fewer_rows_count_as_false_estimates_and_the_plan_to_come_as_cost(
+    rows: float, share: float, reads: bool
+) -> None:
     run = Run(share=share / EXECUTION_PER_SURPRISE)
     run.batch(counted())
     run.batch(other := counted(rows=rows))
     assert bool(other.reads) == reads
+
+
+def test_few_rows_are_not_many_times_fewer() -> None:
+    """From 2 rows to 66 is twice, because numbers below 32 are not significant."""
+    run = Run(share=1e3)
+    run.batch(counted(rows=2.0))
+    run.batch(other := counted(rows=66.0))
+    assert not other.reads
 
 
 def test_a_burst_has_them_read_at_once() -> None:
@@ -196,7 +206,7 @@ def test_sources_are_read_together_once_their_plans_have_cost_enough_in_all() ->
     optimizer, read = Optimizer(graph, ["s", "t"], feedback=True), []
     for _ in range(7):
         statistics = {"s": known(), "t": known()}
-        seconds = 3 / EXECUTION_PER_READING * cost / (len(first) * (1 + OF_TWO_WINDOWS)) - 1e-12  # s-a and s-t
+        seconds = 3 / EXECUTION_PER_READING * cost / (len(first) * (1 + WINDOW_JOIN_FACTOR)) - 1e-12  # s-a and s-t
         found = optimizer.choose(statistics, reading_seconds=seconds)
         for source, choice in found.items():
             optimizer.observe(source, choice.estimated)
