@@ -8,7 +8,7 @@ order, and given plans are kept as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice
 
@@ -34,6 +34,7 @@ from cqels_opt.plans.plan_selection import PlanSelection, without_bounds
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.predicate_placement import Placing, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
+from cqels_opt.plans.relation_set import members
 from cqels_opt.plans.reoptimization_budget import Reading, ReadingBudget, ReoptimizationBudget, reading_price
 from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Sampler
 from cqels_opt.plans.size_bounds import SizeBounds
@@ -41,6 +42,9 @@ from cqels_opt.plans.source_plans import SourcePlans, State
 from cqels_opt.plans.statistics import Key, Statistics
 from cqels_opt.plans.switching_rule import NEAR_TIE
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
+
+WASTE = 4.0
+"""How many times more rows than the delta and the answers an operator gives if plans are sampled that begin with other joins."""
 
 MODES = ("adaptive", "static", "first", "worst", "heuristic")
 
@@ -235,8 +239,14 @@ class Optimizer:
         Returns their sources."""
         moving = [source for source in self.sources if self.leaves.has_rows(source)]
         due = [source for source in moving if self._pace.due(source, self._selection.selected_cost(source), sampling_seconds)]
+        wasteful = [source for source in due if self._wastes_rows(source)]
         for source in due:
             corrections.start_sample(source)
+        for source in wasteful:
+            for plan in self._first_joins(source):
+                self._sample(corrections, sampler, source, plan)
+        if wasteful:
+            self.memo.refresh(np.zeros_like(self.leaves.factors, bool))
         self._sample_until_cheapest(corrections, sampler, due, lambda s: self._selection.select(s, self._selection.best(s)).plan)
         return due
 
@@ -252,11 +262,30 @@ class Optimizer:
                 plan = select(source)
                 if (source, str(plan)) not in walked:
                     walked.add((source, str(plan)))
-                    covered = [self.graph.set_of(step.covers) for step in planning.operators(plan, self.graph)]
-                    corrections.add_sample(source, zip(covered, sampler(source, plan), strict=True))
+                    self._sample(corrections, sampler, source, plan)
             if len(walked) == before:
                 return
             self.memo.refresh(nothing)
+
+    def _sample(self, corrections: EstimateCorrections, sampler: Sampler, source: str, plan: Plan) -> None:
+        """Samples a plan; the rows of its operators correct the estimates."""
+        covered = [self.graph.set_of(step.covers) for step in planning.operators(plan, self.graph)]
+        corrections.add_sample(source, zip(covered, sampler(source, plan), strict=True))
+
+    def _wastes_rows(self, source: str) -> bool:
+        """Whether an operator of the current plan gives many times the rows of the delta and of the answers."""
+        current = self._plans[source].current
+        priced = None if current is None else self.price_of(source, current)
+        if priced is None:
+            return False
+        scanned, *_, joined = priced[1]
+        return max(priced[1]) > WASTE * max(scanned, joined)
+
+    def _first_joins(self, source: str) -> Iterator[Plan]:
+        """The joins of a source's delta with one relation. Where estimates of other plans are too high, their rows are never observed."""
+        own = self.graph.set_of([source])
+        for i in members(self.graph.neighbourhood(own) & ~self.graph.units):
+            yield planning.Probe(planning.Scan(source), self.graph.relations[i].name, self.graph.shared(own, 1 << i))
 
     def read_selectivities(self, statistics: Mapping[str, Statistics]) -> None:
         """Reads what the filters kept in the batch. To be called before :meth:`observe`: the part of an error that they explain is no error

@@ -185,7 +185,7 @@ class Splitter:
         relations: BlockRelations,
         at_once: bool,
     ) -> PlanChoice:
-        """The cheapest plan for a part of a delta: some of these rows, each of which represents so many.
+        """The cheapest plan for a part of a delta: rows, the places of the part among them, and how many rows each of them represents.
 
         Plans are sampled when that is due, or ``at_once``.
         """
