@@ -273,10 +273,13 @@ class Optimizer:
         corrections.add_sample(source, zip(covered, sampler(source, plan), strict=True))
 
     def _wastes_rows(self, source: str) -> bool:
-        """Whether an operator of the current plan gives many times the rows of the delta and of the answers."""
+        """Whether an operator of the current plan gives many times the rows of the delta and of the answers.
+
+        Not where filters are operators: a sample of a plan without them evaluates them at once.
+        """
         current = self._plans[source].current
         priced = None if current is None else self.price_of(source, current)
-        if priced is None:
+        if priced is None or any(relation.kind == "filter" for relation in self.graph.relations):
             return False
         scanned, *_, joined = priced[1]
         return max(priced[1]) > WASTE * max(scanned, joined)
