@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import islice, takewhile
 from typing import Final
 
-import numpy as np
-
 from cqels_opt.plans import plan_extraction
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan_extraction import Ranked
@@ -38,4 +36,4 @@ def least_risky(memo: Memo, source: str, best: Ranked, bounds: SizeBounds | None
 def limit_estimates(priced: PricedPlan, bounds: SizeBounds | None, least: float) -> None:
     """Reduces the estimates of a plan's operators, from ``least`` rows on, that exceed their bounds to these, in the memo."""
     if priced.limit(bounds, least):
-        priced.memo.refresh(np.zeros_like(priced.memo.leaves.factors, bool))
+        priced.memo.refresh()

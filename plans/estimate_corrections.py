@@ -86,7 +86,7 @@ class EstimateCorrections:
             joined = [s for s in exact if size(s) > 1]
             earlier = {s: factor for s, factor in self._observed(source).items() if not any(contains(s, z) for z in joined)}
             self._apply(source, earlier | exact)
-        self._memo.refresh(np.zeros_like(self._memo.leaves.factors, bool))
+        self._memo.refresh()
 
     def forget_assumed(self, sources: Iterable[str]) -> None:
         """Back to what feedback has observed; the memo is priced with it at its next refresh."""

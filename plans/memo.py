@@ -74,12 +74,13 @@ class Memo:
         """Has the next :meth:`refresh` price also what depends on these factors."""
         self._postponed |= changed
 
-    def refresh(self, changed: NDArray[np.bool_]) -> int:
-        """Prices again what depends on the factors that ``changed`` (in the shape of ``leaves.factors``); returns how many alternatives.
+    def refresh(self, changed: NDArray[np.bool_] | None = None) -> int:
+        """Prices again what depends on the factors that ``changed`` (in the shape of ``leaves.factors``; None: none of them, only
+        corrections may have); returns how many alternatives.
 
         The memo is afterwards equal to one that is built from the same statistics.
         """
-        changed = changed | self._postponed
+        changed = self._postponed.copy() if changed is None else changed | self._postponed
         if not changed.any() and not self.table.pending:
             self.recosted = 0
             return 0

@@ -203,7 +203,7 @@ class Optimizer:
             own.seen = self.leaves.raw[self.sources.index(source)]
             self._reading.read(source, own.seen.tolist())
         self._corrections.correct_delta(source, seen.items())
-        self.memo.refresh(np.zeros_like(self.leaves.factors, bool))
+        self.memo.refresh()
         if sampler is not None:
             self._sample_until_cheapest(self._corrections, sampler, [source], self._selection.cheapest)
             own.stopped |= self._corrections.sampled_rows(source)
@@ -246,7 +246,7 @@ class Optimizer:
             for plan in self._first_joins(source):
                 self._sample(corrections, sampler, source, plan)
         if wasteful:
-            self.memo.refresh(np.zeros_like(self.leaves.factors, bool))
+            self.memo.refresh()
         self._sample_until_cheapest(corrections, sampler, due, lambda s: self._selection.select(s, self._selection.best(s)).plan)
         return due
 
@@ -254,7 +254,6 @@ class Optimizer:
         self, corrections: EstimateCorrections, sampler: Sampler, due: Sequence[str], select: Callable[[str], Plan]
     ) -> None:
         """Samples the plan that ``select`` takes for each source, and corrects the estimates, until it has been sampled."""
-        nothing = np.zeros_like(self.leaves.factors, bool)
         walked: set[tuple[str, str]] = set()
         for _ in range(SAMPLING_ROUNDS):
             before = len(walked)
@@ -265,7 +264,7 @@ class Optimizer:
                     self._sample(corrections, sampler, source, plan)
             if len(walked) == before:
                 return
-            self.memo.refresh(nothing)
+            self.memo.refresh()
 
     def _sample(self, corrections: EstimateCorrections, sampler: Sampler, source: str, plan: Plan) -> None:
         """Samples a plan; the rows of its operators correct the estimates."""
@@ -335,7 +334,7 @@ class Optimizer:
         """:meth:`price_of` with the rows that were observed since; None also if observed rows do not correct estimates."""
         if self._corrections is None or self._plans[source].priced is None:
             return None
-        self.memo.refresh(np.zeros_like(self.leaves.factors, bool))
+        self.memo.refresh()
         return self.price_of(source, plan)
 
     def greatest_cost(self, source: str) -> float:

@@ -40,9 +40,11 @@ class IntervalSet:
 
     def after(self, frontier: int) -> IntervalSet:
         """The spans that have not ended at ``frontier``."""
+        if not self.rows or frontier < self.first_end:
+            return self
+        if frontier >= self.last_end:
+            return NO_SPANS
         gone = int(np.searchsorted(self.ends, frontier, "right"))
-        if gone in (0, len(self.ends)):
-            return NO_SPANS if gone else self
         starts, ends, upto = self.starts[gone:], self.ends[gone:], self.upto[gone:] - self.upto[gone]
         bounds = int(starts.min()), int(starts.max()), int(ends[0]), self.last_end
         return IntervalSet(starts, ends, self.n[gone:], upto, int(upto[-1]), *bounds)

@@ -39,8 +39,8 @@ class UnsupportedError(CqelsOptError):
 class StoppedError(CqelsOptError):
     """A contender stopped within a micro-batch, at a limit of its own; its answers are complete up to ``upto``."""
 
-    def __init__(self, text: str, upto: int) -> None:
-        super().__init__(text)
+    def __init__(self, batch: int, batches: int, limit: str, upto: int) -> None:
+        super().__init__(f"stopped within micro-batch {batch + 1} of {batches}: over {limit}")
         self.upto = upto
 
 

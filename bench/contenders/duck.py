@@ -60,8 +60,7 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
                 with _at_most(connection, limit):
                     found = connection.execute(text).to_arrow_table()
             except InterruptException:
-                where = f"stopped within micro-batch {number + 1} of {len(task.chunks)}"
-                raise StoppedError(f"{where}: over {limit:g} s", int(new["t"].to_numpy().min()) - 1) from None
+                raise StoppedError(number, len(task.chunks), f"{limit:g} s", int(new["t"].to_numpy().min()) - 1) from None
             yield Done(_answers(found))
 
 

@@ -41,8 +41,7 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
             found.append((ahead[0], ahead[2]))
             ahead = next(instants, None)
             if isinstance(limit, float) and ahead is not None and used + time.process_time() - began > limit:
-                where = f"stopped within micro-batch {number + 1} of {last + 1}"
-                yield Done(_answers(found), stopped=StoppedError(f"{where}: over {limit:g} CPU seconds", found[-1][0]))
+                yield Done(_answers(found), stopped=StoppedError(number, last + 1, f"{limit:g} CPU seconds", found[-1][0]))
                 return
         used += time.process_time() - began
         yield Done(_answers(found))

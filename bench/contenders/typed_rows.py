@@ -192,8 +192,7 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
                     talk.say(piece)
                     lines += _until(talk, "#done")[0]
                     if piece is not pieces[-1] and limit < math.inf and _cpu(talk) > limit:
-                        where = f"stopped within micro-batch {number + 1} of {len(batches)}"
-                        reason = StoppedError(f"{where}: over {session.limit(task):g} CPU seconds", _final(piece))
+                        reason = StoppedError(number, len(batches), f"{session.limit(task):g} CPU seconds", _final(piece))
                         yield Done(_answers(names, lines), stopped=reason)
                         raise reason
                 yield Done(_answers(names, lines))

@@ -133,10 +133,7 @@ class Relation:
         if self.n is not None:
             files |= write_array(folder, "n.npy", self.n)
         described = []
-        saved = [*dict.fromkeys(indexes)]
-        for on in sorted(saved, key=len):
-            self.index(on)  # those on several variables may share one on a single variable
-        for number, on in enumerate(saved):
+        for number, on in enumerate(dict.fromkeys(indexes)):
             index = self.index(on)
             files |= write_array(folder, f"i{number}.keys.npy", index.keys)
             files |= write_array(folder, f"i{number}.starts.npy", index.starts)
