@@ -131,14 +131,14 @@ class Driver(RunState):
         self.deletion.begin(f.path for reports in batch.done.shares.values() for report in reports for f in report.fresh)
         taken = ResourceUsage(batch.done.shares, batch.done.finished, batch.done.after(batch.files), self.folder)
         self.quotas.within(number, self.programs, taken, self.sink.format, self.network.feeds)
-        chunks = [(p, f) for p in self.programs for f in batch.done.finished.get(p.id, []) if f.answers and f.path]
+        chunks = [(p, f) for p in self.programs for f in batch.done.finished.get(p.id, []) if f.answers and (f.path or f.lines)]
         batch.clock.lap("commit")
         put = self.sink.put(number, chunks, self.folder)
         batch.clock.lap("sink")
         # outputs that this run does not write keep their lengths, for a run that writes them again
         batch.lengths = {**self.state.lengths, **put, **self.rejects.put(batch.rejected)}
         if self.sink.format == "jsonl":  # it has read the lines; frames may be read later
-            self.deletion.begin(f.path for _, f in chunks)
+            self.deletion.begin(f.path for _, f in chunks if f.path)
         notices = self.records.notices(batch)
         if self.options.files is not None:
             batch.lengths |= self.options.files.put()
@@ -226,17 +226,17 @@ class Driver(RunState):
             parts = self.options.parts or self.shares(batch.rows)
             methods = {name: self.planners[name].physical(parts) for name in steps}
             steps |= {name: replace(steps[name], joins=joins) for name, joins in methods.items() if joins}
-            joint = self._answers_in_one_file(number)
+            joint = self._answers_together(number)
             found = evaluate_in_attempts(self, [self.task_of(p, steps[p.id], joint) for p in stage], parts)
             batch.done.shares |= found.shares
             batch.done.finished |= found.finished
         batch.steps |= steps
         batch.clock.lap("execute")
 
-    def _answers_in_one_file(self, number: int) -> bool:
-        """Whether answers need not be withheld or sent by query."""
+    def _answers_together(self, number: int) -> bool:
+        """Whether the answers are lines that need not be withheld or sent by query."""
         failed = any(batch == number for batch, _ in self.quotas.failures.values())
-        free = self.options.named and self.options.limits == NO_LIMITS and not failed
+        free = self.options.limits == NO_LIMITS and not failed
         return free and self.sink.format == "jsonl" and not isinstance(self.sink, ReadsByQuery)
 
     def _observe(self, batch: MicroBatch) -> dict[str, dict[str, Observed]]:

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from cqels_opt.errors import LimitError
 from cqels_opt.operators.accumulators import added_up, amount_names
@@ -77,7 +78,7 @@ class EvaluateTask:
     most: int | None = None  # the most answers that are written; with more, the query is over its limit
     refused: str = ""  # why nothing of the step is evaluated
     attempt: int = 0  # how often deltas of the program were stopped in the batch and planned again
-    joint: bool = False  # the answers may be in one file with those of other queries
+    joint: bool = False  # the answers may be in one file with those of other queries, or stay in memory
     leaving: bool = (
         False  # the step only stores the answers at its instant: the program is replaced by one over other static data
     )
@@ -126,12 +127,13 @@ class EvaluateReport:
 class FinishReport:
     """The report of emitted answers: the file, their number, and for each instant its time and the bytes of its lines (for splicing).
 
-    ``path`` is empty if there are no answers, or another report names the file (:class:`JointAnswers`).
+    ``path`` is empty if there are no answers, if ``lines`` has them, or if another report does either for them (:class:`JointAnswers`).
     """
 
     answers: int = 0
     path: str = ""
     times: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    lines: pa.Buffer | None = None
     kept: list[SlotFile] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     fed: str = ""  # the file of the answers as elements
@@ -251,10 +253,13 @@ def finish(
                 into.answers = emitted
                 if _too_many(task, total):
                     break
-                if joint is not None and joint.takes(found):
+                if joint is not None and task.named and joint.takes(found):
                     waiting.append((QueryAnswers(found, terms, _query_of(task, found)), into))
-                    continue
-                _put(task, found, terms, f"{to}c{number}" if number else to, into)
+                elif joint is not None and task.feeds is None and joint.keeps(found):
+                    into.lines, time, length = next(lines(found, terms, _query_of(task, found)))
+                    into.times = by_instant(time, length)
+                else:
+                    _put(task, found, terms, f"{to}c{number}" if number else to, into)
     if joint is not None:
         joint.hold(waiting)
     work.rest.rows = total

@@ -1,10 +1,13 @@
-"""One file for the answers of the queries that a task evaluates: one look-up of terms and one file per batch, not one per query."""
+"""The lines of answers that a task puts together at its end: those of its queries with one look-up of terms and in one file per batch,
+not one per query. Where the sink is in the process of the task, they stay in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
+
+import pyarrow as pa
 
 from cqels_opt.operators.joint_lines import MOST, QueryAnswers, fits, joint_lines
 from cqels_opt.operators.rows import Ints
@@ -13,16 +16,21 @@ from cqels_opt.storage import checksum
 
 
 class AnswerReport(Protocol):
-    """What a report says of the file of its answers."""
+    """What a report says of the lines of its answers: where they are, and how many bytes each instant has."""
 
     path: str
+    lines: pa.Buffer | None
     times: Ints
 
 
 class JointAnswers:
-    """Holds answers until the task has evaluated all its queries, at most :data:`MOST` of them."""
+    """Holds answers until the task has evaluated all its queries, at most :data:`MOST` of them.
 
-    def __init__(self) -> None:
+    ``in_memory``: the reports have the lines themselves, instead of the name of a file.
+    """
+
+    def __init__(self, in_memory: bool = False) -> None:
+        self._in_memory = in_memory
         self._held: list[QueryAnswers] = []
         self._reports: list[AnswerReport] = []
         self._total = 0
@@ -38,12 +46,20 @@ class JointAnswers:
             self._reports.append(report)
             self._total += one.found.total
 
+    def keeps(self, found: Answers) -> bool:
+        """Whether the lines of these answers are to stay in memory. They then count as held."""
+        keeps = self._in_memory and self.takes(found)
+        self._total += found.total if keeps else 0
+        return keeps
+
     def write(self, folder: Path, path: str) -> None:
-        """Writes the file. The report of the first answers names it, for all of them; ``times`` are those of its lines."""
+        """Makes the lines. The report of the first answers has them, for all of them; ``times`` are those of its lines."""
         if not self._held:
             return
-        made = folder / path
         data, time, length = joint_lines(self._held)
-        named = checksum.write_named(made, lambda file: file.write(data))
-        self._reports[0].times = by_instant(time, length)
-        self._reports[0].path = str(named.relative_to(folder))
+        report = self._reports[0]
+        report.times = by_instant(time, length)
+        if self._in_memory:
+            report.lines = data
+        else:
+            report.path = str(checksum.write_named(folder / path, lambda file: file.write(data)).relative_to(folder))

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import BinaryIO, TextIO
 
 import numpy as np
+import pyarrow as pa
 
 from cqels_opt.errors import RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
@@ -26,25 +27,26 @@ LARGE = 1 << 18  # bytes of a range of answers that the kernel copies
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A byte range of a file of answers."""
+    """A byte range of answers: of a file, or of lines in memory."""
 
-    path: Path
+    of: Path | pa.Buffer
     start: int
     size: int
 
 
 def in_order_of_time(chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> Iterator[Stretch]:
-    """The byte ranges of several files of answers, by instant. Reads no file: tasks report where each instant begins."""
+    """The byte ranges of the answers of several reports, by instant. Reads no file: tasks report where each instant begins."""
+
+    def source(report: FinishReport) -> Path | pa.Buffer:
+        return folder / report.path if report.lines is None else report.lines
 
     some = sorted((report for _, report in chunks if len(report.times)), key=lambda report: int(report.times[0, 0]))
     if all(one.times[-1, 0] < other.times[0, 0] for one, other in pairwise(some)):  # the parts of one query's answers
-        yield from (Stretch(folder / report.path, 0, int(report.times[:, 1].sum())) for report in some)
+        yield from (Stretch(source(report), 0, int(report.times[:, 1].sum())) for report in some)
         return
     reports = [report for _, report in chunks if len(report.times)]
-    paths, number = (
-        [folder / report.path for report in reports],
-        np.repeat(np.arange(len(reports)), [len(r.times) for r in reports]),
-    )
+    sources = [source(report) for report in reports]
+    number = np.repeat(np.arange(len(reports)), [len(report.times) for report in reports])
     time, size = np.concatenate([report.times for report in reports]).T
     start = np.concatenate([np.cumsum(report.times[:, 1]) - report.times[:, 1] for report in reports])
     order = np.lexsort((number, time))  # stable: the instants of a file stay in their order
@@ -52,67 +54,80 @@ def in_order_of_time(chunks: Sequence[tuple[CompiledProgram, FinishReport]], fol
     first = np.flatnonzero(np.append(True, number[1:] != number[:-1]))  # neighbours of one file are one stretch
     sizes = np.add.reduceat(size[order], first)
     for of, begin, length in zip(number[first].tolist(), start[order][first].tolist(), sizes.tolist()):
-        yield Stretch(paths[of], begin, length)
+        yield Stretch(sources[of], begin, length)
+
+
+def pieces(stretches: Iterable[Stretch]) -> Iterator[memoryview]:
+    """The bytes of each range, verified. Each file is mapped once. RunError for a file that is too short."""
+    contents: dict[Path, memoryview] = {}
+    for stretch in stretches:
+        yield _piece_of(stretch, contents)
+
+
+def _piece_of(stretch: Stretch, contents: dict[Path, memoryview]) -> memoryview:
+    """The bytes of a range; ``contents`` has the files that were mapped before."""
+    if not isinstance(stretch.of, Path):
+        content = memoryview(stretch.of)
+    elif stretch.of in contents:
+        content = contents[stretch.of]
+    else:
+        content = contents[stretch.of] = memoryview(disk.mapped(checksum.verify_name(stretch.of)))
+    piece = content[stretch.start : stretch.start + stretch.size]
+    if len(piece) < stretch.size:
+        raise _cut_off(stretch.of)
+    return piece
 
 
 def append(to: BinaryIO, stretches: Iterable[Stretch], hasher: Hasher) -> None:
     """Appends byte ranges to a file, verified. Each file is mapped once; small ranges, of which many queries give many, are joined.
 
-    The kernel copies large ranges where possible: this process only hashes them.
+    The kernel copies large ranges of files where possible: this process only hashes them.
     """
     to.seek(0, os.SEEK_END)
     contents: dict[Path, memoryview] = {}
-    small: list[memoryview] = []
+    waiting: list[memoryview] = []
     held = 0
 
-    def piece_of(stretch: Stretch) -> memoryview:
-        content = contents.get(stretch.path)
-        if content is None:
-            content = contents[stretch.path] = memoryview(disk.mapped(checksum.verify_name(stretch.path)))
-        piece = content[stretch.start : stretch.start + stretch.size]
-        if len(piece) < stretch.size:
-            raise _cut_off(stretch.path)
-        return piece
-
-    def write_small() -> None:
+    def write_waiting() -> None:
         nonlocal held
-        joined = b"".join(small)
+        joined = waiting[0] if len(waiting) == 1 else b"".join(waiting)
         hasher.update(joined)
         to.write(joined)
-        small.clear()
+        waiting.clear()
         held = 0
 
     for stretch in stretches:
-        if stretch.size < LARGE:
-            small.append(piece_of(stretch))
+        if stretch.size >= LARGE:
+            write_waiting()
+        if stretch.size < LARGE or not isinstance(stretch.of, Path):
+            waiting.append(_piece_of(stretch, contents))
             held += stretch.size
             if held >= LARGE:
-                write_small()
+                write_waiting()
             continue
-        write_small()
-        if _is_whole(stretch):
-            _hash_whole(stretch.path, hasher)
+        if _is_whole(stretch.of, stretch.size):
+            _hash_whole(stretch.of, hasher)
         else:
-            hasher.update(piece_of(stretch))
+            hasher.update(_piece_of(stretch, contents))
         to.flush()
-        _copy(stretch, to)
+        _copy(stretch.of, stretch, to)
         to.seek(0, os.SEEK_END)  # the kernel moved the position of the file, not that of its buffer
-    write_small()
+    write_waiting()
 
 
-def _copy(stretch: Stretch, to: BinaryIO) -> None:
-    with disk.opened(stretch.path) as source:
+def _copy(path: Path, stretch: Stretch, to: BinaryIO) -> None:
+    with disk.opened(path) as source:
         place, end = stretch.start, stretch.start + stretch.size
         while place < end:
             copied = disk.copy(source, to, place, end - place)
             if not copied:
-                raise _cut_off(stretch.path)
+                raise _cut_off(path)
             place += copied
 
 
-def _is_whole(stretch: Stretch) -> bool:
+def _is_whole(path: Path, size: int) -> bool:
     try:
-        return stretch.path.stat().st_size == stretch.size
+        return path.stat().st_size == size
     except OSError:  # to verify it names the file
         return False
 
@@ -128,8 +143,8 @@ def _hash_whole(path: Path, hasher: Hasher) -> None:
         raise checksum.damaged(path)
 
 
-def _cut_off(path: Path) -> RunError:
-    return RunError(f"{path}: the file of answers is cut off")
+def _cut_off(of: Path | pa.Buffer) -> RunError:
+    return RunError(f"{of if isinstance(of, Path) else 'lines in memory'}: the answers are cut off")
 
 
 class FileSink:
@@ -175,10 +190,8 @@ class StreamSink:
 
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Prints."""
-        for stretch in in_order_of_time(chunks, folder):
-            with disk.opened(checksum.verify_name(stretch.path)) as source:
-                source.seek(stretch.start)
-                lines = source.read(stretch.size).decode()
+        for piece in pieces(in_order_of_time(chunks, folder)):
+            lines = str(piece, "utf-8")
             with naming("standard output"):
                 self.to.write(lines)
         with naming("standard output"):

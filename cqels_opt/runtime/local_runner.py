@@ -27,10 +27,9 @@ from cqels_opt.runtime.growing_files import LinesBatch, ingest_lines
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.joint_answers import JointAnswers
-from cqels_opt.runtime.line_sinks import in_order_of_time
+from cqels_opt.runtime.line_sinks import in_order_of_time, pieces
 from cqels_opt.runtime.live_files import FileBatch, ingest_files
 from cqels_opt.state.compaction import MergeTask, merge
-from cqels_opt.storage import checksum, disk
 from cqels_opt.windows.binding_slots import SlotFile
 
 T = TypeVar("T")
@@ -71,7 +70,7 @@ class LocalRunner:
         """One task for all, or one task per share and then one per part of the answers."""
         done = Evaluated()
         if parts == 1:
-            for name, report in whole_batch(tasks, "t"):
+            for name, report in whole_batch(tasks, "t", in_memory=True):
                 done.add(name, report)
             return done
         for of_share in self._run([partial(share_of_batch, tasks, f"t{part}", part, parts) for part in range(parts)]):
@@ -120,9 +119,14 @@ def part_of_answers(
     return found
 
 
-def whole_batch(tasks: Sequence[EvaluateTask], name: str) -> list[tuple[str, EvaluateReport | FinishReport]]:
-    """Both halves of the second stage of all queries in one task: their reports, with the program of each."""
-    joint = JointAnswers()
+def whole_batch(
+    tasks: Sequence[EvaluateTask], name: str, in_memory: bool = False
+) -> list[tuple[str, EvaluateReport | FinishReport]]:
+    """Both halves of the second stage of all queries in one task: their reports, with the program of each.
+
+    ``in_memory``: the sink is in this process, so lines of answers need no file.
+    """
+    joint = JointAnswers(in_memory)
     name += f"a{tasks[0].attempt}" if tasks and tasks[0].attempt else ""
     reports = [(task.program.id, report) for task in tasks for report in whole(task, name, joint if task.joint else None)]
     if tasks:
@@ -152,7 +156,6 @@ class LocalSink:
 
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Appends the lines of a batch, in order of time."""
-        contents = {path: disk.read(checksum.verify_name(path)) for path in {folder / chunk.path for _, chunk in chunks}}
-        for part in in_order_of_time(chunks, folder):
-            self.lines += contents[part.path][part.start : part.start + part.size].decode().splitlines()
+        for piece in pieces(in_order_of_time(chunks, folder)):
+            self.lines += str(piece, "utf-8").splitlines()
         return {"lines": len(self.lines)}

@@ -221,7 +221,7 @@ class RunState(ABC):
     def task_of(self, program: CompiledProgram, step: EvaluationStep, joint: bool = False) -> EvaluateTask:
         """The task of a program for executors. Its static relations may differ from those at compilation.
 
-        ``joint``: its answers may be in one file with those of others.
+        ``joint``: its answers may be in one file with those of others, or stay in memory.
         """
         stream = self.network.feeds.get(program.id)
         feeds = None if stream is None else self.all_streams.index(stream)

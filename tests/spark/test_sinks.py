@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from local_runs import Cut, World, register
 
@@ -28,13 +29,16 @@ from cqels_opt.verify import Element
 PROGRAM = cast(CompiledProgram, None)
 
 
-def chunk(folder: Path, name: str, lines: dict[int, list[str]]) -> tuple[CompiledProgram, FinishReport]:
-    """A file of answers as a task reports it."""
+def chunk(folder: Path, name: str, lines: dict[int, list[str]], in_memory: bool = False) -> tuple[CompiledProgram, FinishReport]:
+    """Lines of answers as a task reports them: a file of them, or themselves."""
+    text = "".join(line + "\n" for of in lines.values() for line in of).encode()
+    by_instant = [(time, sum(len(line.encode()) + 1 for line in of)) for time, of in lines.items()]
+    answers, times = sum(map(len, lines.values())), np.array(by_instant, np.int64).reshape(-1, 2)
+    if in_memory:
+        return PROGRAM, FinishReport(answers, times=times, lines=pa.py_buffer(text))
     path = folder / f"{name}.jsonl"
-    path.write_text("".join(line + "\n" for of in lines.values() for line in of), encoding="utf-8")
-    path = checksum.name_after_content(path)
-    times = [(time, sum(len(line.encode()) + 1 for line in of)) for time, of in lines.items()]
-    return PROGRAM, FinishReport(sum(map(len, lines.values())), path.name, np.array(times, np.int64).reshape(-1, 2))
+    path.write_bytes(text)
+    return PROGRAM, FinishReport(answers, checksum.name_after_content(path).name, times)
 
 
 def some_chunks(folder: Path, seed: int) -> tuple[list[tuple[CompiledProgram, FinishReport]], list[str]]:
@@ -44,7 +48,7 @@ def some_chunks(folder: Path, seed: int) -> tuple[list[tuple[CompiledProgram, Fi
     for number in range(rng.randint(0, 4)):
         times = sorted(rng.sample(range(20), rng.randint(1, 8)))
         lines = {time: [f"{time} {number} é{i}" for i in range(rng.randint(1, 3))] for time in times}
-        chunks.append(chunk(folder, str(number), lines))
+        chunks.append(chunk(folder, str(number), lines, in_memory=rng.random() < 0.5))
         wanted += [(time, number, line) for time, of in lines.items() for line in of]
     return chunks, [line for *_, line in sorted(wanted, key=lambda found: found[:2])]
 
@@ -64,7 +68,7 @@ def test_by_time_and_then_by_part(seed: int, tmp_path: Path) -> None:
 
 def test_neighbours_are_copied_at_once(tmp_path: Path) -> None:
     chunks = [chunk(tmp_path, "a", {1: ["x"], 2: ["y"], 5: ["z"]}), chunk(tmp_path, "b", {3: ["u"], 4: ["v"]})]
-    assert [(s.path.name[0], s.start, s.size) for s in in_order_of_time(chunks, tmp_path)] == [
+    assert [(s.of.name[0], s.start, s.size) for s in in_order_of_time(chunks, tmp_path)] == [
         ("a", 0, 4),
         ("b", 0, 4),
         ("a", 4, 2),
@@ -73,14 +77,16 @@ def test_neighbours_are_copied_at_once(tmp_path: Path) -> None:
 
 def test_files_that_follow_each_other_are_copied_whole(tmp_path: Path) -> None:
     chunks = [chunk(tmp_path, "b", {3: ["u"], 4: ["v"]}), chunk(tmp_path, "a", {1: ["x"], 2: ["y"]})]
-    assert [(s.path.name[0], s.start, s.size) for s in in_order_of_time(chunks, tmp_path)] == [("a", 0, 4), ("b", 0, 4)]
+    assert [(s.of.name[0], s.start, s.size) for s in in_order_of_time(chunks, tmp_path)] == [("a", 0, 4), ("b", 0, 4)]
 
 
 @pytest.mark.parametrize("large", [1, 6, 1 << 18])
-def test_small_and_large_ranges_mixed(large: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seed", [5, 6])
+def test_small_and_large_ranges_mixed(large: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges from a size on are copied by the kernel, others are buffered; the file and its digest are the same."""
     monkeypatch.setattr(sinks, "LARGE", large)
-    chunks, wanted = some_chunks(tmp_path, 3)
+    chunks, wanted = some_chunks(tmp_path, seed)
+    assert len({report.lines is None for _, report in chunks}) == 2  # files, and lines in memory
     sink = FileSink(tmp_path / "out.jsonl")
     sink.restore({}, {})
     length = [sink.put(batch, chunks, tmp_path) for batch in range(2)][-1]
@@ -91,12 +97,12 @@ def test_small_and_large_ranges_mixed(large: int, tmp_path: Path, monkeypatch: p
 def test_a_file_of_answers_that_is_cut_off(tmp_path: Path) -> None:
     (program, report), sink = chunk(tmp_path, "a", {1: ["x"]}), FileSink(tmp_path / "out.jsonl")
     sink.restore({}, {})
-    with pytest.raises(RunError, match="cut off"):
+    with pytest.raises(RunError, match=r"a\.[0-9a-f]+\.jsonl: the answers are cut off"):
         sink.put(0, [(program, replace(report, times=np.array([[1, 3]])))], tmp_path)
 
 
 def test_back_to_the_committed_length(tmp_path: Path) -> None:
-    chunks, wanted = some_chunks(tmp_path, 3)
+    chunks, wanted = some_chunks(tmp_path, 5)
     sink = FileSink(tmp_path / "new" / "out.jsonl")
     sink.restore({}, {})
     length, digests = sink.put(0, chunks, tmp_path), sink.digests
