@@ -11,15 +11,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cqels_opt.errors import InputError
-from cqels_opt.plans import MODES, Plan, parse_plans
+from cqels_opt.plans import MODES, Plan, PlanError, parse_plans
 from cqels_opt.query.durations import duration_of
 from cqels_opt.relational.planner import Format
 from cqels_opt.relational.spec import HOWS, JoinInput, JoinSpec, window_of
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.spark.batch_jobs import BatchJobs
+from cqels_opt.spark.column_text import text_of
 from cqels_opt.spark.drop_in import check_classic
 from cqels_opt.spark.join_run import JoinRun
-from cqels_opt.spark.plain_join import Column, DataFrame, PlainJoin, SparkSession, query_of_sql, text_of
+from cqels_opt.spark.plain_join import Column, DataFrame, PlainJoin, SparkSession, query_of_sql
 from cqels_opt.spark.replanned_join import Build, ReplannedJoin
 from cqels_opt.spark.replanning import Replanner
 from cqels_opt.spark.sinks import BatchFunction
@@ -35,7 +36,7 @@ PLAN_MODES = tuple(mode for mode in MODES if mode != "heuristic")
 """Modes of ``plan=``: all except the rules for triple patterns (``--filters H1``, H2)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AdaptiveJoin:
     """A join of DataFrames and of windows over a stream that adapts its order to the data. Immutable.
 
@@ -90,7 +91,7 @@ class AdaptiveJoin:
             raise InputError(
                 f"relation({name!r}): this DataFrame is the stream: leave it out, and give its micro-batches to batch(…) by foreachBatch"
             )
-        if how.lower() not in HOWS:
+        if not isinstance(how, str) or how.lower() not in HOWS:
             raise InputError(f"relation({name!r}): how={how!r}: choose inner, left, semi or anti")
         at = DEFAULT_TIME if window is not None and time is None else time
         late = duration_of(lateness, "lateness") if lateness is not None else None
@@ -102,22 +103,24 @@ class AdaptiveJoin:
     def on(self, condition: str | Column) -> AdaptiveJoin:
         """Adds join conditions: ``contacts.loc = places.loc``, ``lower(s.v) = d.n``, or any Spark SQL condition, with AND between several.
 
-        An equality of expressions over two relations is a join key. Numbers are compared with numbers and dates with timestamps as Spark
-        does; other types must be cast. A ``Column`` names its columns as ``F.col("contacts.loc")``.
+        An equality of expressions over two relations is a join key. If the text reads the right side of a left, semi or anti join, all its
+        conditions but equalities between two other relations belong to that join, as in the ON of SQL. Numbers are compared with
+        numbers and dates with timestamps as Spark does; other types must be cast. A ``Column`` names its columns as
+        ``F.col("contacts.loc")``.
         """
-        return replace(self, spec=self.spec.on(text_of(condition, "on")))
+        return replace(self, spec=self.spec.on(text_of(self.spark, condition, "on")))
 
     def where(self, condition: str | Column) -> AdaptiveJoin:
         """Adds a filter: any Spark SQL condition on columns of relations, applied as early as possible; an equality is a join condition."""
-        return replace(self, spec=self.spec.where(text_of(condition, "where")))
+        return replace(self, spec=self.spec.where(text_of(self.spark, condition, "where")))
 
-    def select(self, *columns: str) -> AdaptiveJoin:
+    def select(self, *columns: str | Column) -> AdaptiveJoin:
         """Selects the output columns, as Spark's ``selectExpr``: ``contacts.person``, ``places.*``, ``hour(time)``, ``count(*) AS n``.
 
         An aggregate is over the rows that the micro-batch adds. The default is a struct column per relation and, if there is one, the
         event time as ``time``.
         """
-        return replace(self, projection=columns)
+        return replace(self, projection=tuple(text_of(self.spark, column, "select") for column in columns))
 
     # ------------------------------------------------------------------ execution
     def batch(
@@ -145,6 +148,7 @@ class AdaptiveJoin:
         follow the state of a join of several windows is a CheckpointError, because the windows would lack rows;
         ``allow_gap=True`` accepts it. ``listener`` gets the trace record of each micro-batch.
         """
+        _check_function(then)
         spec, mode, limits = self.spec.checked(), _plan_mode(plan), _without_bound(limits)
         declared = Declared(spec, self.frames, self.projection)
         if spec.windowed or spec.stateful:
@@ -158,9 +162,17 @@ class AdaptiveJoin:
         run = WindowedJoin(self.spark, declared, _no_sink, None, None, "join", "adaptive", 0, NO_LIMITS, False)
         return run.explain(format, alternatives)
 
+    def __repr__(self) -> str:
+        names, conditions = self._described()
+        return f"AdaptiveJoin({', '.join(names)}{' on ' if conditions else ''}{' AND '.join(conditions)})"
+
     def _repr_html_(self) -> str:
+        return display.declared("AdaptiveJoin", *self._described())
+
+    def _described(self) -> tuple[list[str], list[str]]:
+        """The names of the relations, and the texts of the conditions."""
         conditions = [*self.spec.conditions, *(condition for unit in self.spec.joined.values() for condition in unit)]
-        return display.declared("AdaptiveJoin", [r.name for r in self.spec.relations], [c.text for c in conditions])
+        return [r.name for r in self.spec.relations], [c.text for c in conditions]
 
 
 @dataclass(slots=True)
@@ -170,7 +182,7 @@ class AdaptiveQuery:
     Call it with a micro-batch for the DataFrame of its answers, or give :meth:`batch` to ``foreachBatch``.
     """
 
-    build: Build
+    build: Build = field(repr=False)
     _replanner: Replanner | None = field(default=None, repr=False)
 
     def __call__(self, frame: DataFrame) -> DataFrame:
@@ -194,6 +206,7 @@ class AdaptiveQuery:
         listener: ListenerLike | None = None,
     ) -> JoinRun:
         """A function for ``foreachBatch``; ``then(df, batch_id)`` gets the answers of each micro-batch. See :meth:`AdaptiveJoin.batch`."""
+        _check_function(then)
         return ReplannedJoin(None, self.build, then, None, trace, name, _plan_mode(plan), _without_bound(limits), listener)
 
 
@@ -205,7 +218,14 @@ def adaptive(query: Callable[[DataFrame], DataFrame]) -> AdaptiveQuery:
     """
     if not callable(query):
         raise InputError(f"adaptive(…) expects a function of the micro-batch, such as a lambda, not {type(query).__name__}")
-    return AdaptiveQuery(lambda frame, number: query(frame))
+
+    def build(frame: DataFrame, number: int) -> DataFrame:
+        found = query(frame)
+        if not isinstance(found, DataFrame):
+            raise InputError(f"adaptive(…): the function returned {type(found).__name__}; it must return a DataFrame")
+        return found
+
+    return AdaptiveQuery(build)
 
 
 def adaptive_sql(spark: SparkSession, query: str, *, stream: str | None = None) -> AdaptiveQuery:
@@ -221,6 +241,11 @@ def _no_sink(frame: DataFrame, batch_id: int) -> None:
     """The sink of a join that is explained, not run."""
 
 
+def _check_function(then: object) -> None:
+    if not callable(then):
+        raise InputError(f"batch(then=…) expects a function of a DataFrame and the batch id, not {type(then).__name__}")
+
+
 def _without_bound(limits: Limits) -> Limits:
     if limits.bound is not None:
         raise InputError("limits: joins of DataFrames have no size bounds, so bound= does not apply; rows= limits their rows")
@@ -232,7 +257,11 @@ def _plan_mode(plan: str) -> str | Mapping[str, Plan]:
         if plan not in PLAN_MODES:
             raise InputError(f"plan={plan!r}: choose {', '.join(PLAN_MODES)}, or fixed:PLANS")
         return plan
-    return {source: given for source, given in parse_plans(plan.removeprefix("fixed:")).items() if isinstance(given, Plan)}
+    try:
+        plans = parse_plans(plan.removeprefix("fixed:"))
+    except PlanError as error:
+        raise InputError(f"plan={plan!r}: {error}") from error
+    return {source: given for source, given in plans.items() if isinstance(given, Plan)}
 
 
 __all__ = ["AdaptiveJoin", "AdaptiveQuery", "JoinRun", "Limits", "adaptive", "adaptive_sql"]

@@ -5,6 +5,7 @@ The words of the user are kept for Spark to parse; this module only reads where 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ from sqlglot.errors import SqlglotError
 from cqels_opt.errors import InputError
 from cqels_opt.relational.column_names import quoted
 
+_CLASS = re.compile(r"Required keyword: .*")
+"""What the parser says of an operator without an operand, in terms of its own classes."""
 _OPENS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
 _CLOSES = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
 
@@ -97,7 +100,7 @@ def _tree(text: str, where: str) -> exp.Expression:
     except SqlglotError as error:
         known = getattr(error, "errors", None) or [{}]
         place = f" at column {known[0]['col']}" if known[0].get("col") else ""
-        what = str(known[0].get("description") or error).splitlines()[0]
+        what = _CLASS.sub("an operand is missing", str(known[0].get("description") or error).splitlines()[0])
         raise InputError(f"{where}({text!r}): this is no condition{place}: {what}") from error
     if not isinstance(tree, exp.Expression) or tree.find(exp.Query):
         raise InputError(f"{where}({text!r}): a condition compares columns of the relations; it is no query, and holds none")

@@ -103,14 +103,29 @@ class JoinSpec:
         return replace(self, relations=(*self.relations, relation))
 
     def on(self, text: str) -> JoinSpec:
-        """Adds join conditions. Those that read the right side of a left, semi or anti join decide which of its rows match."""
+        """Adds join conditions.
+
+        If the text reads the right side of a left, semi or anti join, its conditions decide which rows of that side match, as in the ON of
+        SQL: also those on the left side alone. Only equalities between two other relations join these.
+        """
         found, where = self, f"on({text!r})"
-        for condition in parsed(text, "on"):
-            units = [name for name in sorted(condition.relations) if self._known(name, where).kind != "inner"]
-            if len(units) > 1:
-                raise InputError(f"{where}: {condition.text} reads {' and '.join(units)}, which are both right sides of joins")
-            if units:
-                found = replace(found, joined={**found.joined, units[0]: (*found.joined.get(units[0], ()), condition)})
+        conditions = parsed(text, "on")
+        sides = sorted({name for c in conditions for name in c.relations if self._known(name, where).kind != "inner"})
+        for condition in conditions:
+            own = [name for name in sides if name in condition.relations]
+            if len(own) > 1:
+                raise InputError(
+                    f"{where}: {condition.text} reads {' and '.join(own)}, which are both right sides of joins; "
+                    "cq.adaptive and cq.adaptive_sql take such joins in the order in which they are written"
+                )
+            if sides and not own and condition.keys is None:
+                if len(sides) > 1:
+                    raise InputError(
+                        f"{where}: {condition.text} can belong to the join of {' or of '.join(sides)}: give each an on(…) of its own"
+                    )
+                own = sides
+            if own:
+                found = replace(found, joined={**found.joined, own[0]: (*found.joined.get(own[0], ()), condition)})
             else:
                 found = replace(found, conditions=(*found.conditions, condition))
         return found
@@ -131,8 +146,8 @@ class JoinSpec:
         if not self.streams:
             raise InputError("none of the relations is over the stream: relation(name) without a DataFrame is")
         for relation in self.relations:
-            if relation.kind != "inner" and not any(c.keys for c in self.joined.get(relation.key, ())):
-                raise InputError(f"relation({relation.name!r}): on(…) must compare it with another relation by =")
+            if relation.kind != "inner" and not any(c.relations - {relation.key} for c in self.joined.get(relation.key, ())):
+                raise InputError(f"relation({relation.name!r}): on(…) must compare it with another relation")
         windows = [r for r in self.streams if r.window is not None]
         if windows and len(windows) < len(self.streams):
             bare = next(r.name for r in self.streams if r.window is None)
@@ -272,9 +287,10 @@ class JoinSpec:
             if r.kind == "inner":
                 nodes.append(RelationNode(r.name, joins | rows, not r.static))
             else:
-                bound = joins | rows if r.kind == "optional" else joins
-                needs = joins | frozenset(map(_rows_of, required.get(r.key, ())))
-                nodes.append(RelationNode(r.name, bound, False, r.kind, needs))
+                needs = frozenset(map(_rows_of, required.get(r.key, ())))
+                reads = joins or needs  # without a key, it shares the rows of what it is compared with
+                bound = reads | rows if r.kind == "optional" else reads
+                nodes.append(RelationNode(r.name, bound, False, r.kind, joins | needs))
         return QueryGraph(nodes, [FilterNode(name, frozenset(map(_rows_of, relations))) for name, relations in between.items()])
 
     @cached_property

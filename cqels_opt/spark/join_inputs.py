@@ -144,7 +144,10 @@ def varying(number: int, column: str) -> SparkColumn:
 
 def _milliseconds(frame: DataFrame, time: str) -> SparkColumn:
     """The times of a column in milliseconds."""
-    kind = key_type(frame, JoinKey("stream", (time.lower(),), f"`stream`.{quoted(time)}"), "stream")
+    try:
+        kind = frame.select(quoted(time)).schema[0].dataType
+    except AnalysisException as error:
+        raise InputError(f"time={time!r}: the stream has no such column; it has {', '.join(frame.columns)}") from error
     if isinstance(kind, t.TimestampType | t.TimestampNTZType):
         return f.unix_millis(f.col(quoted(time)).cast("timestamp"))
     if isinstance(kind, t.IntegralType):

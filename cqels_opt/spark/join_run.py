@@ -52,6 +52,10 @@ class JoinRun(DropIn):
     _runner: BatchJobs | None
     _cancelled = False
 
+    def __repr__(self) -> str:
+        done = f"after batch {self.last.batch}" if self.last is not None else "before its first batch"
+        return f"JoinRun({self.name!r}, {done})"
+
     @property
     @abstractmethod
     def switches(self) -> int:

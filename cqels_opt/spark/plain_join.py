@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -12,9 +11,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from cqels_opt.errors import InputError, first_line
 from cqels_opt.relational.column_names import quoted
 from cqels_opt.relational.conditions import all_of
-from cqels_opt.spark.catalyst import LogicalPlan, in_session, items, relations_of, same_session, temporary_view
+from cqels_opt.spark.catalyst import LogicalPlan, in_session, relations_of, same_session, temporary_view
 from cqels_opt.spark.replanned_join import Build
-from cqels_opt.spark.versions import tree_of
 from cqels_opt.spark.windowed_join import Declared
 
 _HOW = {"optional": "LEFT OUTER", "semi": "LEFT SEMI", "anti": "LEFT ANTI"}
@@ -70,7 +68,8 @@ class PlainJoin:
             return session.sql(self.text)
         except AnalysisException as error:
             columns = "; ".join(f"{name} has {', '.join(one.columns)}" for name, one in self._frames.items())
-            raise InputError(f"{first_line(error)} The relations: {columns}") from error
+            what = first_line(error).partition(" SQLSTATE: ")[0]  # then comes a place in a text that the user has not written
+            raise InputError(f"{what} The relations: {columns}") from error
 
     def _view(self, name: str) -> str:
         return f"{self._prefix}_{name} AS {quoted(name)}"
@@ -103,33 +102,4 @@ def _name(relation: LogicalPlan) -> str:
     return str(relation.multipartIdentifier().apply(0)).lower()
 
 
-def text_of(condition: str | Column, method: str) -> str:
-    """A condition as Spark SQL."""
-    if isinstance(condition, Column):
-        return _sql(tree_of(condition))
-    if not isinstance(condition, str):
-        raise InputError(f"{method}(…) expects a condition as a string or a Column, not {type(condition).__name__}")
-    return condition
-
-
-_BINARY = {"and", "or", "=", "==", "<=>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^", "||", "div"}
-
-
-def _sql(node: Any) -> str:
-    """A node of a column's tree as Spark SQL. Its own text has operators before their operands: ``and(=(a, b), <(c, d))``."""
-    kind = node.getClass().getSimpleName()
-    if kind == "Cast":
-        return f"CAST({_sql(node.child())} AS {node.dataType().sql()})"
-    if kind != "UnresolvedFunction":
-        return str(node.sql())
-    name, arguments = str(node.functionName()), [_sql(argument) for argument in items(node.arguments())]
-    if name.lower() in _BINARY and len(arguments) == 2:
-        return f"({arguments[0]} {name.upper()} {arguments[1]})"
-    if name in ("not", "!"):
-        return f"(NOT {arguments[0]})"
-    if name == "in":
-        return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
-    return f"{name}({', '.join(arguments)})"
-
-
-__all__ = ["Column", "DataFrame", "PlainJoin", "SparkSession", "query_of_sql", "text_of"]
+__all__ = ["Column", "DataFrame", "PlainJoin", "SparkSession", "query_of_sql"]

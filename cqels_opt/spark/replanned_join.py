@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cqels_opt.lod.locations import state_folder
+from cqels_opt.lod.locations import local_path, state_folder
 from cqels_opt.plans import Plan
 from cqels_opt.relational.planner import Format, JoinPlanner
 from cqels_opt.runtime.limits import Limits
@@ -69,7 +69,7 @@ class ReplannedJoin(JoinRun):
         listener: ListenerLike | None = None,
     ) -> None:
         self._build, self.then, self._mode = build, then, mode
-        self._trace = TraceFile(Path(trace)) if trace is not None else None
+        self._trace = TraceFile(local_path(trace, "trace")) if trace is not None else None
         self._runner = self._runner_on(spark) if spark is not None else None
         self._replanner: Replanner | None = None
         self._totals = {"batches": 0, "elements": 0}
@@ -121,7 +121,8 @@ class ReplannedJoin(JoinRun):
 
     def _repr_html_(self) -> str:
         with self._lock:
-            return display.live(self.name, self.last, self.switches, self._totals, self.failure, self.explain("json"))
+            plans = self.explain("json") if self._replanner is not None else ""
+            return display.live(self.name, self.last, self.switches, self._totals, self.failure, plans)
 
     # ------------------------------------------------------------------ a batch
     def _batch(self, frame: DataFrame, number: int) -> None:

@@ -26,6 +26,14 @@ def columns(jvm: Any) -> Any:
     return jvm.org.apache.spark.sql.Column if BEFORE_4 else jvm.org.apache.spark.sql.classic.ExpressionUtils.column
 
 
+def literal_text(jvm: Any, literal: Any) -> str:
+    """A literal of a column's tree as Spark SQL. In Spark 4 its own text lacks the type: a date is printed as a subtraction of numbers."""
+    if BEFORE_4:
+        return str(literal.sql())
+    converter = getattr(jvm.org.apache.spark.sql.classic, "ColumnNodeToExpressionConverter$")
+    return str(getattr(converter, "MODULE$").apply(literal).sql())
+
+
 def arrow_table(frame: DataFrame) -> pa.Table:
     """The rows of a DataFrame."""
     if not BEFORE_4:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
 from cqels_opt.errors import CheckpointError, InputError, LimitError
-from cqels_opt.lod.locations import hadoop_uri, state_folder
+from cqels_opt.lod.locations import hadoop_uri, local_path, state_folder
 from cqels_opt.plans import Plan
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, Format, JoinDecision, JoinPlanner
@@ -106,7 +106,7 @@ class WindowedJoin(JoinRun):
         assert folder is not None
         claim, identity = Claim(folder if self._given else None, uri), identity_of(self.spec, lateness)
         self.kept = RetainedRows(folder, identity) if uri is None else HadoopRetainedRows(spark, uri, folder, identity)
-        self._trace = TraceFile(Path(trace), folder) if trace is not None else None
+        self._trace = TraceFile(local_path(trace, "trace"), folder) if trace is not None else None
         self._restore_trace()
         self._runner = BatchJobs(spark)
         if self._trace is not None:
@@ -327,7 +327,7 @@ class WindowedJoin(JoinRun):
         if self._planner is None:
             slots = self._runner.parallelism
             frames_read = [*versions.values(), *([frame] if frame is not None else [])]
-            model = spark_cost(session, slots, max(1.0, *(row_width(plan_of(rows)) for rows in frames_read)))
+            model = spark_cost(session, slots, max([1.0, *(row_width(plan_of(rows)) for rows in frames_read)]))
             counts = {name: self._counts[name] for name in named}
             widths = {name: row_width(plan_of(rows), counts[name]) for name, rows in versions.items()}
             self._planner = JoinPlanner(spec.shape, counts, model, self._mode)

@@ -64,6 +64,15 @@ def test_the_right_side_of_an_outer_join_is_a_unit() -> None:
     assert list(spec.between.values()) == ["o.z IS NULL"]
 
 
+def test_conditions_of_a_left_join_on_its_left_side() -> None:
+    """As in the ON of SQL; only equalities between two other relations join these."""
+    spec = joined("a").relation(JoinInput("o", True, kind="optional")).on("s.x = a.x AND s.y = o.y AND s.z IS NULL AND a.w > s.w")
+    assert [c.text for c in spec.joined["o"]] == ["s.y = o.y", "s.z IS NULL", "a.w > s.w"]
+    assert [c.text for c in spec.conditions] == ["s.x = a.x"]
+    assert spec.own_filters("s") == ()
+    assert [c.text for c in spec.on("s.z IS NULL").conditions] == ["s.x = a.x", "s.z IS NULL"]
+
+
 @pytest.mark.parametrize(
     ("text", "milliseconds"),
     [(None, None), ("now", NOW), ("30s", 30_000), ("1 hour", 3_600_000), ("PT5S", 5_000), (30_000, 30_000)],
@@ -95,9 +104,11 @@ def test_what_does_not_fit_together() -> None:
     outer = spec.relation(JoinInput("o", True, kind="anti")).relation(JoinInput("p", True, kind="optional"))
     with pytest.raises(InputError, match="the answers of anti joins have no columns of o"):
         outer.where("o.x = 1")
-    with pytest.raises(InputError, match="reads o and p, which are both right sides of joins"):
+    with pytest.raises(InputError, match="reads o and p, which are both right sides of joins; "):
         outer.on("o.x = p.x")
-    with pytest.raises(InputError, match=r"relation\('o'\): on\(…\) must compare it with another relation by ="):
+    with pytest.raises(InputError, match=r"s\.z IS NULL can belong to the join of o or of p: give each an on"):
+        outer.on("s.x = o.x AND s.y = p.y AND s.z IS NULL")
+    with pytest.raises(InputError, match=r"relation\('o'\): on\(…\) must compare it with another relation$"):
         outer.checked()
     with pytest.raises(InputError, match="none of the relations is over the stream"):
         JoinSpec().relation(JoinInput("a", True)).checked()

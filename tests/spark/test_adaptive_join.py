@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from difflib import unified_diff
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -376,15 +376,31 @@ def test_limits_end_the_join_and_not_the_job(spark: SparkSession, places: DataFr
 
 def test_mistakes_are_said_in_one_sentence(spark: SparkSession, places: DataFrame) -> None:
     join = cq.AdaptiveJoin(spark).relation("here", window="5ms").relation("places", places)
-    nothing: Any = None
+
+    def nothing(*_: Any) -> None: ...
+
     with pytest.raises(InputError, match=r"here\.who is int and places\.name is string: cast one of them"):
         join.on("here.who = places.name").batch(nothing)(spark.createDataFrame([(1, "a", 0)], STREAM), 0)
     with pytest.raises(InputError, match="relation places has no column size; it has loc, name"):
         join.on("here.loc = places.size").explain()
     with pytest.raises(InputError, match="the time t is string: it must be a timestamp, or a long of milliseconds"):
         join.on("here.loc = places.loc").batch(nothing)(spark.createDataFrame([("a", "x")], "loc string, t string"), 0)
-    with pytest.raises(InputError, match="has no column t; it has loc"):
+    with pytest.raises(InputError, match="time='t': the stream has no such column; it has loc"):
         join.on("here.loc = places.loc").batch(nothing)(spark.createDataFrame([("a",)], "loc string"), 0)
+    with pytest.raises(InputError, match=r"batch\(then=…\) expects a function of a DataFrame and the batch id, not str"):
+        join.batch(cast("Any", "out"))
+    with pytest.raises(InputError, match=r"trace: s3a://x/t\.jsonl: a local file or folder is expected"):
+        join.on("here.loc = places.loc").batch(nothing, trace="s3a://x/t.jsonl")
+    with pytest.raises(
+        InputError, match=r"on\('here.loc == == places.loc'\): this is no condition at column \d+: an operand is missing$"
+    ):
+        join.on("here.loc == == places.loc")
+    with pytest.raises(InputError, match=r"adaptive\(…\): the function returned NoneType; it must return a DataFrame"):
+        cq.adaptive(lambda _: cast("Any", None))(places)
+    with pytest.raises(InputError, match=r"plan='fixed:here': plan, column 5"):
+        join.batch(nothing, plan="fixed:here")
+    with pytest.raises(InputError, match=r"relation\('other'\): how=None: choose inner, left, semi or anti"):
+        join.relation("other", places, how=cast("Any", None))
     with pytest.raises(InputError, match="this DataFrame is the stream: leave it out"):
         join.relation("stream", spark.readStream.format("rate").load())
     with pytest.raises(InputError, match="window and time are for a relation over the stream"):
@@ -405,6 +421,16 @@ def test_no_table_is_read_to_display_a_join(spark: SparkSession) -> None:
     join = join.on("here.loc = places.loc AND here.loc < there.loc")
     assert "<p>here, there, places</p><p>here.loc = places.loc AND here.loc &lt; there.loc</p>" in join._repr_html_()
     assert "No micro-batch has been done yet" in join.batch(print)._repr_html_()
+    assert repr(join) == "AdaptiveJoin(here, there, places on here.loc = places.loc AND here.loc < there.loc)"
+    assert repr(join.batch(print, name="seen")) == "JoinRun('seen', before its first batch)"
+    plain = cq.AdaptiveJoin(spark).relation("here").relation("places", unreadable).on("here.loc = places.loc").batch(print)
+    assert "No micro-batch has been done yet" in plain._repr_html_()
+
+
+def test_plans_of_windows_alone_before_the_first_rows(spark: SparkSession) -> None:
+    join = cq.AdaptiveJoin(spark).relation("here", window="5ms").relation("there", window="9ms").on("here.loc = there.loc")
+    assert "delta here: here » there[?loc]" in join.explain()
+    assert join.batch(print).statistics()["relations"]["here"]["rows"] == 0
 
 
 @pytest.mark.long

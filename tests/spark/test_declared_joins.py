@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pyspark.sql import functions as f
 
 import cqels_opt as cq
+from cqels_opt.errors import InputError
+from cqels_opt.spark.column_text import text_of
 from cqels_opt.spark.join_rows import of_event
 from cqels_opt.spark.session import settings
 
@@ -65,6 +68,27 @@ DECLARED: dict[str, tuple[Callable[[SparkSession, Tables], cq.AdaptiveJoin], str
         lambda s, t: star(s, t).relation("p", t.people, how="semi").on("f.follower = p.who").select("v.id", "f.follower"),
         f"SELECT v.id, f.follower {FROM} LEFT SEMI JOIN p ON f.follower = p.who",
     ),
+    "a left join with a condition on its left side": (
+        lambda s, t: star(s, t).relation("p", t.people, how="left").on("v.who = p.who AND v.d IS NULL").select("v.id", "p.name"),
+        f"SELECT v.id, p.name {FROM} LEFT JOIN p ON v.who = p.who AND v.d IS NULL",
+    ),
+    "an anti join with a condition on its left side": (
+        lambda s, t: star(s, t).relation("p", t.people, how="anti").on("v.who = p.who AND v.id > 12").select("v.id", "f.follower"),
+        f"SELECT v.id, f.follower {FROM} LEFT ANTI JOIN p ON v.who = p.who AND v.id > 12",
+    ),
+    "an ON for two joins": (
+        lambda s, t: cq.AdaptiveJoin(s).relation("v").relation("o", t.offers).relation("p", t.people, how="left")
+        .on("v.item = o.item AND v.who = p.who AND o.price > 1").select("v.id", "o.price", "p.name"),
+        "SELECT v.id, o.price, p.name FROM v JOIN o ON v.item = o.item LEFT JOIN p ON v.who = p.who AND o.price > 1",
+    ),
+    "columns with literals": (
+        lambda s, t: cq.AdaptiveJoin(s).relation("v").relation("f", t.follows)
+        .on((f.col("v.who") == f.col("f.who")) & (f.when(f.col("v.id") > 9, f.col("v.d")).otherwise(1.5) == f.col("f.d")))
+        .where((f.col("v.day") < f.lit(date(2024, 10, 1))) | (f.expr("v.s = 'a' OR v.s = 'b'") & (f.col("v.id") > 3)))
+        .select(f.col("v.id"), f.upper("f.w").alias("upper w"), "f.follower"),
+        "SELECT v.id, upper(f.w) AS `upper w`, f.follower FROM v JOIN f ON v.who = f.who AND "
+        "(CASE WHEN v.id > 9 THEN v.d ELSE 1.5D END) = f.d WHERE v.day < DATE '2024-10-01' OR ((v.s = 'a' OR v.s = 'b') AND v.id > 3)",
+    ),
     "struct fields": (
         lambda s, t: cq.AdaptiveJoin(s).relation("v").relation("o", t.offers).relation("f", t.follows)
         .on("v.st.f = o.st.f AND v.who = f.who").select("v.id", "o.st.g"),
@@ -90,6 +114,51 @@ def test_a_declared_join(spark: SparkSession, tables: Tables, name: str) -> None
         assert function.last is not None
         assert not function.last.notices
     assert sum(sink.bags[0].values())
+
+
+def test_columns_as_texts(spark: SparkSession) -> None:
+    """Their own texts have no quotation marks, and operators before their operands."""
+    key, day = f.col("s.k"), f.lit(date(2024, 3, 31))
+    texts = {
+        "(s.day = DATE '2024-03-31')": f.col("s.day") == day,
+        "(s.`a b` <=> 'it\\'s')": f.col("s.`a b`").eqNullSafe("it's"),
+        "CASE WHEN (s.k > 1) THEN 1 ELSE 0 END": f.when(key > 1, 1).otherwise(0),
+        "((s.k = 1 or s.k = 2) AND (s.k IN (1, 3)))": f.expr("s.k = 1 or s.k = 2") & key.isin(1, 3),
+        "(s.a[0] = CAST(s.k AS BIGINT))": f.col("s.a")[0] == key.cast("long"),
+        "(NOT (s.k = CAST('NaN' AS DOUBLE)))": ~(key == float("nan")),
+        "upper(s.k) AS `a b`": f.upper(key).alias("a b"),
+    }
+    for text, column in texts.items():
+        assert text_of(spark, column, "on") == text
+    found = text_of(spark, f.exists(f.array("s.k"), lambda one: one == f.col("p.k")), "on")
+    assert re.fullmatch(r"exists\(array\(s\.k\), (x_\d+) -> \(\1 = p\.k\)\)", found)
+    with pytest.raises(InputError, match=r"select\(…\) expects a string or a Column, not int"):
+        text_of(spark, cast("str", 3), "select")
+
+
+NO_EQUALITY = (
+    "v.id < p.boss",
+    "v.s <=> p.name",
+    "v.who = p.who OR v.id = p.boss",
+    "v.who BETWEEN p.boss AND 3",
+    "NOT v.who = p.who",
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["left", "semi", "anti"])
+@pytest.mark.parametrize("window", [{}, {"window": "now", "time": "id"}])
+def test_right_sides_without_an_equality(spark: SparkSession, tables: Tables, how: str, window: dict[str, str]) -> None:
+    frame = tables.batches[-1]
+    frame.createOrReplaceTempView("v")
+    tables.people.createOrReplaceTempView("p")
+    columns = ["v.id", "v.s"] + (["p.name"] if how == "left" else [])
+    for condition in NO_EQUALITY:
+        join = cq.AdaptiveJoin(spark).relation("v", **window).relation("p", tables.people, how=how).on(condition).select(*columns)
+        sink = Collected()
+        join.batch(sink)(frame, 0)
+        sql = f"SELECT {', '.join(columns)} FROM v LEFT {'' if how == 'left' else how.upper()} JOIN p ON {condition}"
+        assert sink.bags[0] == bag(spark.sql(sql)), condition
 
 
 # ------------------------------------------------------------------ windows
