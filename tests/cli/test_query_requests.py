@@ -10,7 +10,7 @@ import pytest
 
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.query_requests import query_requests, warn_of_absent_graphs
-from cqels_opt.errors import QueryError
+from cqels_opt.errors import InputError, QueryError
 from cqels_opt.lod.build import build_store
 from cqels_opt.query.algebra import Query
 
@@ -75,3 +75,26 @@ def test_only_verify_imports_the_independent_evaluation() -> None:
     code = "import sys, cqels_opt.cli.commands; print([m for m in ('cqels_opt.verify', 'rdflib') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def instances(folder: Path, rows: str, text: str = f"SELECT ?l {{ <{EX}$who$> <{EX}at> ?l }}") -> RunOptions:
+    """A query with ``$who$``, and a file of its values."""
+    (folder / "q.rq").write_text(text, encoding="utf-8")
+    (folder / "i.csv").write_text(f"id,who\n{rows}", encoding="utf-8")
+    return RunOptions(folder / "q.rq", instances=folder / "i.csv")
+
+
+def test_an_id_of_an_instance_is_given_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"i\.csv:4: the id q-ann is also that of line 2"):
+        query_requests(instances(tmp_path, "q-ann,ann\nq-bob,bob\nq-ann,carl\n"))
+    named = query_requests(instances(tmp_path, "q ann,ann\nq_ann,bob\n,carl\n,dan\n"))
+    assert [asked.id for asked in named] == ["q_ann", "q_ann_2", "_", "__2"]
+
+
+def test_a_value_of_an_instance_that_makes_the_query_wrong_is_named(tmp_path: Path) -> None:
+    with pytest.raises(QueryError) as raised:
+        query_requests(instances(tmp_path, "q-ann,ann\nq-bob,b ob\n"))
+    message, line, caret = raised.value.report().splitlines()
+    place = f"{tmp_path}/i.csv:3: with the values of this line, {tmp_path}/q.rq:1:"
+    assert message.startswith(place) and message.endswith("an IRI cannot contain ' '")
+    assert line == f"SELECT ?l {{ <{EX}b ob> <{EX}at> ?l }}" and caret.strip() == "^"
