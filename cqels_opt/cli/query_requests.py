@@ -72,14 +72,16 @@ def _read(texts: Texts, options: RunOptions) -> list[Query]:
     return found
 
 
-def warn_of_mistakes(queries: Iterable[QueryRequest]) -> None:
-    """Warns about conditions that can never be true and variables of SELECT that nothing binds, once each."""
-    for sentence in dict.fromkeys(sentence for request in queries for sentence in likely_mistakes(request.query)):
+def warn_of_mistakes(queries: Sequence[QueryRequest]) -> None:
+    """Warns about conditions that can never be true and variables of SELECT that nothing binds, once each; of several files with the file."""
+    several = len({request.file for request in queries}) > 1
+    found = [(f"{request.file}: " if several else "", likely_mistakes(request.query)) for request in queries]
+    for sentence in dict.fromkeys(f"{file}{sentence}" for file, sentences in found for sentence in sentences):
         warn(sentence)
 
 
 @contextmanager
-def mistakes_as_warnings(queries: Iterable[QueryRequest]) -> Iterator[None]:
+def mistakes_as_warnings(queries: Sequence[QueryRequest]) -> Iterator[None]:
     """:func:`warn_of_mistakes` after a block that registers the queries, instead of the warnings that Python users get."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EngineWarning)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cqels_opt.cli.options import RunOptions
-from cqels_opt.cli.query_requests import query_requests, warn_of_absent_graphs
+from cqels_opt.cli.query_requests import query_requests, warn_of_absent_graphs, warn_of_mistakes
 from cqels_opt.errors import InputError, QueryError
 from cqels_opt.lod.build import build_store
 from cqels_opt.query.algebra import Query
@@ -98,3 +98,23 @@ def test_a_value_of_an_instance_that_makes_the_query_wrong_is_named(tmp_path: Pa
     place = f"{tmp_path}/i.csv:3: with the values of this line, {tmp_path}/q.rq:1:"
     assert message.startswith(place) and message.endswith("an IRI cannot contain ' '")
     assert line == f"SELECT ?l {{ <{EX}b ob> <{EX}at> ?l }}" and caret.strip() == "^"
+
+
+@pytest.mark.parametrize(("names", "prefixes"), [(["a"], [""]), (["a", "b"], ["a.rq: ", "b.rq: "])])
+def test_warnings_of_several_files_name_the_file(
+    names: list[str], prefixes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in names:
+        Path(f"{name}.rq").write_text(f"SELECT ?s ?z {{ ?s <{EX}at> ?o }}", encoding="utf-8")
+    first, *more = (Path(f"{name}.rq") for name in names)
+    warn_of_mistakes(query_requests(RunOptions(first, more=tuple(more))))
+    found = capsys.readouterr().err.splitlines()
+    assert [line.partition("?z is in SELECT")[0] for line in found] == [f"warning: {prefix}" for prefix in prefixes]
+
+
+def test_warnings_of_instances_appear_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = instances(tmp_path, "q-ann,ann\nq-bob,bob\n", f"SELECT ?z {{ <{EX}$who$> <{EX}at> ?l }}")
+    warn_of_mistakes(query_requests(options))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: ?z is in SELECT")
