@@ -216,6 +216,11 @@ def test_a_stopped_run_says_so() -> None:
     ]
 
 
+@pytest.mark.parametrize(("printed", "text"), [(1, "5 answers (1 printed), "), (5, "5 answers, "), (None, "5 answers, ")])
+def test_answers_that_a_limit_cut_off_are_not_counted_as_printed(printed: int | None, text: str) -> None:
+    assert text in str(Summary(batches=1, elements=5, answers=5, printed=printed))
+
+
 @pytest.mark.usefixtures("folder")
 def test_explain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     calls = stand_in(monkeypatch, "cqels_opt.cli.commands", explain=lambda _: "delta w: w » a[?x]")
