@@ -73,7 +73,7 @@ def _read(texts: Texts, options: RunOptions) -> list[Query]:
 
 
 def warn_of_mistakes(queries: Sequence[QueryRequest]) -> None:
-    """Warns about conditions that can never be true and variables of SELECT that nothing binds, once each; of several files with the file."""
+    """Warns about conditions that can never be true and variables of SELECT that nothing binds, once each; with several files, per file."""
     several = len({request.file for request in queries}) > 1
     found = [(f"{request.file}: " if several else "", likely_mistakes(request.query)) for request in queries]
     for sentence in dict.fromkeys(f"{file}{sentence}" for file, sentences in found for sentence in sentences):

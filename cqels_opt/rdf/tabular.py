@@ -173,7 +173,9 @@ def _record_by_record(block: Block, parse: Callable[[bytes], Record]) -> Rows:
             lines.append(line)
         except ValueError as error:
             rejects.append(Reject(line, str(error)))
-    terms = {name: pa.array([record.get(name) for record in records], pa.string()) for name in ("s", "p", "o", "g")}
+    terms: dict[str, Any] = {
+        name: pa.array([record.get(name) for record in records], pa.string()) for name in ("s", "p", "o", "g")
+    }
     times = pa.array([None if (t := record.get("t")) is None else str(t) for record in records], pa.string())
     return Rows(**terms, t=times, line=np.array(lines, np.int64), rejects=rejects)
 

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from cqels_opt.cli import grammar
+from cqels_opt.cli import grammar, verification
 from cqels_opt.cli import main as main_module
-from cqels_opt.cli import verification
 from cqels_opt.cli.grammar import parse
 from cqels_opt.cli.java import Java
 from cqels_opt.cli.main import main
