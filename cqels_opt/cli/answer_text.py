@@ -32,7 +32,8 @@ class AnswerText:
     """Takes JSON lines of answers and writes them in the format of the options. After ``limit`` answers the run is interrupted."""
 
     def __init__(self, options: RunOptions, names: Sequence[str], to: TextIO | None = None) -> None:
-        self._format, self._left = options.format, options.limit
+        self._format, self._limit = options.format, options.limit
+        self.printed = 0  # answers
         self._names = list(names)
         self._to = to or sys.stdout
         self._widths = [0] * (len(self._names) + 2)
@@ -41,12 +42,12 @@ class AnswerText:
     def write(self, text: str) -> int:
         """Writes some lines."""
         lines = text.splitlines(keepends=True)
-        if self._left is not None:
-            stop = len(lines) >= self._left > 0
-            lines = lines[: self._left]
-            self._left -= len(lines)
-            if stop:
-                signal.raise_signal(signal.SIGINT)  # the main thread ends the run as after Ctrl-C
+        left = len(lines) if self._limit is None else self._limit - self.printed
+        stop = self._limit is not None and len(lines) >= left > 0
+        lines = lines[:left]
+        self.printed += len(lines)
+        if stop:
+            signal.raise_signal(signal.SIGINT)  # the main thread ends the run as after Ctrl-C
         self._to.write("".join(lines) if self._format == "json" else self._formatted([json.loads(line) for line in lines]))
         return len(text)
 

@@ -41,6 +41,8 @@ def parse(words: Sequence[str]) -> tuple[str, Any]:
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.ctx.get_help() if error.ctx is not None else "")
         return "", None
+    except click.Abort as error:  # Ctrl-C
+        raise KeyboardInterrupt from error
     except click.ClickException as error:
         usage_error(error)
     return found if isinstance(found, tuple) else ("", None)

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -36,7 +37,7 @@ from cqels_opt.cli.options import (
 )
 from cqels_opt.cli.run_results import Summary
 from cqels_opt.cli.session_settings import jvm_settings_of_run
-from cqels_opt.errors import CqelsOptError, InputError, QueryError, for_the_command_line
+from cqels_opt.errors import CqelsOptError, EngineWarning, InputError, QueryError, for_the_command_line
 from cqels_opt.spark.jvm import jvm_started
 from cqels_opt.spark.package import check_installed, is_absent, missing
 from cqels_opt.storage.file_errors import file_error
@@ -55,7 +56,7 @@ def main(words: Sequence[str] | None = None) -> int:
     gc.set_threshold(_ALLOCATIONS)
     try:
         command, options = parse(words)
-        with _terminated_as_interrupted(), for_the_command_line():
+        with _terminated_as_interrupted(), for_the_command_line(), _warnings_in_one_line():
             code = _COMMANDS[command](options) if command else DONE
         sys.stdout.flush()
         return code
@@ -96,6 +97,24 @@ def _terminated_as_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Prints each EngineWarning as other warnings of commands, without the place in the code where Python shows it."""
+    with warnings.catch_warnings():
+        otherwise = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if not issubclass(category, EngineWarning):
+                otherwise(message, category, *place, **more)
+                return
+            from cqels_opt.cli.warnings_console import warn  # with rich, which most commands need only for this
+
+            warn(str(message))
+
+        warnings.showwarning = show
+        yield
 
 
 def _complain(message: str, debug: bool) -> None:

@@ -251,7 +251,7 @@ def usage_error(error: click.ClickException) -> NoReturn:
     command = ctx.command_path if ctx is not None else PROGRAM
     message = error.format_message().rstrip(".")
     if isinstance(error, click.NoSuchOption):
-        message = f"there is no option {error.option_name!r}{suggestion(error.option_name, error.possibilities or ())}"
+        message = f"there is no option {error.option_name!r}{suggestion(error.option_name, _options_of(ctx))}"
     elif isinstance(error, NoSuchCommand):
         near = suggestion(error.command_name, error.possibilities or ())
         message = f"there is no command {error.command_name!r}{near or f'; {PROGRAM} -h lists them'}"
@@ -267,6 +267,11 @@ def usage_error(error: click.ClickException) -> NoReturn:
         message = f"{place}: {error.message.removeprefix(f'Option {place!r} ')}".rstrip(".")
     message = re.sub(r"Got unexpected extra (arguments?) \((.*)\)", r"unexpected \1 \2", message)
     raise InputError(f"{command}: {message}") from error
+
+
+def _options_of(ctx: click.Context | None) -> list[str]:
+    """The options of a command, in the order of its help."""
+    return [name for param in (ctx.command.get_params(ctx) if ctx is not None else ()) for name in param.opts if name[:1] == "-"]
 
 
 def _written(name: str, ctx: click.Context | None) -> str:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.warnings_console import warn
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
-from cqels_opt.errors import EngineWarning, InputError, first_of
+from cqels_opt.errors import EngineWarning, InputError, QueryError, first_of
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.query.algebra import GraphsMerged, NamedGraph, Query
 from cqels_opt.query.never_bound import likely_mistakes
@@ -44,8 +44,7 @@ def query_requests(options: RunOptions) -> list[QueryRequest]:
     texts = instances_of(options) if options.instances is not None else _files(options)
     if options.base is not None:
         texts = [(path, f"BASE <{options.base}> {text}", name) for path, text, name in texts]
-    reader = Reader()
-    queries = [reader.read(text, options.dialect, str(path))[0] for path, text, _ in texts]
+    queries = _read(texts, options)
     one = len(queries) == 1
     windows = {window.name for query in queries for window in query.windows}
     for option, given in (("--report", options.report), ("--t0", options.t0)):
@@ -60,14 +59,29 @@ def query_requests(options: RunOptions) -> list[QueryRequest]:
     return found
 
 
-def warn_of_mistakes(queries: Iterable[QueryRequest]) -> None:
-    """Warns about conditions that can never be true and variables of SELECT that nothing binds, once each."""
-    for sentence in dict.fromkeys(sentence for request in queries for sentence in likely_mistakes(request.query)):
+def _read(texts: Texts, options: RunOptions) -> list[Query]:
+    """The queries of texts. An error in a text that a row of ``--instances`` has filled in names the row."""
+    reader, found = Reader(), list[Query]()
+    for line, (path, text, _) in enumerate(texts, _FIRST_ROW):
+        try:
+            found.append(reader.read(text, options.dialect, str(path))[0])
+        except QueryError as error:
+            if options.instances is not None:
+                error.file = f"{options.instances}:{line}: with the values of this line, {error.file}"
+            raise
+    return found
+
+
+def warn_of_mistakes(queries: Sequence[QueryRequest]) -> None:
+    """Warns about conditions that can never be true and variables of SELECT that nothing binds, once each; with several files, per file."""
+    several = len({request.file for request in queries}) > 1
+    found = [(f"{request.file}: " if several else "", likely_mistakes(request.query)) for request in queries]
+    for sentence in dict.fromkeys(f"{file}{sentence}" for file, sentences in found for sentence in sentences):
         warn(sentence)
 
 
 @contextmanager
-def mistakes_as_warnings(queries: Iterable[QueryRequest]) -> Iterator[None]:
+def mistakes_as_warnings(queries: Sequence[QueryRequest]) -> Iterator[None]:
     """:func:`warn_of_mistakes` after a block that registers the queries, instead of the warnings that Python users get."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EngineWarning)
@@ -113,6 +127,8 @@ def registration_options(query: QueryRequest, options: RunOptions) -> dict[str, 
     }
 
 
+_FIRST_ROW = 2
+"""The line of the first instance; the names of the columns are before it."""
 Texts: TypeAlias = "list[tuple[Path, str, str | None]]"
 """The file of each query, its text, and its name, None for one that comes from no file."""
 
@@ -140,14 +156,18 @@ def instances_of(options: RunOptions) -> Texts:
         raise InputError(f"{path}: there is no ${'$, $'.join(heads)}$ in the text, which --instances {file} would fill in")
     found: Texts = []
     stems = [f"{path.stem}_{number}" for number in range(1, len(rows))]
-    for number, row in enumerate(rows[1:], 2):
+    lines: dict[str, int] = {}  # by id
+    for number, row in enumerate(rows[1:], _FIRST_ROW):
         if len(row) != len(heads):
             raise InputError(f"{file}:{number}: {len(row)} values, but {len(heads)} columns")
         own = text
         for place in places:
             own = own.replace(f"${heads[place]}$", escape(row[place]))
         if "id" in heads:
-            stems[number - 2] = row[heads.index("id")]
+            name = row[heads.index("id")]
+            if name and lines.setdefault(name, number) != number:
+                raise InputError(f"{file}:{number}: the id {name} is also that of line {lines[name]}")
+            stems[number - _FIRST_ROW] = name
         found.append((path, own, None))
     return [(path, own, name) for (path, own, _), name in zip(found, _names(stems))] if len(found) > 1 else found
 

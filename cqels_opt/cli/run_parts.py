@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cqels_opt.cli.answer_text import answer_text, check_format
+from cqels_opt.cli.answer_text import AnswerText, answer_text, check_format
 from cqels_opt.cli.options import ExplainOptions, RunOptions
 from cqels_opt.cli.query_requests import (
     QueryRequest,
@@ -180,7 +180,14 @@ def summary(handle: RunHandle, options: RunOptions, stopped: bool, unread: int, 
         trace=options.trace,
         rejects=rejects if options.trace is not None and (rejects := rejects_of(options.trace, Path())).exists() else None,
         stopped=stopped,
+        printed=None if options.limit is None else _printed(handle.driver.sink),
     )
+
+
+def _printed(sink: Sink) -> int | None:
+    """How many answers were printed; None if nothing counts them."""
+    to: object = sink.to if isinstance(sink, StreamSink) else None
+    return to.printed if isinstance(to, AnswerText) else None
 
 
 def watched(watch: Watcher | None, options: RunOptions) -> Watcher | None:

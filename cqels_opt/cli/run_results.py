@@ -10,7 +10,7 @@ from cqels_opt.trace.figures import plural
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The summary of a run; ``stopped`` is true after Ctrl-C."""
+    """The summary of a run; ``stopped`` is true after Ctrl-C, and ``printed`` are the answers that ``--limit`` let through."""
 
     batches: int
     elements: int
@@ -22,12 +22,14 @@ class Summary:
     trace: Path | None = None
     rejects: Path | None = None
     stopped: bool = False
+    printed: int | None = None
 
     def __str__(self) -> str:
         """Two or three lines for a terminal."""
+        cut = f" ({self.printed:,} printed)" if self.printed is not None and self.printed < self.answers else ""
         lines = [
             f"{'stopped after ' if self.stopped else ''}{plural(self.batches, 'batch')}, {plural(self.elements, 'element')}"
-            f" ({self.late:,} late, {self.rejected:,} rejected), {plural(self.answers, 'answer')},"
+            f" ({self.late:,} late, {self.rejected:,} rejected), {plural(self.answers, 'answer')}{cut},"
             f" {plural(self.switches, 'plan switch')}, {self.seconds:.1f} s"
         ]
         lines += [f"rejected elements and why: {self.rejects}"] if self.rejects else []

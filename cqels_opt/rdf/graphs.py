@@ -43,6 +43,7 @@ class _Graph:
     triples: dict[Statement, int] = field(default_factory=dict)  # with their lines; a graph is a set
     about: dict[Statement, int] = field(default_factory=dict)
     time: str | None = None
+    time_line: int = 0
 
 
 def _digest(text: str) -> bytes:
@@ -66,6 +67,7 @@ class _Elements:
         self._number = 0
         self._rows: list[tuple[str, str, str, str | None, str, int, int]] = []
         self._rejects: list[Reject] = []
+        self._times: dict[int, tuple[str, int]] = {}
 
     def __len__(self) -> int:
         return len(self._rows) + len(self._rejects)
@@ -108,7 +110,7 @@ class _Elements:
             return
         if graph is None:
             graph = self._announced[name] = _Graph()
-        graph.time = value
+        graph.time, graph.time_line = value, line
         graph.about.setdefault(triple, line)
         self._set_current(name)
 
@@ -132,6 +134,7 @@ class _Elements:
             about = {triple: line for triple, line in graph.about.items() if triple not in graph.triples}
             for of, statements in ((name, graph.triples), (None, about)):
                 self._rows.extend((s, p, o, of, graph.time, line, self._number) for (s, p, o), line in statements.items())
+            self._times[self._number] = name, graph.time_line
             self._number += 1
             del self._waiting[name]
             self._finished[_digest(name)] = _digest(graph.time)
@@ -153,8 +156,8 @@ class _Elements:
         """The batch, with the element number of each row; empties the batch."""
         s, p, o, g, t, line, element = zip(*self._rows) if self._rows else ((),) * 7
         terms: dict[str, Any] = {name: pa.array(column, pa.string()) for name, column in zip("spogt", (s, p, o, g, t))}
-        rows = Rows(**terms, line=np.array(line, np.int64), rejects=self._rejects)
-        self._rows, self._rejects = [], []
+        rows = Rows(**terms, line=np.array(line, np.int64), rejects=self._rejects, times=self._times)
+        self._rows, self._rejects, self._times = [], [], {}
         return rows, np.array(element, np.int64)
 
 
@@ -176,6 +179,7 @@ def read_graphs(path: Path, kind: str, time_predicate: str = GENERATED_AT) -> It
                     yield elements.take()
         except UNREADABLE as error:
             raise DataError(f"{path}:{lines.line}: cannot be read on: {error}; check that the file is whole") from error
+    yield elements.take()  # a statement that was rejected may be the time of a graph: it is reported first
     elements.end()
     yield elements.take()
 
@@ -201,8 +205,8 @@ def _quads(lines: LineByLine, kind: str, elements: _Elements) -> Iterator[ox.Qua
             yield None
             return
         except SyntaxError as error:
-            elements.reject(
-                error.lineno or lines.line, lines.reason(f"is not {'N-Quads' if kind == '.nq' else 'TriG'}: {error.msg}")
-            )
+            reason = f"is not {'N-Quads' if kind == '.nq' else 'TriG'}: {error.msg}"
+            at_end = " of file" if reason.endswith("Unexpected end") else ""
+            elements.reject(error.lineno or lines.line, lines.reason(f"{reason}{at_end}"))
             continue
         yield quad

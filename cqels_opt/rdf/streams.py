@@ -123,8 +123,7 @@ def _checked(rows: Rows, refuse: Callable[[Iterable[Reject]], None], element: ND
     else:
         times = rows.t.fill_null(GREATEST + 1).to_numpy()
         valid = np.abs(times) <= GREATEST
-    given = rows.t
-    keep(valid, lambda i: f"t is not a time: {given[i].as_py()!r}; expected {EXPECTED}" if given[i].is_valid else "t is missing")
+    keep(valid, lambda i: _bad_time(rows, i, None if element is None else int(element[i])))
     refuse(rejects)
     columns = [rows.s, rows.p, rows.o, graph, pa.array(times, pa.int64()), pa.array(rows.line, pa.int64())]
     if element is not None:
@@ -154,6 +153,14 @@ def _bad_term(name: str, text: str | None) -> str:
         return f"{name} is a triple term, {text[:80]}, which cannot stand there: give a node that rdf:reifies it"
     note = ' (in CSV the quotes of a literal are doubled, and quoted: """text""")' if name == "o" else ""
     return f"{name} is not an N-Triples term: {text[:80]!r}; write <iri>" + (', _:label or "text"' + note if name != "p" else "")
+
+
+def _bad_time(rows: Rows, row: int, element: int | None) -> str:
+    """Why a time cannot be used. That of a named graph is a statement on a line of its own."""
+    if not rows.t[row].is_valid:
+        return "t is missing"
+    place = "t" if element is None else "the time of graph {} in line {}".format(*rows.times[element])
+    return f"{place} is not a time: {rows.t[row].as_py()!r}; expected {EXPECTED}"
 
 
 def _elements(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

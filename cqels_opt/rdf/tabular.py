@@ -9,8 +9,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,10 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows as in the file: terms as text, times as int64 milliseconds or still as text; and the lines rejected so far."""
+    """Rows as in the file: terms as text, times as int64 milliseconds or still as text; and the lines rejected so far.
+
+    ``times`` has, by element of a file of named graphs, the graph and the line of its time.
+    """
 
     s: Any
     p: Any
@@ -47,6 +50,7 @@ class Rows:
     t: Any
     line: NDArray[np.int64]
     rejects: Sequence[Reject] = ()
+    times: Mapping[int, tuple[str, int]] = field(default_factory=dict)
 
 
 def read_ndjson(path: Path) -> Iterator[Rows]:
@@ -169,7 +173,9 @@ def _record_by_record(block: Block, parse: Callable[[bytes], Record]) -> Rows:
             lines.append(line)
         except ValueError as error:
             rejects.append(Reject(line, str(error)))
-    terms = {name: pa.array([record.get(name) for record in records], pa.string()) for name in ("s", "p", "o", "g")}
+    terms: dict[str, Any] = {
+        name: pa.array([record.get(name) for record in records], pa.string()) for name in ("s", "p", "o", "g")
+    }
     times = pa.array([None if (t := record.get("t")) is None else str(t) for record in records], pa.string())
     return Rows(**terms, t=times, line=np.array(lines, np.int64), rejects=rejects)
 

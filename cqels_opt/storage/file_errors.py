@@ -36,6 +36,7 @@ ADVICE: Final = {
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.ENFILE: "raise the system's limit of open files",
 }
+_OF_WRITING: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 ALMOST_NOTHING: Final = 1 << 20
 """Free bytes below which a file system counts as full."""
 
@@ -64,11 +65,16 @@ def file_error(error: BaseException, places: Sequence[Path | str] = ()) -> FileE
         if isinstance(cause, FileError):
             return cause
         if isinstance(cause, OSError) and cause.errno in ADVICE:
-            return _sentence(cause.errno, cause.filename, places, cause.strerror)
+            return _sentence(cause.errno, _path_of(cause), places, cause.strerror)
     for cause in _causes(error):
         if (found := _in_text(f"{cause}\n{getattr(cause, '_stackTrace', '')}")) is not None:
             return _sentence(*found, places)
     return None
+
+
+def _path_of(error: OSError) -> object:
+    """The path that an error is about. A copy has two; one that cannot write is about its target."""
+    return error.filename2 if error.errno in _OF_WRITING and error.filename2 is not None else error.filename
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -23,6 +23,7 @@ from cqels_opt.rdf.lines import check_file
 from cqels_opt.rdf.streams import OnError, read_stream
 from cqels_opt.rdf.tabular import Reject
 from cqels_opt.storage import checksum, disk
+from cqels_opt.storage.file_errors import naming
 from cqels_opt.windows.merge import Merged, merge
 from cqels_opt.windows.replay_plan import (
     CHUNKS,
@@ -124,7 +125,8 @@ class _Inputs:
 
     def __exit__(self, *_: object) -> None:
         if self._log is not None:
-            self._log.close()
+            with naming(self._file):  # it writes the rest
+                self._log.close()
 
     def readers(self) -> list[Iterator[pa.RecordBatch]]:
         """One reader per file."""
@@ -137,7 +139,8 @@ class _Inputs:
             if self._log is None:
                 self._log = disk.create(self._file)
             record = {"file": str(path), "line": rejected.line, "reason": rejected.reason}
-            self._log.write((json.dumps(record, ensure_ascii=False) + "\n").encode())
+            with naming(self._file):
+                self._log.write((json.dumps(record, ensure_ascii=False) + "\n").encode())
 
         return read_stream(path, time_predicate=self._time_predicate, on_error=self._on_error, rejected=reject)
 
@@ -178,8 +181,9 @@ class _Open:
         if self.writer is None:
             self.file = disk.create(self.path)
             self.writer = pa_parquet.ParquetWriter(self.file, CHUNK_SCHEMA)
-        for group in _row_groups(pa.concat_tables(self.parts)):
-            self.writer.write_table(group, row_group_size=len(group))
+        with naming(self.path):
+            for group in _row_groups(pa.concat_tables(self.parts)):
+                self.writer.write_table(group, row_group_size=len(group))
         self.parts, self.waiting = [], 0
 
     def close(self) -> Chunk:
@@ -187,8 +191,9 @@ class _Open:
         if self.parts:
             self._flush()
         assert self.writer is not None and self.file is not None
-        self.writer.close()
-        self.file.close()
+        with naming(self.path):
+            self.writer.close()
+            self.file.close()
         path = checksum.name_after_content(self.path)
         modified = (_FIRST_MODIFIED + self.number) * 1_000_000_000
         os.utime(path, ns=(modified, modified))

@@ -45,6 +45,13 @@ def test_a_limit_interrupts_the_run_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert raised == [signal.SIGINT]
 
 
+def test_what_a_limit_lets_through_is_counted() -> None:
+    text = AnswerText(RunOptions(Path("q"), limit=3), ["x"], io.StringIO())
+    for row in ROWS:
+        text.write(json.dumps(row) + "\n")
+    assert text.printed == 2
+
+
 @pytest.mark.parametrize(
     ("options", "query", "message"),
     [

@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -14,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from cqels_opt.cli import grammar, verification
 from cqels_opt.cli import main as main_module
-from cqels_opt.cli import verification
 from cqels_opt.cli.grammar import parse
 from cqels_opt.cli.java import Java
 from cqels_opt.cli.main import main
@@ -31,7 +32,7 @@ from cqels_opt.cli.options import (
 )
 from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
 from cqels_opt.compiler.registration import member_of, record_of
-from cqels_opt.errors import DataError, InputError, QueryError, RunError
+from cqels_opt.errors import DataError, EngineWarning, InputError, QueryError, RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.trace.page import trace_page
 from cqels_opt.trace.records import read_trace
@@ -214,6 +215,11 @@ def test_a_stopped_run_says_so() -> None:
     ]
 
 
+@pytest.mark.parametrize(("printed", "text"), [(1, "5 answers (1 printed), "), (5, "5 answers, "), (None, "5 answers, ")])
+def test_answers_that_a_limit_cut_off_are_not_counted_as_printed(printed: int | None, text: str) -> None:
+    assert text in str(Summary(batches=1, elements=5, answers=5, printed=printed))
+
+
 @pytest.mark.usefixtures("folder")
 def test_explain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     calls = stand_in(monkeypatch, "cqels_opt.cli.commands", explain=lambda _: "delta w: w » a[?x]")
@@ -354,6 +360,25 @@ def test_errors_and_their_exit_codes(
     stand_in(monkeypatch, "cqels_opt.cli.commands", run=failing(error))
     assert main(["run", "q.rq"]) == code
     assert capsys.readouterr().err.splitlines() == printed
+
+
+def test_an_interrupt_while_the_words_are_parsed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(grammar._COMMANDS, "check", lambda: failing(KeyboardInterrupt())(None))
+    assert main(["check", "q.rq"]) == 3
+    assert capsys.readouterr().err.strip() == "stopped before anything was done"
+
+
+def test_warnings_of_the_engine_are_one_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def warn(_: object) -> int:
+        warnings.warn("all triples of batch 1 are rejected", EngineWarning, stacklevel=1)
+        warnings.warn("of another kind", RuntimeWarning, stacklevel=1)
+        return 0
+
+    monkeypatch.setitem(main_module._COMMANDS, "calibrate", warn)
+    with pytest.warns(RuntimeWarning) as found:
+        assert main(["calibrate", "--show"]) == 0
+    assert capsys.readouterr().err == "warning: all triples of batch 1 are rejected\n"
+    assert [str(one.message) for one in found] == ["of another kind"]
 
 
 @pytest.mark.usefixtures("folder")

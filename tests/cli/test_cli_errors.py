@@ -53,6 +53,8 @@ USAGE: list[tuple[list[str], str]] = [
     (["run"], "cqels-opt run: QUERY.rq is missing"),
     (["run", "q.rq", "--colour", "red"], "cqels-opt run: there is no option '--colour'"),
     (["run", "q.rq", "--dupl", "set"], "there is no option '--dupl'; did you mean --duplicates?"),
+    (["run", "q.rq", "--lat", "3s"], "there is no option '--lat'; did you mean --lateness?"),
+    (["run", "q.rq", "--hlep"], "there is no option '--hlep'; did you mean --help?"),
     (["run", "q.rq", "--latenes", "5s"], "there is no option '--latenes'; did you mean --lateness?"),
     (["run", "q.rq", "--stream", "http://s"], "cqels-opt run: --stream: a value is missing: write --stream IRI PATH"),
     (["run", "q.rq", "--bounds"], "cqels-opt run: --bounds: a value is missing: write --bounds open-closed|closed-open"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import gzip
+import json
 import os
 import re
 import resource
@@ -20,6 +22,7 @@ from cqels_opt.state.checkpoint_lock import lock_checkpoint
 from cqels_opt.storage import disk
 from cqels_opt.storage.file_errors import ADVICE, file_error, naming
 from cqels_opt.trace.writer import TraceFile
+from cqels_opt.windows.replay import ReplaySource, cut
 
 NO_SPACE = "No space left on device: free some space, or name another place"
 IN_A_WORKER = """[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function.
@@ -83,6 +86,11 @@ def test_the_cause_counts() -> None:
         assert str(file_error(failed)) == f"/a: {NO_SPACE}"
 
 
+@pytest.mark.parametrize(("number", "named"), [(errno.ENOSPC, "/out"), (errno.EROFS, "/out"), (errno.EACCES, "/state")])
+def test_a_copy_that_cannot_write_names_its_target(number: int, named: str) -> None:
+    assert str(file_error(OSError(number, os.strerror(number), "/state", None, "/out"))).startswith(f"{named}: ")
+
+
 def test_the_place_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of several, if the exception names none."""
     free = {tmp_path: 0, Path("/"): 1 << 30}
@@ -100,7 +108,18 @@ WRITES: dict[str, Callable[[Path], object]] = {
     "a trace": lambda path: TraceFile(path).restore(0, "") or open_and_fill(path),
     "a checkpoint's lock": lambda path: path.mkdir() or lock_checkpoint(path),
     "a mark": lambda path: claim_file(path, Owner("x" * 10_000, path), 0),
+    "a copy": lambda path: path.touch() or disk.link(Path(os.__file__), path),  # no link: the file exists
+    "a chunk of a replay": lambda path: cut_lines(path, [json.dumps({**ROW, "t": t}) for t in range(900)]),
+    "rejected lines of a replay": lambda path: cut_lines(path, ["x"] * 50),
+    "many rejected lines of a replay": lambda path: cut_lines(path, ["x"] * 500),
 }
+ROW = {"s": "<a:a>", "p": "<a:b>", "o": "<a:c>"}
+
+
+def cut_lines(folder: Path, lines: list[str]) -> None:
+    source = folder.parent.parent / f"{folder.parent.name}.ndjson.gz"  # not in the folder that the sentence has to name
+    source.write_bytes(gzip.compress("\n".join(lines).encode()))
+    cut([ReplaySource("http://s", (source,))], folder, on_error="skip")
 
 
 def open_and_fill(path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cqels_opt.cli.options import RunOptions
-from cqels_opt.cli.query_requests import query_requests, warn_of_absent_graphs
-from cqels_opt.errors import QueryError
+from cqels_opt.cli.query_requests import query_requests, warn_of_absent_graphs, warn_of_mistakes
+from cqels_opt.errors import InputError, QueryError
 from cqels_opt.lod.build import build_store
 from cqels_opt.query.algebra import Query
 
@@ -75,3 +75,46 @@ def test_only_verify_imports_the_independent_evaluation() -> None:
     code = "import sys, cqels_opt.cli.commands; print([m for m in ('cqels_opt.verify', 'rdflib') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def instances(folder: Path, rows: str, text: str = f"SELECT ?l {{ <{EX}$who$> <{EX}at> ?l }}") -> RunOptions:
+    """A query with ``$who$``, and a file of its values."""
+    (folder / "q.rq").write_text(text, encoding="utf-8")
+    (folder / "i.csv").write_text(f"id,who\n{rows}", encoding="utf-8")
+    return RunOptions(folder / "q.rq", instances=folder / "i.csv")
+
+
+def test_an_id_of_an_instance_is_given_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"i\.csv:4: the id q-ann is also that of line 2"):
+        query_requests(instances(tmp_path, "q-ann,ann\nq-bob,bob\nq-ann,carl\n"))
+    named = query_requests(instances(tmp_path, "q ann,ann\nq_ann,bob\n,carl\n,dan\n"))
+    assert [asked.id for asked in named] == ["q_ann", "q_ann_2", "_", "__2"]
+
+
+def test_a_value_of_an_instance_that_makes_the_query_wrong_is_named(tmp_path: Path) -> None:
+    with pytest.raises(QueryError) as raised:
+        query_requests(instances(tmp_path, "q-ann,ann\nq-bob,b ob\n"))
+    message, line, caret = raised.value.report().splitlines()
+    place = f"{tmp_path}/i.csv:3: with the values of this line, {tmp_path}/q.rq:1:"
+    assert message.startswith(place) and message.endswith("an IRI cannot contain ' '")
+    assert line == f"SELECT ?l {{ <{EX}b ob> <{EX}at> ?l }}" and caret.strip() == "^"
+
+
+@pytest.mark.parametrize(("names", "prefixes"), [(["a"], [""]), (["a", "b"], ["a.rq: ", "b.rq: "])])
+def test_warnings_of_several_files_name_the_file(
+    names: list[str], prefixes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in names:
+        Path(f"{name}.rq").write_text(f"SELECT ?s ?z {{ ?s <{EX}at> ?o }}", encoding="utf-8")
+    first, *more = (Path(f"{name}.rq") for name in names)
+    warn_of_mistakes(query_requests(RunOptions(first, more=tuple(more))))
+    found = capsys.readouterr().err.splitlines()
+    assert [line.partition("?z is in SELECT")[0] for line in found] == [f"warning: {prefix}" for prefix in prefixes]
+
+
+def test_warnings_of_instances_appear_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = instances(tmp_path, "q-ann,ann\nq-bob,bob\n", f"SELECT ?z {{ <{EX}$who$> <{EX}at> ?l }}")
+    warn_of_mistakes(query_requests(options))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: ?z is in SELECT")

@@ -44,6 +44,15 @@ def test_verify_and_explain(files: Files, tmp_path: Path, capsys: pytest.Capture
     assert "now" in capsys.readouterr().out
 
 
+def test_the_summary_has_the_answers_that_a_limit_printed(
+    files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(write_query(tmp_path, MET)), *files.words, "--engine", "local", "--limit", "1"]) == 0
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 1
+    assert "answers (1 printed), " in printed.err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

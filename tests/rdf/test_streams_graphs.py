@@ -78,7 +78,15 @@ def test_quads(tmp_path: Path) -> None:
         (":g0 { :a :at :x }\n:g1 { :a :at :y } :g1 prov:generatedAtTime 6 .", 2, "graph <http://e/g0> has no time"),
         (":g0 { :a :at :x } :g0 prov:generatedAtTime 5 .\n:g0 prov:generatedAtTime 6 .", 3, "a second time, '6'"),
         (":g0 { :a :at :x } :g0 prov:generatedAtTime :b .", 2, "not a literal"),
-        (':g0 { :a :at :x } :g0 prov:generatedAtTime "soon" .', 2, "t is not a time: 'soon'"),
+        (
+            ':g0 { :a :at :x }\n:g0 prov:generatedAtTime "soon" .',
+            2,
+            "the time of graph <http://e/g0> in line 3 is not a time: 'soon'; expected",
+        ),
+        (":g0 { :a :at :x }\n:g0 prov:generatedAtTime '5'^^oops .", 3, "is not TriG"),
+        (":g0 { :a :at :x }\n:g0 prov:generatedAtTime :b .", 3, "not a literal"),
+        (":g0 { :a :at :x .\n", 3, "is not TriG: .*Unexpected end of file"),
+        (":g0 { :a :at :x }\n:g0 prov:generatedAtTime", 3, "is not TriG: .*Unexpected end of file"),
         (
             ":g0 { :a :at :x } :g0 prov:generatedAtTime 5 .\n:g1 { :a :at :x } :g1 prov:generatedAtTime 5 .\n:g0 { :a :at :y }",
             4,
@@ -93,6 +101,16 @@ def test_bad_graphs_are_found_at_their_place(tmp_path: Path, text: str, line: in
     rejects: list[Reject] = []
     elements(path, on_error="skip", rejected=rejects.append)
     assert rejects[0].line == line
+
+
+def test_a_rejected_time_is_reported_before_its_graph(tmp_path: Path) -> None:
+    path = tmp_path / "s.nq"
+    path.write_text(f'<a:a> <a:at> <e:/x> <g:0> .\n<g:0> <{GENERATED_AT}> "5"^^xsd:integer .\n')
+    with pytest.raises(DataError, match=r"s\.nq:2: is not N-Quads: .*datatype must be an IRI"):
+        elements(path)
+    rejects: list[Reject] = []
+    elements(path, on_error="skip", rejected=rejects.append)
+    assert [reject.line for reject in rejects] == [2, 1]
 
 
 def test_a_graph_may_have_its_time_said_again_but_no_other_after_its_element(tmp_path: Path) -> None:
