@@ -6,11 +6,12 @@ of windows over a stream; ``relational/`` defines the semantics.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cqels_opt.errors import InputError
+from cqels_opt.errors import EngineWarning, InputError
 from cqels_opt.plans import MODES, Plan, PlanError, parse_plans
 from cqels_opt.query.durations import duration_of
 from cqels_opt.relational.planner import Format
@@ -150,6 +151,12 @@ class AdaptiveJoin:
         """
         _check_function(then)
         spec, mode, limits = self.spec.checked(), _plan_mode(plan), _without_bound(limits)
+        if alone := spec.unconnected():
+            warnings.warn(
+                f"relation {', '.join(alone)}: no condition connects it with the stream, so each of its rows joins with each row",
+                EngineWarning,
+                stacklevel=2,
+            )
         declared = Declared(spec, self.frames, self.projection)
         if spec.windowed or spec.stateful:
             late = duration_of(lateness, "lateness")

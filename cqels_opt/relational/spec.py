@@ -155,6 +155,17 @@ class JoinSpec:
         self.event_times(0)
         return self
 
+    def unconnected(self) -> tuple[str, ...]:
+        """The relations that no conditions connect with the stream: each of their rows joins with each row of the others."""
+        conditions = [*self.conditions, *(condition for unit in self.joined.values() for condition in unit)]
+        reached, before = {self.streams[0].key}, 0
+        while len(reached) > before:
+            before = len(reached)
+            for condition in conditions:
+                if condition.relations & reached:
+                    reached |= condition.relations
+        return tuple(relation.name for relation in self.relations if relation.key not in reached)
+
     def event_times(self, lateness: int) -> tuple[EventTime, ...]:
         """The streams by their columns of times, in order of declaration; ``lateness`` is that of streams that have none of their own.
 

@@ -73,6 +73,14 @@ def test_conditions_of_a_left_join_on_its_left_side() -> None:
     assert [c.text for c in spec.on("s.z IS NULL").conditions] == ["s.x = a.x", "s.z IS NULL"]
 
 
+def test_relations_that_nothing_connects() -> None:
+    spec = joined("a", "b", "c")
+    assert spec.unconnected() == ("a", "b", "c")
+    assert spec.on("b.x = c.x").where("s.x < 3 AND c.y < 3").unconnected() == ("a", "b", "c")
+    assert spec.on("b.x = c.x").where("s.x < c.y").unconnected() == ("a",)
+    assert spec.on("b.x = c.x AND c.z = a.z").where("s.x < c.y").unconnected() == ()
+
+
 @pytest.mark.parametrize(
     ("text", "milliseconds"),
     [(None, None), ("now", NOW), ("30s", 30_000), ("1 hour", 3_600_000), ("PT5S", 5_000), (30_000, 30_000)],

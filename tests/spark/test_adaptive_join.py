@@ -16,7 +16,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import cqels_opt as cq
-from cqels_opt.errors import CheckpointError, InputError
+from cqels_opt.errors import CheckpointError, EngineWarning, InputError
 from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.plans.join_methods import METHODS
 from cqels_opt.spark import windowed_join
@@ -425,6 +425,12 @@ def test_no_table_is_read_to_display_a_join(spark: SparkSession) -> None:
     assert repr(join.batch(print, name="seen")) == "JoinRun('seen', before its first batch)"
     plain = cq.AdaptiveJoin(spark).relation("here").relation("places", unreadable).on("here.loc = places.loc").batch(print)
     assert "No micro-batch has been done yet" in plain._repr_html_()
+
+
+def test_a_cartesian_product_is_warned_of(spark: SparkSession, places: DataFrame) -> None:
+    join = cq.AdaptiveJoin(spark).relation("here").relation("places", places).relation("more", places).on("here.loc = places.loc")
+    with pytest.warns(EngineWarning, match="relation more: no condition connects it with the stream"):
+        join.batch(print)
 
 
 def test_plans_of_windows_alone_before_the_first_rows(spark: SparkSession) -> None:
