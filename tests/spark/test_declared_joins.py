@@ -15,6 +15,7 @@ from cqels_opt.errors import InputError
 from cqels_opt.spark.column_text import text_of
 from cqels_opt.spark.join_rows import of_event
 from cqels_opt.spark.session import settings
+from cqels_opt.spark.versions import BEFORE_4
 
 from .join_orders import Collected, Tables, bag, make_tables, micro_batch
 
@@ -116,6 +117,9 @@ def test_a_declared_join(spark: SparkSession, tables: Tables, name: str) -> None
     assert sum(sink.bags[0].values())
 
 
+@pytest.mark.skipif(
+    BEFORE_4, reason="in Spark 3.5 a column's tree is of Catalyst, which prints the text of an expression in another form"
+)
 def test_columns_as_texts(spark: SparkSession) -> None:
     """Their own texts have no quotation marks, and operators before their operands."""
     key, day = f.col("s.k"), f.lit(date(2024, 3, 31))
