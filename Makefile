@@ -113,7 +113,7 @@ test: setup $(CLASSES)
 
 # Every seed of the property tests, clusters, faults and benchmarks: what CI runs.
 test-all: setup $(CLASSES)
-	@CQELS_OPT_FAULTS=42 CQELS_OPT_FAULTS_ON_SPARK=5 CQELS_OPT_FUZZ=150 $(PYTEST) --all $(TESTS)
+	@CQELS_OPT_FAULTS=32 CQELS_OPT_FAULTS_ON_SPARK=4 CQELS_OPT_FUZZ=120 $(PYTEST) --all $(TESTS)
 
 # What pip makes of the package, outside of this folder: tests/installed/environment.py.
 test-wheel: setup

@@ -55,10 +55,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, sizes in (
         (star, {"ROWS": 200, "QUICK_BATCHES": 2}),
         (flights, {"QUICK_ROWS": 300, "QUICK_BATCHES": 2}),
-        (self_join, {"QUICK_ROWS": 60, "QUICK_BATCHES": 3}),
-        (two_streams, {"QUICK_ROWS": 60, "QUICK_BATCHES": 3}),
+        (self_join, {"QUICK_ROWS": 60, "QUICK_BATCHES": 2}),
+        (two_streams, {"QUICK_ROWS": 60, "QUICK_BATCHES": 2}),
         (memory, {"STATIC": 1_000, "ROWS": 2_000, "CHUNK": 60}),
-        (nexmark, {"QUICK_ROWS": 1_000, "QUICK_BATCHES": 3, "RATE": 100}),
+        (nexmark, {"QUICK_ROWS": 500, "QUICK_BATCHES": 2, "RATE": 100}),
         (drift, {"QUICK": drift.Size(famous=3, fanout=20, ordinary=40, batches=1, views=30, matching=0.5)}),
     ):
         for name, value in sizes.items():
@@ -167,7 +167,7 @@ def session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sp
 
 def pairs_within_six_hours() -> int:
     """The number of answers of the self-join, by definition."""
-    rows = self_join.departures().head(3 * 60)
+    rows = self_join.departures().head(2 * 60)
     keys = {"planes.csv": "tailnum", "airports.csv": "faa", "airlines.csv": "carrier"}
     planes, airports, airlines = ({*package_table(name)[key]} for name, key in keys.items())
     found = rows.merge(rows, on="dest", suffixes=("", "_b"))
