@@ -18,10 +18,10 @@ from cqels_opt.relational.planner import Format
 from cqels_opt.relational.spec import HOWS, JoinInput, JoinSpec, window_of
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.spark.batch_jobs import BatchJobs
-from cqels_opt.spark.column_text import text_of
+from cqels_opt.spark.column_text import Column, text_of
 from cqels_opt.spark.drop_in import check_classic
 from cqels_opt.spark.join_run import JoinRun
-from cqels_opt.spark.plain_join import Column, DataFrame, PlainJoin, SparkSession, query_of_sql
+from cqels_opt.spark.plain_join import DataFrame, PlainJoin, SparkSession, query_of_sql
 from cqels_opt.spark.replanned_join import Build, ReplannedJoin
 from cqels_opt.spark.replanning import Replanner
 from cqels_opt.spark.sinks import BatchFunction
@@ -178,8 +178,7 @@ class AdaptiveJoin:
 
     def _described(self) -> tuple[list[str], list[str]]:
         """The names of the relations, and the texts of the conditions."""
-        conditions = [*self.spec.conditions, *(condition for unit in self.spec.joined.values() for condition in unit)]
-        return [r.name for r in self.spec.relations], [c.text for c in conditions]
+        return [r.name for r in self.spec.relations], [c.text for c in self.spec.every_condition]
 
 
 @dataclass(slots=True)

@@ -157,11 +157,10 @@ class JoinSpec:
 
     def unconnected(self) -> tuple[str, ...]:
         """The relations that no conditions connect with the stream: each of their rows joins with each row of the others."""
-        conditions = [*self.conditions, *(condition for unit in self.joined.values() for condition in unit)]
         reached, before = {self.streams[0].key}, 0
         while len(reached) > before:
             before = len(reached)
-            for condition in conditions:
+            for condition in self.every_condition:
                 if condition.relations & reached:
                     reached |= condition.relations
         return tuple(relation.name for relation in self.relations if relation.key not in reached)
@@ -202,6 +201,11 @@ class JoinSpec:
         return found
 
     # ------------------------------------------------------------------ derived properties
+    @property
+    def every_condition(self) -> tuple[Condition, ...]:
+        """All conditions, those of units last."""
+        return (*self.conditions, *(condition for of_unit in self.joined.values() for condition in of_unit))
+
     @property
     def streams(self) -> tuple[JoinInput, ...]:
         """The relations over the stream."""

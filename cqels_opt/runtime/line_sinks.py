@@ -110,14 +110,14 @@ def append(to: BinaryIO, stretches: Iterable[Stretch], hasher: Hasher) -> None:
         else:
             hasher.update(_piece_of(stretch, contents))
         to.flush()
-        _copy(stretch.of, stretch, to)
+        _copy(stretch.of, stretch.start, stretch.size, to)
         to.seek(0, os.SEEK_END)  # the kernel moved the position of the file, not that of its buffer
     write_waiting()
 
 
-def _copy(path: Path, stretch: Stretch, to: BinaryIO) -> None:
+def _copy(path: Path, start: int, size: int, to: BinaryIO) -> None:
     with disk.opened(path) as source:
-        place, end = stretch.start, stretch.start + stretch.size
+        place, end = start, start + size
         while place < end:
             copied = disk.copy(source, to, place, end - place)
             if not copied:

@@ -28,8 +28,7 @@ def text_of(spark: SparkSession, given: str | Column, method: str) -> str:
 def _sql(jvm: Any, node: Any) -> str:
     """A node of a column's tree as Spark SQL. Its own text has operators before their operands, ``and(=(a, b), <(c, d))``, and names and
     literals without quotation marks."""
-    kind = node.getClass().getSimpleName()
-    match kind:
+    match node.getClass().getSimpleName():
         case "Literal":
             return literal_text(jvm, node)
         case "UnresolvedAttribute":
@@ -73,3 +72,6 @@ def _function(name: str, arguments: list[str]) -> str:
     if name == "in":
         return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
     return f"{name}({', '.join(arguments)})"
+
+
+__all__ = ["Column", "text_of"]

@@ -6,7 +6,7 @@ import os
 from functools import cached_property
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import InputError, first_line
 from cqels_opt.relational.column_names import quoted
@@ -102,4 +102,4 @@ def _name(relation: LogicalPlan) -> str:
     return str(relation.multipartIdentifier().apply(0)).lower()
 
 
-__all__ = ["Column", "DataFrame", "PlainJoin", "SparkSession", "query_of_sql"]
+__all__ = ["DataFrame", "PlainJoin", "SparkSession", "query_of_sql"]
