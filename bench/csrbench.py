@@ -29,6 +29,7 @@ from cqels_opt.query.algebra import Query
 from cqels_opt.query.dialects.profiles import find_profile
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, judge, read_answers
+from cqels_opt.verify.model import bare
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
 QUERIES = Path(__file__).parent / "csrbench_queries"
@@ -81,10 +82,13 @@ def run(query: Query, t0: int | None, stream: list[Element], file: Path, folder:
     language: Any = query.dialect
     meant = query_semantics(query, profile, t0=None if t0 is None else {"": t0})
     query, known = with_window_semantics(query, profile), find_profile(profile or language)
+    stream_name = bare(query.windows[0].stream)
     folder.mkdir()
     build_store(folder / "store", [], durable=False)
     program = Compiler(query, str(folder / "store"), folder, meant.report, meant.duplicates == "set").compile("q", meant.operator)
-    prepared = Prepared("q", program, cut([ReplaySource(f"<{STREAM}>", (file,))], folder / "replay", BatchSize(count=8)), folder)
+    prepared = Prepared(
+        "q", program, cut([ReplaySource(f"<{stream_name}>", (file,))], folder / "replay", BatchSize(count=8)), folder
+    )
     out = folder / "answers.jsonl"
     prepared.finish(folder / "state", PlannerOptions("first"), drain=True, out=out)
     answers = read_answers(out)
@@ -95,7 +99,7 @@ def run(query: Query, t0: int | None, stream: list[Element], file: Path, folder:
         t0=t0 or 0,
         drain=True,
     )
-    return Run(language, 0, t0, answers, judge(query, Inputs({STREAM: stream}), options, answers))
+    return Run(language, 0, t0, answers, judge(query, Inputs({stream_name: stream}), options, answers))
 
 
 def runs(

@@ -62,10 +62,10 @@ def recorded(folder: Path, engine: str, number: int) -> list[tuple[int, Bag]]:
 
 
 def _cells(binding: Mapping[str, Mapping[str, str]]) -> Cells:
-    return frozenset((name, _plain(cell["value"])) for name, cell in binding.items() if cell["value"] != "null")
+    return frozenset((name, plain(cell["value"])) for name, cell in binding.items() if cell["value"] != "null")
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A number rounded to six digits: engines write ``90.`` and ``90.0``."""
     try:
         return f"{float(text):.{_DIGITS}f}"
@@ -85,7 +85,7 @@ def _text(term: str) -> str:
     if term.startswith("<"):
         return term[1:-1]
     found = value(term)
-    return _plain(str(found)) if is_number(found) else term.strip('"')
+    return plain(str(found)) if is_number(found) else term.strip('"')
 
 
 # ------------------------------------------------------------------ windows

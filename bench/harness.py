@@ -47,6 +47,7 @@ STUDIES = {
     "tunnel": "Filters on probabilities early, late and by cost: the tunnel of Keskisärkkä et al. 2021",
     "w3c": "The W3C's SPARQL query tests, static and as a stream: what passes, and why the others do not",
     "csrbench": "CSRBench in three languages at every t0, next to what real engines answered",
+    "yabench": "YABench's queries over the windows that its oracle defines, by arrival and by closing",
     "rdf-star": "RDF-star next to reification: bytes, milliseconds, and the e-health query",
     "start-up": "From a command to its first answer, next to a plain Spark job",
     "profile": "Where the milliseconds of a batch go",

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from rich.console import Console
 from rich.status import Status
 
-from cqels_opt.bench import csrbench
+from cqels_opt.bench import csrbench, yabench
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.arena.runs import measured, rivals
 from cqels_opt.bench.arena.verdicts import ORDER, OURS, REFERENCE, in_order, rows
@@ -29,8 +30,8 @@ from cqels_opt.query.mistakes import nearest
 
 WORKLOADS = {file.stem: file for file in sorted((Path(__file__).parent / "workloads").glob("*.toml"))}
 """The files of the workloads, by name."""
-CSRBENCH = "csrbench"
-"""A workload without times: the answers that real engines gave to CSRBench, compared with ours (:mod:`cqels_opt.bench.csrbench`)."""
+ANSWERS: Mapping[str, ModuleType] = {"csrbench": csrbench, "yabench": yabench}
+"""Workloads without times: answers alone are compared."""
 
 
 def study(
@@ -42,17 +43,17 @@ def study(
     is a rival that is not installed.
     """
     for name in workloads:
-        if name not in (known := (*WORKLOADS, CSRBENCH)):
+        if name not in (known := (*WORKLOADS, *ANSWERS)):
             raise InputError(f"--workload: there is no {name!r}{nearest(name, known)}; there are {', '.join(known)}")
     progress = Console(stderr=True)
     found, about, missing = list[Mapping[str, Any]](), dict[str, str](), dict[str, str]()
     described, left_out = list[dict[str, Any]](), dict[str, str]()
-    correctness: Mapping[str, Any] = {}
-    for name in workloads or (*WORKLOADS, CSRBENCH):
-        if name == CSRBENCH:
-            with progress.status(f"{name}: recorded answers"):
+    correctness = dict[str, Any]()
+    for name in workloads or (*WORKLOADS, *ANSWERS):
+        if name in ANSWERS:
+            with progress.status(f"{name}: answers"):
                 try:
-                    correctness = csrbench.study(quick)
+                    correctness[name] = ANSWERS[name].study(quick)
                 except InputError as error:
                     if workloads:
                         raise
@@ -136,7 +137,7 @@ def show(found: Mapping[str, Any]) -> None:
         lines.add_row(*cells(row))
     screen.print(lines)
     screen.print(summary(found), highlight=False)
-    if found["correctness"]:
-        csrbench.show(found["correctness"])
+    for name, compared in found["correctness"].items():
+        ANSWERS[name].show(compared)
     for name, command in found["not_installed"].items():
         screen.print(f"{name} is not installed: {command}", highlight=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from cqels_opt.bench import csrbench
+from cqels_opt.bench import csrbench, yabench
 from cqels_opt.bench.arena.verdicts import CANNOT, CLOSE, FAILED, LOST, ORDER, OTHER_ANSWERS, OURS, REFERENCE
 from cqels_opt.bench.evaluation import facts, markdown_table
 from cqels_opt.bench.tables import number
@@ -45,17 +46,29 @@ def _phases(report: Mapping[str, Any]) -> str:
 
 
 def _correctness(found: Mapping[str, Any], quick: bool) -> list[str]:
-    """The recorded answers of real engines; nothing where the data are missing."""
-    if not found:
-        return []
+    """The answers that are compared without times; nothing of a workload whose data are missing."""
+    sections: Mapping[str, Callable[[Mapping[str, Any]], list[str]]]
+    sections = {"csrbench": partial(_csrbench, quick=quick), "yabench": _yabench}
+    parts = [part for name, section in sections.items() if name in found for part in section(found[name])]
+    return ["## Correctness", *parts] if parts else []
+
+
+def _csrbench(found: Mapping[str, Any], quick: bool) -> list[str]:
     runs, rows = sum(row["t0"] for row in found["results"]), sum(row["rows"] for row in found["results"])
     return [
-        "## Correctness",
         f"CSRBench's seven queries in three languages, at {'the first and the last' if quick else 'every'} t0 that the slide of their "
         f"windows allows ({runs} runs): the engine gives the {rows:,} rows of the independent evaluation. The table has what other "
         "engines answered, as CSRBench's oracle has recorded it: parts of their answers that are as ours, at their instants and with all "
         "instants moved. `correct`: their answer is ours for some t0.",
         markdown_table(csrbench.HEADS, [csrbench.cells(row) for row in found["engines"]], 2),
+    ]
+
+
+def _yabench(found: Mapping[str, Any]) -> list[str]:
+    return [
+        "YABench's three queries over the contents of windows as its oracle defines them, in the sizes of its published tests: at each "
+        "instant the engine has the rows that the oracle has. CQELS-QL runs in the profile `cqels-1.x`.",
+        markdown_table(yabench.HEADS, [yabench.cells(row) for row in found["results"]], 3),
     ]
 
 

@@ -31,6 +31,7 @@ from cqels_opt.bench.measure import Ran, check, final_times, in_turns
 from cqels_opt.bench.nexmark import AUCTIONS, BIDS, DATA, NS, PERSONS
 from cqels_opt.bench.srbench import OBSERVATIONS, OWL, TYPE, WEATHER
 from cqels_opt.bench.watdiv import LIKES, PURCHASES, REVIEWS
+from cqels_opt.bench.yabench import PUBLISHED
 from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.verify import Element
@@ -64,20 +65,21 @@ def test_citybench_has_the_same_answers_everywhere(tmp_path: Path) -> None:
 
 
 def test_a_workload_without_data_is_left_out_unless_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(arena.yabench, "study", lambda quick: {"results": []})
     monkeypatch.setenv("CQELS_OPT_DATA", str(tmp_path))
     monkeypatch.setattr(arena, "WORKLOADS", {"citybench": arena.WORKLOADS["citybench"]})
     found = arena.study(True)
-    assert list(found["left_out"]) == ["citybench", "csrbench"]
+    assert list(found["left_out"]) == ["citybench", "csrbench"] and list(found["correctness"]) == ["yabench"]
     assert found["results"] == []
     with pytest.raises(InputError, match="the data set citybench is not there"):
         arena.study(True, ("citybench",))
 
 
-def test_csrbench_compares_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_alone_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = {"results": [], "engines": []}
     monkeypatch.setattr(arena.csrbench, "study", lambda quick: recorded)
     found = arena.study(True, ("csrbench",))
-    assert found["correctness"] is recorded
+    assert found["correctness"] == {"csrbench": recorded}
     assert found["results"] == found["workloads"] == []
 
 
@@ -354,10 +356,11 @@ def test_the_page_has_the_losses_first(task: Task) -> None:
         "verdicts": counts,
         "results": results,
         "correctness": {
-            "results": [{"query": 1, "language": "cqels", "t0": 0, "instants": 4, "rows": 12}],
-            "engines": [
-                asdict(Compared(1, "cqels", 9, 15, 9, None, 0, 0, 0, True, "the same")),
-            ],
+            "csrbench": {
+                "results": [{"query": 1, "language": "cqels", "t0": 0, "instants": 4, "rows": 12}],
+                "engines": [asdict(Compared(1, "cqels", 9, 15, 9, None, 0, 0, 0, True, "the same"))],
+            },
+            "yabench": {"results": [{**asdict(PUBLISHED[0]), "instants": 26, "rows": 1026}]},
         },
         "machine": dict.fromkeys(("cores", "processor", "system", "python", "java"), "x") | {"memory_gb": 1, "load": 0.5},
         "versions": {"commit": "abc"},
@@ -371,6 +374,7 @@ def test_the_page_has_the_losses_first(task: Task) -> None:
     assert "- `flink`: not installed. `make arena-rivals RIVAL=flink` installs it." in page
     assert "| workload | query | ingest | execute |\n| --- | --- | ---: | ---: |\n| nexmark | q13 | 5.0 | 10.0 |" in page
     assert "| 1 | cqels | 9 | 15 | 9/9 |  |  | yes | the same |" in page
+    assert "| 1 | cqels | an element arrives | 60 | 60 | 10 | 60 | 26 | 1,026 |" in page
     assert "- `citybench` was left out: the data set citybench is not there" in page
 
 
