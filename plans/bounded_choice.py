@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from itertools import islice, takewhile
 from typing import Final
 
+from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan_extraction import Ranked
@@ -30,7 +32,12 @@ def least_risky(memo: Memo, source: str, best: Ranked, bounds: SizeBounds | None
     equal = [*takewhile(lambda other: other.cost <= most, islice(plan_extraction.ranked(memo, source), MOST_EQUAL))]
     if len(equal) < 2:
         return best
-    return min(equal, key=lambda one: bounds.greatest(PricedPlan.of(memo, source, one.plan, ()).covered))
+    chosen, least = best, math.inf
+    for one in equal:
+        covered = (memo.graph.set_of(operator.covers) for operator in planning.operators(one.plan, memo.graph))
+        if (greatest := bounds.greatest(covered, below=least)) < least:
+            chosen, least = one, greatest
+    return chosen
 
 
 def limit_estimates(priced: PricedPlan, bounds: SizeBounds | None, least: float) -> None:

@@ -28,7 +28,7 @@ class EstimateCorrections:
     """The corrections of the delta sources of one memo. Every change is applied to the memo's table of rows."""
 
     def __init__(self, memo: Memo, sources: Sequence[str], feedback: bool) -> None:
-        self._memo = memo
+        self.memo = memo
         self._numbers = {source: number for number, source in enumerate(sources)}
         self._feedback = {source: Feedback() for source in sources} if feedback else None
         self._sampled: dict[str, Corrections] = {}
@@ -48,7 +48,7 @@ class EstimateCorrections:
     def add_sample(self, source: str, rows: Iterable[tuple[RelationSet, SampledCardinality | None]]) -> None:
         """Adds the rows of the operators of one sampled plan, in their order (None: unknown)."""
         counted = {relations: found for relations, found in rows if found is not None}
-        for (relations, found), alone in zip(counted.items(), self._memo.uncorrected_rows(source, counted), strict=True):
+        for (relations, found), alone in zip(counted.items(), self.memo.uncorrected_rows(source, counted), strict=True):
             self._sampled[source].learn(relations, alone, found)
         self._apply(source, self._observed(source) | self._sampled[source].known)
 
@@ -56,14 +56,14 @@ class EstimateCorrections:
         """Adds the rows that operators gave before the delta was stopped. They count like a sample of it, and are exact."""
         sampled = self._sampled.setdefault(source, Corrections(self._factors(source)))
         given = dict(rows)
-        for (relations, seen), alone in zip(given.items(), self._memo.uncorrected_rows(source, given), strict=True):
+        for (relations, seen), alone in zip(given.items(), self.memo.uncorrected_rows(source, given), strict=True):
             sampled.observe(relations, alone, seen)
         self._apply(source, self._observed(source) | sampled.known)
 
     def sampled_rows(self, source: str) -> dict[RelationSet, float]:
         """The rows of the sets that were sampled, or counted, of a source's delta."""
         sampled = self._sampled[source]
-        alone = self._memo.uncorrected_rows(source, sampled.counted)
+        alone = self.memo.uncorrected_rows(source, sampled.counted)
         return {s: max(rows, LEAST) * sampled.known[s] for s, rows in zip(sampled.counted, alone, strict=True)}
 
     # ------------------------------------------------------------------ feedback
@@ -72,7 +72,7 @@ class EstimateCorrections:
         so false that a delta was stopped."""
         if self._feedback is not None:
             seen = dict(rows)
-            observed = zip(seen, self._memo.uncorrected_rows(source, seen), seen.values(), strict=True)
+            observed = zip(seen, self.memo.uncorrected_rows(source, seen), seen.values(), strict=True)
             self._feedback[source].observe(observed, refuted)
             self._apply(source, self._observed(source))
 
@@ -86,7 +86,7 @@ class EstimateCorrections:
             joined = [s for s in exact if size(s) > 1]
             earlier = {s: factor for s, factor in self._observed(source).items() if not any(contains(s, z) for z in joined)}
             self._apply(source, earlier | exact)
-        self._memo.refresh()
+        self.memo.refresh()
 
     def forget_assumed(self, sources: Iterable[str]) -> None:
         """Back to what feedback has observed; the memo is priced with it at its next refresh."""
@@ -113,7 +113,7 @@ class EstimateCorrections:
     def cardinalities(self, source: str, *, sampled: bool) -> Learnt:
         """The observed (or last sampled, if ``sampled``) rows of sets of relations."""
         known = self._sampled[source].known if sampled and source in self._sampled else self._observed(source)
-        names, alone = self._memo.graph.names, self._memo.uncorrected_rows(source, known)
+        names, alone = self.memo.graph.names, self.memo.uncorrected_rows(source, known)
         found = corrected(np.array(alone), np.array([*known.values()])).tolist()
         return {frozenset(names(s)): rows for s, rows in zip(known, found)}
 
@@ -124,14 +124,14 @@ class EstimateCorrections:
 
     def _rows_of(self, learnt: Learnt) -> dict[RelationSet, float]:
         """The rows of the sets that the memo has, smaller ones first."""
-        memo = self._memo
+        memo = self.memo
         sets = {memo.graph.set_of(names): rows for names, rows in learnt.items() if names <= memo.graph.index.keys()}
         known = sorted((s for s in sets if (s, memo.graph.covered_filters(s)) in memo.shape.state_of), key=lambda s: (size(s), s))
         return {s: sets[s] for s in known}
 
     def _ratios(self, source: str, rows: Mapping[RelationSet, float]) -> dict[RelationSet, float]:
         """The corrections that turn estimates from the statistics alone into these rows."""
-        alone = self._memo.uncorrected_rows(source, rows)
+        alone = self.memo.uncorrected_rows(source, rows)
         return {s: correction_of(seen, estimate) for (s, seen), estimate in zip(rows.items(), alone, strict=True)}
 
     # ------------------------------------------------------------------ a restart
@@ -151,4 +151,4 @@ class EstimateCorrections:
             self._apply(source, self._sampled[source].known)
 
     def _apply(self, source: str, factors: Mapping[RelationSet, float]) -> None:
-        self._memo.table.correct(self._numbers[source], factors)
+        self.memo.table.correct(self._numbers[source], factors)

@@ -8,7 +8,7 @@ order, and given plans are kept as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice
 
@@ -30,21 +30,18 @@ from cqels_opt.plans.plan import Plan
 from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.plan_pricing import PricedPlan, cost_of
+from cqels_opt.plans.plan_sampling import PlanSampling
 from cqels_opt.plans.plan_selection import PlanSelection, without_bounds
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.predicate_placement import Placing, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.relation_set import members
 from cqels_opt.plans.reoptimization_budget import Reading, ReadingBudget, ReoptimizationBudget, reading_price
-from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Sampler
+from cqels_opt.plans.sampling import Sampler
 from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.source_plans import SourcePlans, State
 from cqels_opt.plans.statistics import Key, Statistics
 from cqels_opt.plans.switching_rule import NEAR_TIE
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
-
-WASTE = 4.0
-"""How many times more rows than the delta and the answers an operator gives if plans are sampled that begin with other joins."""
 
 MODES = ("adaptive", "static", "first", "worst", "heuristic")
 
@@ -102,6 +99,8 @@ class Optimizer:
             self._corrections = EstimateCorrections(memo, self.sources, feedback)
         self._plans = {source: SourcePlans(memos[source], kept.get(source)) for source in self.sources}
         self._selection = PlanSelection(graph, self.mode, self.leaves, self._plans, self.fallback)
+        if self._corrections is not None:
+            self._sampling = PlanSampling(self._corrections, self._selection, self.leaves, self._plans, self._pace)
 
     @property
     def memo(self) -> Memo:
@@ -152,7 +151,7 @@ class Optimizer:
             self._corrections.expire_samples()
             self.memo.refresh(moved)
             if sampler is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
-                planned.update(self._sample_plans(self._corrections, sampler, sampling_seconds))
+                planned.update(self._sampling.sample(sampler, sampling_seconds))
         choices: dict[str, PlanChoice] = {}
         for number, (source, own) in enumerate(self._plans.items()):
             own.choice = choice = self._selection.choice(source, sampler is not None, stays=source not in planned)
@@ -205,7 +204,7 @@ class Optimizer:
         self._corrections.correct_delta(source, seen.items())
         self.memo.refresh()
         if sampler is not None:
-            self._sample_until_cheapest(self._corrections, sampler, [source], self._selection.cheapest)
+            self._sampling.until_cheapest(sampler, [source], self._selection.cheapest)
             own.stopped |= self._corrections.sampled_rows(source)
         own.take_back()
         own.choice = self._selection.choice(source, sampled=True, plan=self._selection.cheapest(source))
@@ -233,61 +232,6 @@ class Optimizer:
         if self.fallback or self.mode != "adaptive" or own.current is None:
             return ()
         return validity_ranges(own.memo, source, own.current, NEAR_TIE)
-
-    def _sample_plans(self, corrections: EstimateCorrections, sampler: Sampler, sampling_seconds: float) -> list[str]:
-        """Samples the cheapest plans whose budget allows it, with estimates corrected on the way, until the cheapest has been sampled.
-        Returns their sources."""
-        moving = [source for source in self.sources if self.leaves.has_rows(source)]
-        due = [source for source in moving if self._pace.due(source, self._selection.selected_cost(source), sampling_seconds)]
-        wasteful = [source for source in due if self._wastes_rows(source)]
-        for source in due:
-            corrections.start_sample(source)
-        for source in wasteful:
-            for plan in self._first_joins(source):
-                self._sample(corrections, sampler, source, plan)
-        if wasteful:
-            self.memo.refresh()
-        self._sample_until_cheapest(corrections, sampler, due, lambda s: self._selection.select(s, self._selection.best(s)).plan)
-        return due
-
-    def _sample_until_cheapest(
-        self, corrections: EstimateCorrections, sampler: Sampler, due: Sequence[str], select: Callable[[str], Plan]
-    ) -> None:
-        """Samples the plan that ``select`` takes for each source, and corrects the estimates, until it has been sampled."""
-        walked: set[tuple[str, str]] = set()
-        for _ in range(SAMPLING_ROUNDS):
-            before = len(walked)
-            for source in due:
-                plan = select(source)
-                if (source, str(plan)) not in walked:
-                    walked.add((source, str(plan)))
-                    self._sample(corrections, sampler, source, plan)
-            if len(walked) == before:
-                return
-            self.memo.refresh()
-
-    def _sample(self, corrections: EstimateCorrections, sampler: Sampler, source: str, plan: Plan) -> None:
-        """Samples a plan; the rows of its operators correct the estimates."""
-        covered = [self.graph.set_of(step.covers) for step in planning.operators(plan, self.graph)]
-        corrections.add_sample(source, zip(covered, sampler(source, plan), strict=True))
-
-    def _wastes_rows(self, source: str) -> bool:
-        """Whether an operator of the current plan gives many times the rows of the delta and of the answers.
-
-        Not where filters are operators: a sample of a plan without them evaluates them at once.
-        """
-        current = self._plans[source].current
-        priced = None if current is None else self.price_of(source, current)
-        if priced is None or any(relation.kind == "filter" for relation in self.graph.relations):
-            return False
-        scanned, *_, joined = priced[1]
-        return max(priced[1]) > WASTE * max(scanned, joined)
-
-    def _first_joins(self, source: str) -> Iterator[Plan]:
-        """The joins of a source's delta with one relation. Where estimates of other plans are too high, their rows are never observed."""
-        own = self.graph.set_of([source])
-        for i in members(self.graph.neighbourhood(own) & ~self.graph.units):
-            yield planning.Probe(planning.Scan(source), self.graph.relations[i].name, self.graph.shared(own, 1 << i))
 
     def read_selectivities(self, statistics: Mapping[str, Statistics]) -> None:
         """Reads what the filters kept in the batch. To be called before :meth:`observe`: the part of an error that they explain is no error

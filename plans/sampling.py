@@ -15,9 +15,6 @@ from cqels_opt.plans.feedback import LEAST, inherited, ratio
 from cqels_opt.plans.plan import Plan
 from cqels_opt.plans.relation_set import RelationSet
 
-SAMPLING_ROUNDS = 4
-"""Rounds of sampling after which the cheapest plan is taken without further samples."""
-
 PRIOR = 2.0
 """The weight of an estimate, in rows of a sample."""
 

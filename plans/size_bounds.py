@@ -74,9 +74,14 @@ class SizeBounds:
             found = self._bounds[relations] = found if math.isinf(found) else float(math.floor(found * (1 + ROUNDING)))
         return found
 
-    def greatest(self, covered: Iterable[RelationSet]) -> float:
-        """The greatest bound of the operators of a plan."""
-        return max(map(self.rows, covered))
+    def greatest(self, covered: Iterable[RelationSet], below: float = math.inf) -> float:
+        """The greatest bound of the operators of a plan. The search ends at one that is not ``below``; bounds that are known come first."""
+        found = 0.0
+        for relations in sorted(covered, key=lambda relations: relations not in self._bounds):
+            found = max(found, self.rows(relations))
+            if found >= below:
+                break
+        return found
 
     # ------------------------------------------------------------------ inside
     def _of_inner(self, inner: RelationSet) -> float:

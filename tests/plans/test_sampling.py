@@ -9,7 +9,8 @@ import pytest
 from cqels_opt.bench.shapes import relation
 from cqels_opt.plans import KnownStatistics, Optimizer, Plan, QueryGraph, SampledCardinality, parse_plan
 from cqels_opt.plans.plan import operators
-from cqels_opt.plans.sampling import PRIOR, SAMPLING_ROUNDS, Corrections
+from cqels_opt.plans.plan_sampling import SAMPLING_ROUNDS
+from cqels_opt.plans.sampling import PRIOR, Corrections
 
 GRAPH = QueryGraph([relation("s", "x y", True), relation("a", "x u"), relation("b", "y v"), relation("c", "u v")])
 STATISTICS = KnownStatistics(

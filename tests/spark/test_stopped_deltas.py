@@ -12,7 +12,7 @@ from cqels_opt.bench.false_statistics import FALSIFIED, falsified
 from cqels_opt.cli import commands, local_run
 from cqels_opt.cli.options import Batch, RunOptions
 from cqels_opt.planner import row_limits
-from cqels_opt.plans import Optimizer
+from cqels_opt.plans.plan_sampling import PlanSampling
 from cqels_opt.trace.records import read_trace
 
 from .small_world import MAP, MET, STREAM, write_query, write_world
@@ -31,7 +31,7 @@ def test_it_is_planned_again_in_the_same_job(spark: SparkSession, tmp_path: Path
     local_run.run(calm)
     monkeypatch.setattr(row_limits, "FEWEST", 1.0)
     monkeypatch.setattr(row_limits, "TIMES", 1.5)
-    monkeypatch.setattr(Optimizer, "_sample_plans", lambda *_: [])  # a sample would correct the false statistics before
+    monkeypatch.setattr(PlanSampling, "sample", lambda *_: [])  # a sample would correct the false statistics before
     assert disturbed.checkpoint is not None
     with falsified(FALSIFIED["statistics scaled by 10^±3"], 0):
         commands.in_session(spark, disturbed, disturbed.checkpoint, None)

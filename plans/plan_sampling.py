@@ -1,0 +1,91 @@
+"""Samples the plans that would be chosen, until the cheapest one has been sampled (sampling-based re-optimization, Wu, Naughton & Singh
+2016). The sampled rows correct the estimates on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from cqels_opt.plans import plan as planning
+from cqels_opt.plans.base_estimates import BaseEstimates
+from cqels_opt.plans.estimate_corrections import EstimateCorrections
+from cqels_opt.plans.plan import Plan
+from cqels_opt.plans.plan_pricing import PricedPlan, cost_of
+from cqels_opt.plans.plan_selection import PlanSelection
+from cqels_opt.plans.relation_set import members
+from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget
+from cqels_opt.plans.sampling import Sampler
+from cqels_opt.plans.source_plans import SourcePlans
+
+SAMPLING_ROUNDS = 4
+"""Rounds of sampling after which the cheapest plan is taken without further samples."""
+
+WASTE = 4.0
+"""How many times more rows than the delta and the answers an operator gives if plans are sampled that begin with other joins."""
+
+
+class PlanSampling:
+    """Samples the plans of a block's delta sources. ``pace`` is the budget of each of them."""
+
+    def __init__(
+        self,
+        corrections: EstimateCorrections,
+        selection: PlanSelection,
+        leaves: BaseEstimates,
+        plans: Mapping[str, SourcePlans],
+        pace: ReoptimizationBudget,
+    ) -> None:
+        self.corrections, self.selection, self.leaves, self.pace = corrections, selection, leaves, pace
+        self.memo, self.graph, self._plans = corrections.memo, selection.graph, plans
+
+    def sample(self, sampler: Sampler, seconds: float) -> list[str]:
+        """Samples the sources whose budget allows it; returns these. A sample costs so many ``seconds``, in the cost model's unit."""
+        moving = [source for source in self._plans if self.leaves.has_rows(source)]
+        due = [source for source in moving if self.pace.due(source, self.selection.selected_cost(source), seconds)]
+        wasteful = [source for source in due if self._wastes_rows(source)]
+        for source in due:
+            self.corrections.start_sample(source)
+        for source in wasteful:
+            for plan in self._first_joins(source):
+                self._sample(sampler, source, plan)
+        if wasteful:
+            self.memo.refresh()
+        self.until_cheapest(sampler, due, lambda s: self.selection.select(s, self.selection.best(s)).plan)
+        return due
+
+    def until_cheapest(self, sampler: Sampler, due: Sequence[str], select: Callable[[str], Plan]) -> None:
+        """Samples the plan that ``select`` takes for each source, and corrects the estimates, until it has been sampled."""
+        walked: set[tuple[str, Plan]] = set()
+        for _ in range(SAMPLING_ROUNDS):
+            before = len(walked)
+            for source in due:
+                plan = select(source)
+                if (source, plan) not in walked:
+                    walked.add((source, plan))
+                    self._sample(sampler, source, plan)
+            if len(walked) == before:
+                return
+            self.memo.refresh()
+
+    def _sample(self, sampler: Sampler, source: str, plan: Plan) -> None:
+        """Samples a plan; the rows of its operators correct the estimates."""
+        covered = [self.graph.set_of(step.covers) for step in planning.operators(plan, self.graph)]
+        self.corrections.add_sample(source, zip(covered, sampler(source, plan), strict=True))
+
+    def _wastes_rows(self, source: str) -> bool:
+        """Whether an operator of the current plan gives many times the rows of the delta and of the answers.
+
+        Not where filters are operators: a sample of a plan without them evaluates them at once.
+        """
+        current = self._plans[source].current
+        if any(relation.kind == "filter" for relation in self.graph.relations):
+            return False
+        if current is None or cost_of(self.memo, source, current) is None:
+            return False
+        scanned, *between, joined = PricedPlan.of(self.memo, source, current, ()).rows()[0]
+        return max(between, default=0.0) > WASTE * max(scanned, joined)
+
+    def _first_joins(self, source: str) -> Iterator[Plan]:
+        """The joins of a source's delta with one relation. Where estimates of other plans are too high, their rows are never observed."""
+        own = self.graph.set_of([source])
+        for i in members(self.graph.neighbourhood(own) & ~self.graph.units):
+            yield planning.Probe(planning.Scan(source), self.graph.relations[i].name, self.graph.shared(own, 1 << i))
