@@ -1,4 +1,4 @@
-# make setup | demo | test | test-wheel | test-oldest | test-spark-3.5 | test-services | lint | docs | bench | arena | micro.  Each makes .venv where it is missing.
+# make setup | demo | test | test-wheel | test-oldest | test-spark-3.5 | test-services | test-s3a | lint | docs | bench | arena | micro.  Each makes .venv where it is missing.
 VENV    := .venv
 PY      := $(VENV)/bin/python
 CORE    := $(VENV)/.core
@@ -15,9 +15,10 @@ CONNECTOR := $(SERVED)/spark-kafka-$(SPARK_4_0)
 DELTA   := $(SERVED)/delta-$(SPARK_4_0)
 ICEBERG_VERSION := 1.10.1
 ICEBERG := $(SERVED)/iceberg-$(ICEBERG_VERSION)
+HADOOP_AWS := $(SERVED)/hadoop-aws
 DEMO    ?=
 TESTS   ?= tests bench/micro
-SERVICES ?= tests/services
+SERVICES ?= tests/services --ignore=tests/services/test_s3a.py
 RIVALS  ?= $(or $(CQELS_OPT_RIVALS),.rivals)
 RIVAL   ?= flink esper pathway differential cqels csparql yasper kolibrie
 FLINK   := 2.3.0
@@ -39,7 +40,7 @@ BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # targets install into one environment
-.PHONY: help setup java demo test test-all test-wheel test-oldest test-spark-3.5 servers test-services mosquitto lint docs bench arena arena-rivals test-rivals micro clean
+.PHONY: help setup java demo test test-all test-wheel test-oldest test-spark-3.5 servers test-services test-s3a mosquitto lint docs bench arena arena-rivals test-rivals micro clean
 
 help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
@@ -50,6 +51,7 @@ help:
 	@echo "make test-oldest     the same with PySpark $(OLDEST), the oldest that everything works with"
 	@echo "make test-spark-3.5  the tests of joins of DataFrames in the wheel, with PySpark $(SPARK_3_5)"
 	@echo "make test-services   tests against an S3 server that it builds (with Go), and in a browser that it installs"
+	@echo "make test-s3a the state of a join on that S3 server by Hadoop's connector   (690 MB of downloads)"
 	@echo "make lint     ruff, mypy --strict and codespell"
 	@echo "make docs     the documentation as a site that needs no network, in site/"
 	@echo "make bench    the report's evaluation, small, as evaluation.html      (BENCH='--list': all scenarios; BENCH=evaluation: at full size)"
@@ -187,6 +189,19 @@ test-services: servers
 	  CQELS_OPT_PYSPARK_4_0="$(abspath $(CONNECTOR))/python" CQELS_OPT_KAFKA_CONNECTOR="$(abspath $(CONNECTOR))/jars" \
 	  CQELS_OPT_DELTA_JARS="$(abspath $(DELTA))" CQELS_OPT_ICEBERG_JARS="$(abspath $(ICEBERG))" \
 	  $(PY) -m pytest -n 2 --dist loadfile $(SERVICES)
+
+# Hadoop's connector to S3, of the version of PySpark's Hadoop: 690 MB, so CI does not run its test.
+$(HADOOP_AWS): $(STAMP)
+	@version=$$(ls $(VENV)/lib/python3*/site-packages/pyspark/jars | sed -n 's/hadoop-client-api-\(.*\)\.jar/\1/p'); \
+	echo "fetching hadoop-aws $$version into $@"; \
+	rm -rf "$@.half"; \
+	$(IVY) -dependency org.apache.hadoop hadoop-aws $$version -retrieve "$(abspath $@).half/[artifact]-[revision].[ext]" >$(SERVED)/hadoop-aws.log 2>&1 || { \
+	  echo "hadoop-aws $$version could not be fetched: is Maven's repository reachable?" >&2; exit 2; }; \
+	rm -rf "$@"; mv "$@.half" "$@"
+
+test-s3a: setup $(S3) $(HADOOP_AWS)
+	@$(PY) -m pip install -qq --disable-pip-version-check -e '.[services]'
+	@CQELS_OPT_S3_SERVER="$(abspath $(S3))" CQELS_OPT_HADOOP_AWS="$(abspath $(HADOOP_AWS))" $(PY) -m pytest tests/services/test_s3a.py
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
