@@ -208,7 +208,10 @@ def checked(folder: Path, sectors: int = 12) -> dict[str, int]:
         file, out = folder / f"{name}.rq", folder / f"{name}.jsonl"
         file.write_text(text, encoding="utf-8")
         world.prepared(name, text).run(name, COST, out)
-        (verdict,), _ = judged(RunOptions(file, tuple(world.streams.items()), (world.static,)), inputs, out)
+        verdicts, _, unjudged = judged(RunOptions(file, tuple(world.streams.items()), (world.static,)), inputs, out)
+        if unjudged:
+            raise RunError(f"{name} cannot be judged: {next(iter(unjudged.values()))}")
+        (verdict,) = verdicts
         if not verdict.equal:
             raise RunError(f"{name}: {verdict.text()}")
         found[name] = verdict.rows

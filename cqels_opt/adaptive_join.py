@@ -19,9 +19,9 @@ from cqels_opt.relational.spec import HOWS, JoinInput, JoinSpec, window_of
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.column_text import Column, text_of
-from cqels_opt.spark.drop_in import check_classic
+from cqels_opt.spark.drop_in import check_classic, check_micro_batch
 from cqels_opt.spark.join_run import JoinRun
-from cqels_opt.spark.plain_join import DataFrame, PlainJoin, SparkSession, query_of_sql
+from cqels_opt.spark.plain_join import DataFrame, PlainJoin, SparkSession, query_of_sql, table_named
 from cqels_opt.spark.replanned_join import Build, ReplannedJoin
 from cqels_opt.spark.replanning import Replanner
 from cqels_opt.spark.sinks import BatchFunction
@@ -80,6 +80,7 @@ class AdaptiveJoin:
         are null. ``lateness`` is that of the stream, if it is not that of :meth:`batch`. Windows advance with the stream that is furthest
         behind; ``idle_timeout`` is the duration without rows after which they do not wait for this stream.
         """
+        _check_relation(name, frame)
         if frame is not None and (window is not None or time is not None):
             raise InputError(
                 f"relation({name!r}): window and time are for a relation over the stream, which has no DataFrame here"
@@ -98,7 +99,7 @@ class AdaptiveJoin:
         late = duration_of(lateness, "lateness") if lateness is not None else None
         idle = duration_of(idle_timeout, "idle_timeout") if idle_timeout is not None else None
         spec = self.spec.relation(JoinInput(name, frame is not None, window_of(window), at, HOWS[how.lower()], late, idle))
-        given = self.spark.table(frame) if isinstance(frame, str) else frame
+        given = table_named(self.spark, frame, name) if isinstance(frame, str) else frame
         return replace(self, spec=spec, frames=self.frames if given is None else {**self.frames, name: given})
 
     def on(self, condition: str | Column) -> AdaptiveJoin:
@@ -193,7 +194,7 @@ class AdaptiveQuery:
 
     def __call__(self, frame: DataFrame) -> DataFrame:
         """The answers of a micro-batch, to be used within ``foreachBatch``. What is counted is kept for later calls."""
-        check_classic(frame.sparkSession)
+        check_micro_batch(frame)
         if self._replanner is None:
             self._replanner = Replanner("adaptive", BatchJobs(frame.sparkSession).parallelism, "query")
         plain = self.build(frame, 0)
@@ -245,6 +246,14 @@ def adaptive_sql(spark: SparkSession, query: str, *, stream: str | None = None) 
 
 def _no_sink(frame: DataFrame, batch_id: int) -> None:
     """The sink of a join that is explained, not run."""
+
+
+def _check_relation(name: object, frame: object) -> None:
+    if not isinstance(name, str):
+        raise InputError(f"relation(…) expects a name first, not {type(name).__name__}")
+    if frame is not None and not isinstance(frame, DataFrame | str) and not callable(frame):
+        what = "a DataFrame, the name of a table, or a function that returns a DataFrame"
+        raise InputError(f"relation({name!r}, …) expects {what}, not {type(frame).__name__}")
 
 
 def _check_function(then: object) -> None:

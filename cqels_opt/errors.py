@@ -64,7 +64,11 @@ class RunError(CqelsOptError):
     """A run failed after its start. The command line exits with code 3."""
 
 
-class EngineWarning(RuntimeWarning):
+class RunWarning(RuntimeWarning):
+    """What the user of a run should know, such as the end of a query at a limit. The command line prints it as one line."""
+
+
+class EngineWarning(RunWarning):
     """An error that does not affect answers. The trace has the same sentence in its notices."""
 
 

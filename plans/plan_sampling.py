@@ -38,7 +38,7 @@ class PlanSampling:
         self.memo, self.graph, self._plans = corrections.memo, selection.graph, plans
 
     def sample(self, sampler: Sampler, seconds: float) -> list[str]:
-        """Samples the sources whose budget allows it; returns these. A sample costs so many ``seconds``, in the cost model's unit."""
+        """Samples the sources whose budget allows it; returns these. ``seconds`` is the cost of a sample, in the cost model's unit."""
         moving = [source for source in self._plans if self.leaves.has_rows(source)]
         due = [source for source in moving if self.pace.due(source, self.selection.selected_cost(source), seconds)]
         wasteful = [source for source in due if self._wastes_rows(source)]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.bench import apart
-from cqels_opt.bench.arena.worker import FINISH, PREPARE, STEP, Measured, Reply, serve
+from cqels_opt.bench.arena.worker import FINISH, PREPARE, START, STEP, Measured, Reply, serve
 from cqels_opt.bench.contenders import Contender, Given, Task
 from cqels_opt.bench.measure import Ran, final_times
 
@@ -52,6 +52,16 @@ class Rivals:
             running.process.join()
             return None
         return reply
+
+    def start(self) -> None:
+        """Starts the processes of all rivals, at the same time."""
+        for name in self.names:
+            self._start(name)
+
+    def wait(self) -> None:
+        """Waits until all processes that have been started answer."""
+        for name in [*self._processes]:
+            self.ask(name, START)
 
     def _start(self, name: str) -> None:
         ours, theirs = multiprocessing.Pipe()

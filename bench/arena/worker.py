@@ -15,7 +15,7 @@ from cqels_opt.bench.circumstances import cpu_seconds, descendants
 from cqels_opt.bench.contenders import Contender, Done, Given, StoppedError, Task, UnsupportedError, find
 from cqels_opt.bench.measure import Ran
 
-PREPARE, STEP, FINISH = "prepare", "step", "finish"
+START, PREPARE, STEP, FINISH = "start", "prepare", "step", "finish"
 """What the harness sends: a tuple of one of these verbs and the task that is to be prepared, or None."""
 
 
@@ -66,6 +66,8 @@ class _Worker:
 
     def reply(self, verb: str, task: Task | None) -> Reply:
         """Does what is requested."""
+        if verb == START:
+            return Reply()
         if verb == FINISH:
             self._found.peak_mb = _peak_mb()  # while the processes below it still run
             self.close()

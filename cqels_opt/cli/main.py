@@ -37,7 +37,7 @@ from cqels_opt.cli.options import (
 )
 from cqels_opt.cli.run_results import Summary
 from cqels_opt.cli.session_settings import jvm_settings_of_run
-from cqels_opt.errors import CqelsOptError, EngineWarning, InputError, QueryError, for_the_command_line
+from cqels_opt.errors import CqelsOptError, InputError, QueryError, RunWarning, for_the_command_line
 from cqels_opt.spark.jvm import jvm_started
 from cqels_opt.spark.package import check_installed, is_absent, missing
 from cqels_opt.storage.file_errors import file_error
@@ -101,12 +101,12 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
-    """Prints each EngineWarning as other warnings of commands, without the place in the code where Python shows it."""
+    """Prints each RunWarning as other warnings of commands, without the place in the code where Python shows it."""
     with warnings.catch_warnings():
         otherwise = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if not issubclass(category, EngineWarning):
+            if not issubclass(category, RunWarning):
                 otherwise(message, category, *place, **more)
                 return
             from cqels_opt.cli.warnings_console import warn  # with rich, which most commands need only for this
@@ -202,7 +202,7 @@ def _verify(options: RunOptions) -> int:
 
         report = verify(options, run)
     print(report)
-    return DONE if report.agrees else DIFFERENT
+    return DIFFERENT if not report.agrees else FAILED if report.unjudged else DONE
 
 
 def _load(options: LoadOptions | UpdateOptions) -> int:

@@ -39,12 +39,16 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """A comparison with the independent evaluation; ``differences`` are lines for people, at most the first ones."""
+    """A comparison with the independent evaluation; ``differences`` are lines for people, at most the first ones.
+
+    ``unjudged`` has a line for each query that no engine of the evaluation can evaluate.
+    """
 
     instants: int
     answers: int
     different: int
     differences: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
 
     @property
     def agrees(self) -> bool:
@@ -54,9 +58,8 @@ class VerifyReport:
     def __str__(self) -> str:
         """One line, and one per difference."""
         compared = f"{plural(self.answers, 'answer')} at {plural(self.instants, 'instant')} compared"
-        if self.agrees:
-            return f"{compared}: all are the same"
-        return "\n".join([f"{compared}: {plural(self.different, 'difference')}", *self.differences])
+        same = "all are the same" if self.agrees else plural(self.different, "difference")
+        return "\n".join([f"{compared}: {same}", *self.differences, *self.unjudged])
 
 
 @dataclass(frozen=True, slots=True)

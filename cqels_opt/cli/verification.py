@@ -15,7 +15,7 @@ from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.query_requests import QueryRequest, query_requests
 from cqels_opt.cli.run_results import VerifyReport
 from cqels_opt.compiler.dialect_profile import policy_words, query_semantics, with_window_semantics
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, RunError, first_line
 from cqels_opt.query.algebra import Query
 from cqels_opt.spark.scratch import scratch_folder
 from cqels_opt.verify import Element, Inputs
@@ -41,14 +41,16 @@ def verify(options: RunOptions, run: Callable[[RunOptions], object]) -> VerifyRe
             time_predicate=options.time_predicate,
             on_error=options.on_error or "fail",
         )
-        verdicts, got = judged(options, reading.inputs, out)
+        verdicts, got, unjudged = judged(options, reading.inputs, out)
     lines = [line for verdict in verdicts if not verdict.equal for line in verdict.text().splitlines()]
     differences = sum(len(verdict.differences) for verdict in verdicts)
-    return VerifyReport(len({time for time, _, _ in got}), sum(got.values()), differences, tuple(lines))
+    unknown = tuple(f"{name} cannot be judged: {why}" for name, why in unjudged.items())
+    return VerifyReport(len({time for time, _, _ in got}), sum(got.values()), differences, tuple(lines), unknown)
 
 
-def judged(options: RunOptions, inputs: Inputs, out: Path) -> tuple[list[checking.Verdict], checking.Answers]:
-    """Verifies the answers in a file query by query; returns the verdicts and the answers.
+def judged(options: RunOptions, inputs: Inputs, out: Path) -> tuple[list[checking.Verdict], checking.Answers, dict[str, str]]:
+    """Verifies the answers in a file query by query; returns the verdicts, the answers that they are of, and the queries that cannot be
+    judged, with the reasons.
 
     The graphs that the evaluation computes for one query are the elements of the stream that other queries read.
     """
@@ -56,7 +58,7 @@ def judged(options: RunOptions, inputs: Inputs, out: Path) -> tuple[list[checkin
     several = len(waiting) > 1
     read = {window.stream.strip("<>") for request in waiting for window in request.query.windows}
     until = max((e.t for iri, elements in streams.items() if iri in read for e in elements), default=None) if several else None
-    verdicts: list[checking.Verdict] = []
+    verdicts, unjudged = list[checking.Verdict](), dict[str, str]()
     got: checking.Answers = Counter()
     while waiting:
         made = {_output(request) for request in waiting}
@@ -66,11 +68,14 @@ def judged(options: RunOptions, inputs: Inputs, out: Path) -> tuple[list[checkin
         how = replace(_as_verified(request, query, options), until=until)
         known = Inputs(streams, inputs.default, inputs.graphs)
         mine = checking.read_answers(out, request.id if several else None)
-        verdicts.append(checking.judge(query, known, how, mine))
-        got.update(mine)
+        try:
+            verdicts.append(checking.judge(query, known, how, mine))
+            got.update(mine)
+        except RunError as error:
+            unjudged[request.id or "the query"] = first_line(error)
         if (output := _output(request)) in read:
             streams[output] = graphs_as_elements(checking.evaluate(query, known, how))
-    return verdicts, got
+    return verdicts, got, unjudged
 
 
 def _output(request: QueryRequest) -> str:

@@ -83,7 +83,8 @@ def _key(side: str, text: str, where: str) -> JoinKey | None:
     """The key that one side of an equality is; None if it reads no relation, or several."""
     tree = _tree(side, where)
     if isinstance(tree, exp.Paren):
-        return _key(side[1:-1].strip(), text, where)
+        key = _key(side[1:-1].strip(), text, where)
+        return key if key is None or key.is_column else key._replace(sql=f"({key.sql})")
     relations = _relations(tree, text, where)
     if len(relations) != 1:
         return None
@@ -92,6 +93,22 @@ def _key(side: str, text: str, where: str) -> JoinKey | None:
         _, *path = (part.name.lower() for part in tree.parts)
         return JoinKey(relation, tuple(path), quoted(relation, *path))
     return JoinKey(relation, (tree.sql(dialect="spark").lower(),), side)
+
+
+def without_comments(text: str) -> str:
+    """A text of Spark SQL without its comments, which would hide what is written after it."""
+    if "--" not in text and "/*" not in text:
+        return text
+    try:
+        tokens = sqlglot.tokenize(text, dialect="spark")
+    except SqlglotError:
+        return text  # Spark says what is wrong
+    parts, end = list[str](), 0
+    for token in tokens:
+        gap = text[end : token.start]
+        parts += " " if gap.strip() else gap, text[token.start : token.end + 1]
+        end = token.end + 1
+    return "".join(parts)
 
 
 def _tree(text: str, where: str) -> exp.Expression:

@@ -45,13 +45,17 @@ class Extent:
 
 @dataclass(slots=True)
 class Counted:
-    """The counts of a micro-batch: all rows, late rows, rows without a time; the estimated counts and the extent of each relation."""
+    """The counts of a micro-batch: all rows, late rows, rows without a time; the estimated counts and the extent of each relation.
+
+    ``latest`` has the latest time of each stream, of all its rows that are not late; None: it has none.
+    """
 
     elements: int = 0
     late: int = 0
     rejected: int = 0
     slots: dict[str, SlotCounts] = field(default_factory=dict)
     extents: dict[str, Extent] = field(default_factory=dict)
+    latest: tuple[int | None, ...] = ()
 
     @property
     def times(self) -> tuple[int, int] | None:

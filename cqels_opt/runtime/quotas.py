@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cqels_opt.errors import CheckpointError, LimitError
+from cqels_opt.errors import CheckpointError, LimitError, RunWarning
 from cqels_opt.operators.answer_files import rows_by_query, without_queries
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.evaluate import EvaluateReport, FinishReport, Format
@@ -63,6 +63,8 @@ class Quotas:
         if self.catalog is not None and not self.catalog.decided(last + 1):
             for name in [name for name, (batch, _) in self.failures.items() if batch >= last and name in self.catalog.names()]:
                 self.catalog.remove(name)
+        for name, (batch, why) in self.failures.items():
+            warnings.warn(f"{name} failed at batch {batch}, and the run continues without it: {why}", RunWarning, stacklevel=2)
 
     def within(
         self, batch: int, programs: Sequence[CompiledProgram], taken: ResourceUsage, format: Format, feeding: Collection[str]
@@ -85,7 +87,7 @@ class Quotas:
             self.failures[name] = batch, over[name]
             self.catalog.remove(name)
             warnings.warn(
-                f"{name} failed at batch {batch}, and the others continue without it: {over[name]}", RuntimeWarning, stacklevel=2
+                f"{name} failed at batch {batch}, and the others continue without it: {over[name]}", RunWarning, stacklevel=2
             )
         disk.write_atomically(self.path, documents.encode(NOTES, self.failures))
         for program in programs:

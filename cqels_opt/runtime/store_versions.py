@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cqels_opt.errors import CheckpointError, StoreError
+from cqels_opt.errors import CheckpointError, RunWarning, StoreError
 from cqels_opt.lod.files import HEADER
 from cqels_opt.lod.snapshots import StoreVersion, hold, store_of, version_at
 from cqels_opt.state.commit_log import KEEP
@@ -91,7 +91,7 @@ class VersionedStore:
             warnings.warn(
                 f"{self.store}: version {version.number} is not taken while the windows hold a term whose id it has for another one; "
                 f"the run continues with version {self.current.number}",
-                RuntimeWarning,
+                RunWarning,
                 stacklevel=2,
             )
 
@@ -126,7 +126,7 @@ class VersionedStore:
             if not self._warned:
                 warnings.warn(
                     f"{self.store}: cannot note there that this run reads it ({error.strerror}): updates may remove what it needs",
-                    RuntimeWarning,
+                    RunWarning,
                     stacklevel=2,
                 )
                 self._warned = True

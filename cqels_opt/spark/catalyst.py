@@ -73,12 +73,20 @@ def relations_of(plan: LogicalPlan, known: frozenset[str] = frozenset()) -> Iter
         if plan.multipartIdentifier().size() > 1 or str(plan.multipartIdentifier().apply(0)).lower() not in known:
             yield plan
         return
+    recursive = kind == "UnresolvedWith" and not BEFORE_4 and plan.allowRecursion()
     for inner in items(plan.innerChildren()):  # subqueries, and the definitions of WITH
-        yield from relations_of(inner, known)
-        if kind == "UnresolvedWith":
-            known |= {str(inner.alias()).lower()}
+        own = {str(inner.alias()).lower()} if kind == "UnresolvedWith" else set[str]()
+        yield from relations_of(inner, known | own if recursive else known)
+        known |= own
     for child in children(plan):
         yield from relations_of(child, known)
+
+
+def is_statement(spark: SparkSession, plan: LogicalPlan) -> bool:
+    """Whether a parsed text is a statement such as CREATE or INSERT, and no query."""
+    assert spark._jvm is not None
+    logical = "org.apache.spark.sql.catalyst.plans.logical."
+    return any(spark._jvm.java.lang.Class.forName(logical + name).isInstance(plan) for name in ("Command", "ParsedStatement"))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cqels_opt.errors import CheckpointError, InputError, LimitError
+from cqels_opt.errors import CheckpointError, InputError, LimitError, RunWarning
 from cqels_opt.lod.locations import shown
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.spark.worker_python import explained, use_this_python
@@ -38,6 +38,14 @@ def check_classic(session: object) -> None:
         )
     if not isinstance(session, SparkSession):
         raise InputError(f"a SparkSession is expected, not {type(session).__name__}")
+
+
+def check_micro_batch(frame: object) -> None:
+    """Rejects what is no DataFrame of a classic session."""
+    session = getattr(frame, "sparkSession", None)
+    if session is None:
+        raise InputError(f"a micro-batch is a DataFrame, not {type(frame).__name__}: give this function to foreachBatch")
+    check_classic(session)
 
 
 class Claim:
@@ -100,7 +108,7 @@ class DropIn(ABC):
                 raise
 
     def _check(self, frame: DataFrame) -> None:
-        check_classic(frame.sparkSession)
+        check_micro_batch(frame)
         use_this_python(frame.sparkSession)
 
     @abstractmethod
@@ -122,7 +130,7 @@ class DropIn(ABC):
             record = {"batch": batch_id, "reason": str(error)}
             disk.write_atomically(self._claim.state / FAILED, documents.encode(FAILED, record))
         self._reporter.failure(self.name, batch_id, self.failure)
-        warnings.warn(str(self.failure), RuntimeWarning, stacklevel=4)
+        warnings.warn(str(self.failure), RunWarning, stacklevel=4)
 
     def _read_failure(self, path: Path) -> None:
         if not path.exists():
@@ -133,7 +141,7 @@ class DropIn(ABC):
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the state is damaged ({error}); use another folder") from error
         self.failure = LimitError(f"{self.name} failed at batch {batch} ({reason}); to start again, use another state folder")
-        warnings.warn(str(self.failure), RuntimeWarning, stacklevel=4)
+        warnings.warn(str(self.failure), RunWarning, stacklevel=4)
 
 
 @contextmanager

@@ -64,6 +64,20 @@ def time_columns(columns: Sequence[str], times: Iterable[str | None]) -> dict[st
     return found
 
 
+def unresolved(error: AnalysisException, columns: Mapping[str, Sequence[str]]) -> InputError:
+    """The error for a text of the user that Spark cannot resolve; ``columns`` are those of each relation."""
+    what = first_line(error).partition(" SQLSTATE: ")[0]  # then comes a place in a text that the user has not written
+    known = "; ".join(f"{name} has {', '.join(of)}" for name, of in columns.items())
+    return InputError(f"{what} The relations: {known}")
+
+
+def check_names(name: str, frame: DataFrame) -> None:
+    """InputError for two columns of one name, which joins of windows cannot distinguish."""
+    again = [column for column, n in Counter(map(str.lower, frame.columns)).items() if n > 1]
+    if again:
+        raise InputError(f"relation {name} has two columns {again[0]}: rename one of them, or select those that the join needs")
+
+
 def key_type(frame: DataFrame, key: JoinKey, name: str) -> t.DataType:
     """The type of a key of a relation; InputError if the relation does not have its columns."""
     try:
@@ -80,14 +94,15 @@ def key_types(spec: JoinSpec, frames: Mapping[str, DataFrame]) -> dict[str, t.Da
 
     ``frames`` are keyed by relation and may lack the stream. Numbers are compared with numbers, dates with timestamps; anything else that
     Spark would cast, such as text and numbers, is rejected: equality would depend on which two keys are compared. So are three keys of
-    which Spark would cast exact numbers to floating-point ones.
+    which Spark would cast exact numbers to floating-point ones, or decimals to fewer digits.
     """
     names, found = {relation.key: relation.name for relation in spec.relations}, dict[str, t.DataType]()
     for variable, of in spec.variables.items():
         known = [key for name, keys in of.items() if name in frames for key in keys]
         types = [key_type(frames[key.relation], key, names[key.relation]) for key in known]
         for key, kind in zip(known, types):
-            if kind != types[0] and not any(isinstance(kind, some) and isinstance(types[0], some) for some in _COMPARABLE):
+            same = kind.simpleString() == types[0].simpleString()  # without whether elements may be null
+            if not same and not any(isinstance(kind, some) and isinstance(types[0], some) for some in _COMPARABLE):
                 raise InputError(
                     f"{known[0]} is {types[0].simpleString()} and {key} is {kind.simpleString()}: "
                     "cast one of them, so that what is joined is of one type"
@@ -98,11 +113,29 @@ def key_types(spec: JoinSpec, frames: Mapping[str, DataFrame]) -> dict[str, t.Da
                 f"{', '.join(map(str, known))} are {', '.join(kind.simpleString() for kind in types)}: "
                 "cast all of them to one type, because whole numbers and decimals change when they are cast to double"
             )
+        if len(known) > 2 and _digits(types) > MOST_DIGITS:
+            raise InputError(
+                f"{', '.join(map(str, known))} are {', '.join(kind.simpleString() for kind in types)}: "
+                f"cast all of them to one type, because Spark compares fewer digits where more than {MOST_DIGITS} are needed"
+            )
         found[variable] = t.NullType() if not types else types[0] if len(set(map(str, types))) == 1 else _common(frames, types)
     return found
 
 
 _COMPARABLE = (t.NumericType, t.DateType | t.TimestampType | t.TimestampNTZType)
+MOST_DIGITS = 38
+"""The digits of Spark's largest decimal."""
+_INTEGERS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+"""The digits of the decimals to which Spark casts whole numbers."""
+
+
+def _digits(types: Sequence[t.DataType]) -> int:
+    """The digits of a decimal that has every value of some exact numbers; 0 if all have one type, or are no decimals."""
+    decimals = [kind for kind in types if isinstance(kind, t.DecimalType)]
+    if not decimals or len(set(map(str, types))) == 1:
+        return 0
+    whole = [kind.precision - kind.scale for kind in decimals] + [_INTEGERS.get(kind.typeName(), 0) for kind in types]
+    return max(whole) + max(kind.scale for kind in decimals)
 
 
 def _common(frames: Mapping[str, DataFrame], types: Sequence[t.DataType]) -> t.DataType:
@@ -279,12 +312,13 @@ class Counting:
         """The statistics, from one job without a shuffle, which runs no Python on executors."""
         slots = sampled_counts(arrow_table(self.frame), self.layout, number)
         seen = self.frame._jdf.queryExecution().observedMetrics().apply(COUNTS)
-        elements, late, rejected = (int(seen.getLong(i)) for i in range(3))
+        numbers = (None if seen.isNullAt(i) else int(seen.getLong(i)) for i in range(seen.size()))
+        elements, late, rejected = (next(numbers) or 0 for _ in range(3))
         extents = {}
-        for i, name in enumerate(self.layout.names):
-            rows = int(seen.getLong(3 + 3 * i))
-            extents[name] = Extent(rows, int(seen.getLong(4 + 3 * i)), int(seen.getLong(5 + 3 * i))) if rows else Extent()
-        return Counted(elements, late, rejected, slots, extents)
+        for name in self.layout.names:
+            rows, first, last = (next(numbers) or 0 for _ in range(3))
+            extents[name] = Extent(rows, first, last)
+        return Counted(elements, late, rejected, slots, extents, tuple(numbers))
 
 
 def counting_of(
@@ -326,6 +360,7 @@ def counting_of(
     for i, stream in enumerate(layout.streams):
         at_i = f.when(f.col(f"p{i}"), f.col(f"t{stream}"))
         exact += [f.count_if(f"p{i}").alias(f"rows{i}"), f.min(at_i).alias(f"first{i}"), f.max(at_i).alias(f"last{i}")]
+    exact += [f.max(f"t{i}").alias(f"latest{i}") for i, _ in enumerate(times)]
     sample = rows.observe(COUNTS, *exact).where(IN_SAMPLE).drop("late", "rejected")
     return Counting(sample, layout)
 

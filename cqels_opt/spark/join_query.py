@@ -26,6 +26,7 @@ from cqels_opt.relational.planner import Side
 from cqels_opt.spark.catalyst import Catalyst, Expression, JoinType, LogicalPlan, analyzed, children, conjuncts, items
 
 KINDS: Mapping[str, JoinKind] = {"LeftOuter": "optional", "LeftSemi": "semi", "LeftAnti": "anti"}
+_WORDS: Mapping[JoinKind, str] = {"optional": "LEFT JOIN", "semi": "LEFT SEMI JOIN", "anti": "LEFT ANTI JOIN"}
 TYPES: Mapping[JoinKind, JoinType] = {kind: name for name, kind in KINDS.items()}  # type: ignore[misc]
 _NOT_IN_NAMES = re.compile(r"\W+", re.ASCII)
 
@@ -196,7 +197,7 @@ class JoinQuery:
                 nodes.append(RelationNode(relation.name, joined | {*own}, relation.name == self.stream))
                 continue
             if not required[relation.name]:
-                raise NotReadableError(f"the {relation.kind} join of {relation.name} has no condition on another relation")
+                raise NotReadableError(f"the {_WORDS[relation.kind]} of {relation.name} has no condition on another relation")
             needs = frozenset(_rows_of(name) for name in required[relation.name])
             reads = joined or needs
             bound = reads | {*own} if relation.kind == "optional" else reads
@@ -205,7 +206,10 @@ class JoinQuery:
         try:
             return QueryGraph(nodes, filters)
         except GraphError as error:
-            raise NotReadableError(str(error)) from error
+            units = {unit.name for unit in self.relations.values() if unit.kind != "inner"}
+            after = [name for name, names in required.items() if names & units]
+            why = f"the condition of the join of {after[0]} reads the right side of another one" if after else str(error)
+            raise NotReadableError(why) from error
 
     # ------------------------------------------------------------------ parts as DataFrames
     def rows(self, name: str) -> DataFrame:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
+from weakref import finalize
 
-from pyspark.errors import AnalysisException, ParseException
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import InputError, first_line
 from cqels_opt.relational.column_names import quoted
 from cqels_opt.relational.conditions import all_of
-from cqels_opt.spark.catalyst import LogicalPlan, in_session, relations_of, same_session, temporary_view
+from cqels_opt.spark.catalyst import LogicalPlan, in_session, is_statement, relations_of, same_session, temporary_view
+from cqels_opt.spark.join_inputs import unresolved
 from cqels_opt.spark.replanned_join import Build
 from cqels_opt.spark.windowed_join import Declared
 
@@ -29,6 +34,7 @@ class PlainJoin:
         self._prefix = f"cqels_opt_{os.urandom(4).hex()}"
         self._frames: dict[str, DataFrame] = {}
         self._session: SparkSession | None = None
+        self._drop: Callable[[], object] = lambda: None
 
     @cached_property
     def text(self) -> str:
@@ -58,7 +64,10 @@ class PlainJoin:
         """The answers of a micro-batch. Raises InputError for a column that does not exist."""
         declared, session = self.declared, frame.sparkSession
         if not same_session(self._session, session):
+            self._drop()
             self._session, self._frames = session, {}
+            self._drop = finalize(self, _drop_views, session, self._prefix, [r.name for r in declared.spec.relations])
+            self._drop.atexit = False
         for relation in declared.spec.relations:
             current = declared.current(relation.name, number) if relation.static else frame
             if self._frames.get(relation.name) is not current:
@@ -67,28 +76,49 @@ class PlainJoin:
         try:
             return session.sql(self.text)
         except AnalysisException as error:
-            columns = "; ".join(f"{name} has {', '.join(one.columns)}" for name, one in self._frames.items())
-            what = first_line(error).partition(" SQLSTATE: ")[0]  # then comes a place in a text that the user has not written
-            raise InputError(f"{what} The relations: {columns}") from error
+            raise unresolved(error, {name: one.columns for name, one in self._frames.items()}) from error
 
     def _view(self, name: str) -> str:
         return f"{self._prefix}_{name} AS {quoted(name)}"
 
 
+def _drop_views(session: SparkSession, prefix: str, names: Sequence[str]) -> None:
+    """Removes the views of a join that nothing refers to any more."""
+    with suppress(Py4JError, PySparkException):  # the session has ended
+        for name in names:
+            session.catalog.dropTempView(f"{prefix}_{name}")
+
+
+def table_named(spark: SparkSession, table: str, relation: str) -> DataFrame:
+    """The table or view of a relation. Raises InputError if there is none."""
+    try:
+        return spark.table(table)
+    except AnalysisException as error:
+        raise InputError(f"relation({relation!r}): {first_line(error)}") from error
+
+
 def query_of_sql(spark: SparkSession, query: str, stream: str | None) -> Build:
     """The query as a function of the micro-batch and its id, and nothing else."""
+    for given, what in ((query, "a query"), (stream or "", "stream=NAME")):
+        if not isinstance(given, str):
+            raise InputError(f"adaptive_sql(…) expects {what} as a string, not {type(given).__name__}")
     try:
         tree = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
     except ParseException as error:
         raise InputError(f"adaptive_sql: {first_line(error)}") from error
+    if is_statement(spark, tree):
+        raise InputError("adaptive_sql: this is no query; give the SELECT alone, and write its answers in then(df, batch_id)")
+    single = [leaf for leaf in relations_of(tree) if leaf.multipartIdentifier().size() == 1]
+    names = sorted({_name(leaf) for leaf in single})
     if stream is None:
-        single = [leaf for leaf in relations_of(tree) if leaf.multipartIdentifier().size() == 1]
         unknown = sorted({_name(leaf) for leaf in single if not spark.catalog.tableExists(leaf.tableName())})
         if len(unknown) != 1:
             found = f"{', '.join(unknown)} are" if unknown else "none of its names is"
             raise InputError(f"adaptive_sql: {found} unknown to Spark; name the one of the micro-batch by stream=NAME")
         stream = unknown[0]
     name = stream.strip("`")
+    if name.lower() not in names:
+        raise InputError(f"adaptive_sql: the query does not read stream={stream!r}; it reads {', '.join(names) or 'nothing'}")
 
     def build(frame: DataFrame, number: int) -> DataFrame:
         with temporary_view(frame, name):
@@ -102,4 +132,4 @@ def _name(relation: LogicalPlan) -> str:
     return str(relation.multipartIdentifier().apply(0)).lower()
 
 
-__all__ = ["DataFrame", "PlainJoin", "SparkSession", "query_of_sql"]
+__all__ = ["DataFrame", "PlainJoin", "SparkSession", "query_of_sql", "table_named"]

@@ -53,3 +53,11 @@ def tree_of(column: Column) -> Any:
     """The tree of a column in the JVM, in Spark 3.5 an expression of Catalyst."""
     inner: Any = column
     return inner._jc.expr() if BEFORE_4 else inner._jc.node()
+
+
+def function_of(node: Any) -> tuple[str, bool]:
+    """The name of a function in a column's tree, and whether it is one of Spark's own that SQL cannot call."""
+    if not BEFORE_4:
+        return str(node.functionName()), bool(node.isInternal())
+    parts = node.nameParts()
+    return ".".join(str(parts.apply(i)) for i in range(parts.size())), False

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import time as clock_time
 from typing import Any, TypeAlias
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
-from cqels_opt.errors import CheckpointError, InputError, LimitError
+from cqels_opt.errors import CheckpointError, InputError, LimitError, RunWarning
 from cqels_opt.lod.locations import hadoop_uri, local_path, state_folder
 from cqels_opt.plans import Plan
 from cqels_opt.relational.counting import Counted
@@ -29,6 +31,7 @@ from cqels_opt.spark.hadoop_state import HadoopRetainedRows
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.job_descriptions import joined as joins_of
 from cqels_opt.spark.join_inputs import (
+    check_names,
     key_types,
     row_width,
     satisfying,
@@ -36,6 +39,7 @@ from cqels_opt.spark.join_inputs import (
     spec_keys,
     static_counts,
     time_columns,
+    unresolved,
     with_times,
 )
 from cqels_opt.spark.join_plans import JoinPlans
@@ -68,7 +72,12 @@ class Declared:
     def current(self, name: str, number: int) -> DataFrame:
         """The DataFrame of a relation in a micro-batch."""
         found = self.frames[name]
-        return found(number) if callable(found) else found
+        if not callable(found):
+            return found
+        version = found(number)
+        if not isinstance(version, DataFrame):
+            raise InputError(f"relation({name!r}): the function returned {type(version).__name__}; it must return a DataFrame")
+        return version
 
 
 class WindowedJoin(JoinRun):
@@ -91,6 +100,8 @@ class WindowedJoin(JoinRun):
         allow_gap: bool,
         listener: ListenerLike | None = None,
     ) -> None:
+        if (declared.spec.windowed or declared.spec.stateful) and spark.conf.get("spark.sql.caseSensitive") == "true":
+            raise InputError("joins with windows ignore the case of names: set spark.sql.caseSensitive to false")
         self._session, self._declared, self.spec, self.then = spark, declared, declared.spec, then
         self._mode, self._streams = mode, self.spec.event_times(lateness)
         self._needs_all = self.spec.stateful and not allow_gap
@@ -198,13 +209,14 @@ class WindowedJoin(JoinRun):
         """Counts the new rows, plans, computes the added rows, and commits."""
         spec, windowed = self.spec, self.spec.widest > 0
         types = self._types_of(frame, self._versions)
+        with self._resolved(frame):
+            counting = self._plans.counting(Windows(new, times), frame.columns, types, number)
         with self._runner.described("count the join keys of the stream"):
-            counted = self._plans.counting(Windows(new, times), frame.columns, types, number).take(number)
+            counted = counting.take(number)
         clock.lap("ingest")
-        latest: dict[str, int] = {}
-        for relation in (r for r in spec.streams if r.time is not None and counted.extents[r.name].rows):
-            last = counted.extents[relation.name].last
-            latest[str(relation.time)] = max(last, latest.get(str(relation.time), last))
+        latest = {
+            str(time): last for time, last in zip(times, counted.latest, strict=True) if time is not None and last is not None
+        }
         progress = self.kept.progress.after(self._streams, latest if windowed else {}, round(1000 * clock_time()))
         after = progress.frontier if windowed else number + 1
         self._notes += tuple(
@@ -220,7 +232,8 @@ class WindowedJoin(JoinRun):
         old = read_rows(new.sparkSession, new.schema, [self.kept.place(c.path) for c in chunks]) if chunks else None
         windows = Windows(new, times, old, before)
         jobs = self._runner.jobs  # before the function, whose own jobs are the user's
-        found = self._plans.added(windows, frame.columns, self._statics, decisions, planner.rule.order)
+        with self._resolved(frame):
+            found = self._plans.added(windows, frame.columns, self._statics, decisions, planner.rule.order)
         clock.lap("execute")
 
         def as_written() -> AddedRows | None:
@@ -254,6 +267,15 @@ class WindowedJoin(JoinRun):
         self._recorded(record)
         if why := self.limits.broken(bytes=self.kept.bytes if self.limits.bytes is not None else 0):
             raise LimitError(why)
+
+    @contextmanager
+    def _resolved(self, frame: DataFrame | None) -> Iterator[None]:
+        """Texts of the user that Spark cannot resolve are an InputError with the columns that there are."""
+        try:
+            yield
+        except AnalysisException as error:
+            columns = {r.name: frame.columns for r in self.spec.streams} if frame is not None else {}
+            raise unresolved(error, columns | {name: version.columns for name, version in self._versions.items()}) from error
 
     def _with_new(self, number: int, chunks: list[SlotFile], counted: Counted, new: DataFrame) -> list[SlotFile]:
         """The rows that later batches can join with; merges many small folders."""
@@ -315,7 +337,8 @@ class WindowedJoin(JoinRun):
         named = {relation.name: relation for relation in spec.statics}
         for name, version in versions.items():
             if version is not self._versions.get(name):
-                self._versions[name], self._statics[name] = version, satisfying(version, named[name], spec)
+                with self._resolved(frame):
+                    self._versions[name], self._statics[name] = version, satisfying(version, named[name], spec)
             keys = {variable: types[variable] for variable in spec.joins_on(named[name].key)}
             if (content := (*content_of(plan_of(version)), *keys.items())) == self._contents.get(name):
                 continue
@@ -333,7 +356,7 @@ class WindowedJoin(JoinRun):
             self._planner = JoinPlanner(spec.shape, counts, model, self._mode)
             if (problem := self.kept.seed_feedback(self._planner)) is not None:
                 self._planner, self._notes = JoinPlanner(spec.shape, counts, model, self._mode), (problem,)
-                warnings.warn(problem, RuntimeWarning, stacklevel=4)
+                warnings.warn(problem, RunWarning, stacklevel=4)
             self._planner.widths = widths
         if frame is not None:
             self._planner.widths |= dict.fromkeys((r.name for r in spec.streams), row_width(plan_of(frame)))
@@ -346,6 +369,9 @@ class WindowedJoin(JoinRun):
             frames = {r.key: versions[r.name] for r in self.spec.statics}
             if frame is not None:
                 frames |= {r.key: frame for r in self.spec.streams}
+            for relation in self.spec.relations:
+                if relation.key in frames:
+                    check_names(relation.name, frames[relation.key])
             self._types = key, key_types(self.spec, frames)
         return self._types[1]
 

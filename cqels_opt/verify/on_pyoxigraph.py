@@ -145,6 +145,13 @@ def to_oxigraph(text: str) -> Any:
     return ox.Literal(value, datatype=ox.NamedNode(datatype)) if datatype else ox.Literal(value)
 
 
+def stored(text: str) -> str:
+    """The canonical text of what the store has for a term: numbers and times of equal values have one form."""
+    term = to_oxigraph(text)
+    is_value = isinstance(term, ox.Literal) and not term.language and term.datatype.value != _XSD_STRING
+    return from_oxigraph(_round_trip(term)) if is_value else text
+
+
 def from_oxigraph(term: Any) -> str:
     """The canonical text of a pyoxigraph term."""
     return text_of(term)

@@ -75,7 +75,9 @@ class Rdflib:
                 names = [v for v in found.vars or () if not hidden(v)]
                 rows = [[(str(v), row.get(v)) for v in names] for row in found.bindings]
         except _FAILURES as error:
-            raise RunError(f"rdflib cannot evaluate the rewritten query: {error}") from error
+            # other errors are about objects of rdflib
+            said = str(error) if isinstance(error, SPARQLError) and str(error) else type(error).__name__
+            raise RunError(f"rdflib cannot evaluate the rewritten query: {said}") from error
         finally:
             del CUSTOM_EVALS["cqels-opt bags"]
             for name in custom:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cqels_opt.errors import DataError
+from cqels_opt.errors import DataError, RunError
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Answers, Element, Inputs, Options, compare, evaluate, judge, read_answers, report
 from cqels_opt.verify.isomorphic import isomorphic
@@ -172,6 +172,35 @@ def test_where_only_one_of_two_engines_differs_the_majority_counts() -> None:
     assert verdict.equal and [d.time for d in verdict.outvoted] == [1]
     assert "1 more instants pyoxigraph differs" in verdict.text()
     assert not judge(found, inputs, Options(), right + one('"text"', 2)).equal
+
+
+def test_a_second_engine_counts_where_it_has_other_forms_of_numbers() -> None:
+    """rdflib loses variables of a filter in EXISTS within GRAPH; pyoxigraph stores xsd:int as xsd:integer."""
+    text = (
+        "SELECT DISTINCT * FROM NAMED <urn:S> [RANGE 5ms] AS ?w WHERE { GRAPH ?w { ?p <urn:e> ?q } ?l <urn:cap> ?n "
+        "FILTER EXISTS { GRAPH ?w { ?q <urn:e> ?p FILTER(?p != <urn:z>) } } }"
+    )
+    number = typed("1", "int")
+    elements = [Element(1, (("<urn:a>", "<urn:e>", "<urn:b>"),)), Element(1, (("<urn:b>", "<urn:e>", "<urn:a>"),))]
+    inputs = Inputs({"urn:S": elements}, [("<urn:l>", "<urn:cap>", number)], {})
+    right: Answers = Counter()
+    for p, q in (("<urn:a>", "<urn:b>"), ("<urn:b>", "<urn:a>")):
+        right[1, "+", frozenset({"p": p, "q": q, "l": "<urn:l>", "n": number}.items())] = 1
+    verdict = judge(parse(text), inputs, Options(), right)
+    assert (verdict.evaluator, verdict.equal) == ("rdflib", True)
+    wrong = Counter(dict.fromkeys(right, 2))
+    assert not judge(parse(text), inputs, Options(), wrong).equal
+
+
+def test_one_engine_judges_what_the_other_cannot_evaluate() -> None:
+    """rdflib compares no IRI with a number; pyoxigraph does not tell the two numbers apart."""
+    found = parse("SELECT ?x FROM NAMED <urn:S> [RANGE 9ms] AS ?w WHERE { GRAPH ?w { ?s ?p ?x } } ORDER BY DESC(?x) LIMIT 1")
+    terms = (typed("1.0E0", "double"), typed("1", "double"), "<urn:x>")
+    inputs = Inputs({"urn:S": [Element(t, (("<a:s>", "<a:p>", x),)) for t, x in enumerate(terms)]}, [], {})
+    verdict = judge(found, inputs, Options(), evaluate(found, inputs, Options(evaluator="pyoxigraph")))
+    assert (verdict.evaluator, verdict.equal) == ("pyoxigraph", True)
+    with pytest.raises(RunError, match=r"^rdflib cannot evaluate the rewritten query: \w+$"):
+        judge(found, inputs, Options(), one(terms[2], 0))
 
 
 @pytest.mark.parametrize(

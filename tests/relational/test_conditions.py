@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cqels_opt.errors import InputError
-from cqels_opt.relational.conditions import JoinKey, parsed
+from cqels_opt.relational.conditions import JoinKey, parsed, without_comments
 
 
 def test_equalities_of_two_relations_are_keys() -> None:
@@ -24,6 +24,33 @@ def test_expressions_over_one_relation_are_keys(text: str) -> None:
     one, other = condition.keys
     assert (one.relation, one.sql, str(one)) == ("s", "lower(S.v)", "lower(S.v)")
     assert (other.relation, other.label) == ("d", ("n",))
+
+
+@pytest.mark.parametrize(
+    ("text", "sql"),
+    [
+        ("v.b = (p.b IS NULL)", ("`v`.`b`", "(p.b IS NULL)")),
+        ("(((v.k)) = ((NOT p.b)))", ("`v`.`k`", "((NOT p.b))")),
+    ],
+)
+def test_brackets_around_an_expression_stay(text: str, sql: tuple[str, str]) -> None:
+    """Without them ``v.b = p.b IS NULL`` would be another condition."""
+    (condition,) = parsed(text, "on")
+    assert condition.keys is not None
+    assert tuple(key.sql for key in condition.keys) == sql
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("v.id -- the id", "v.id"),
+        ("v.k /* of v */ = p.k -- c\nAND v.s = '-- no'", "v.k = p.k AND v.s = '-- no'"),
+        ("v.s = '--'", "v.s = '--'"),
+        ("v.s = '-- /*", "v.s = '-- /*"),
+    ],
+)
+def test_comments_are_left_out(text: str, expected: str) -> None:
+    assert without_comments(text) == expected
 
 
 @pytest.mark.parametrize(

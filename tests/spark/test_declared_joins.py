@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 import cqels_opt as cq
@@ -131,13 +133,32 @@ def test_columns_as_texts(spark: SparkSession) -> None:
         "(s.a[0] = CAST(s.k AS BIGINT))": f.col("s.a")[0] == key.cast("long"),
         "(NOT (s.k = CAST('NaN' AS DOUBLE)))": ~(key == float("nan")),
         "upper(s.k) AS `a b`": f.upper(key).alias("a b"),
+        "count(DISTINCT s.k, s.`a b`) AS `n`": f.count_distinct("s.k", "s.`a b`").alias("n"),
+        "TRY_CAST(s.k AS INT)": key.try_cast("int"),
+        "s.*": f.col("s.*"),
+        "s.k + 1 AS q": f.expr("s.k + 1 AS q -- one more"),
+        "posexplode(s.a) AS (`i`, `x`)": f.posexplode("s.a").alias("i", "x"),
+        "sum(s.k) OVER (PARTITION BY s.j ORDER BY s.k DESC NULLS LAST ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)": f.sum(key).over(
+            Window.partitionBy("s.j").orderBy(key.desc()).rowsBetween(-1, 0)
+        ),
+        "count(CASE WHEN (s.k > 1) THEN 1 END) OVER ()": f.count(f.when(key > 1, 1)).over(Window.partitionBy()),
     }
     for text, column in texts.items():
         assert text_of(spark, column, "on") == text
     found = text_of(spark, f.exists(f.array("s.k"), lambda one: one == f.col("p.k")), "on")
     assert re.fullmatch(r"exists\(array\(s\.k\), (x_\d+) -> \(\1 = p\.k\)\)", found)
-    with pytest.raises(InputError, match=r"select\(…\) expects a string or a Column, not int"):
-        text_of(spark, cast("str", 3), "select")
+    refused: dict[str, Any] = {
+        r"select\(…\) expects a string or a Column, not int": 3,
+        r"select\(' '\): the text is empty": " ",
+        r"select\(…\): Spark SQL has no text for UpdateFields of a Column: add the column to the DataFrame before": f.col(
+            "s.st"
+        ).withField("a", f.lit(1)),
+        "no text for the function timestampdiff of a Column": f.timestamp_diff("HOUR", f.col("s.a"), f.col("s.b")),
+        "no text for a function of Python of a Column": f.udf(len)("s.k"),
+    }
+    for why, given in refused.items():
+        with pytest.raises(InputError, match=why):
+            text_of(spark, given, "select")
 
 
 NO_EQUALITY = (
@@ -164,6 +185,33 @@ def test_right_sides_without_an_equality(spark: SparkSession, tables: Tables, ho
         join.batch(sink)(frame, 0)
         sql = f"SELECT {', '.join(columns)} FROM v LEFT {'' if how == 'left' else how.upper()} JOIN p ON {condition}"
         assert sink.bags[0] == bag(spark.sql(sql)), condition
+
+
+BRACKETED = (
+    "v.b = (p.b IS NULL)",
+    "(v.k = 1) = (p.k = 1)",
+    "v.b = (NOT p.b)",
+    "v.b = (p.k IN (1, 5))",
+    "v.b = (p.s LIKE 'o%')",
+)
+
+
+@pytest.mark.long
+def test_equalities_of_bracketed_conditions(spark: SparkSession) -> None:
+    """With and without a window, as texts and as columns."""
+    v = micro_batch(spark, [(1, 1, True), (2, 2, False), (3, None, None)], "id long, k int, b boolean")
+    p = micro_batch(spark, [("one", 1, True), ("two", 5, False), ("none", None, None)], "s string, k int, b boolean")
+    v.createOrReplaceTempView("v")
+    p.createOrReplaceTempView("p")
+    for number, condition in enumerate(BRACKETED):
+        window = {} if number == 1 else {"window": "now", "time": "id"}
+        left, _, right = condition.partition(" = (p")
+        given = f.expr(left) == f.expr(f"p{right[:-1]}") if number == 3 else condition
+        join = cq.AdaptiveJoin(spark).relation("v", **window).relation("p", p).on(given).select("v.id", "p.s")
+        sink = Collected()
+        join.batch(sink)(v, 0)
+        assert sink.bags[0] == bag(spark.sql(f"SELECT v.id, p.s FROM v JOIN p ON {condition}")), condition
+        assert sink.bags[0], condition
 
 
 # ------------------------------------------------------------------ windows
@@ -233,3 +281,94 @@ def test_windows_over_a_stream_with_odd_columns(spark: SparkSession, tables: Tab
 )
 def test_the_event_time_in_expressions(text: str, expected: str) -> None:
     assert of_event(text) == expected
+
+
+@pytest.mark.long
+def test_rows_that_a_filter_drops_advance_the_time(spark: SparkSession) -> None:
+    """A row is late after a later row of its stream, whatever relations have of that."""
+    join = cq.AdaptiveJoin(spark).relation("s", window="10s", time="at").where("s.k > 0").select("s.id")
+    sink = Collected()
+    run = join.batch(sink)
+    for number, row in enumerate([(1, 0, datetime(2024, 3, 31, 3)), (2, 5, datetime(2024, 3, 31, 2))]):
+        run(micro_batch(spark, [row], "id int, k int, at timestamp"), number)
+    assert not any(sink.bags.values())
+    assert run.last is not None
+    assert run.last.late == 1
+
+
+@pytest.mark.long
+def test_arrays_that_may_have_nulls_are_keys(spark: SparkSession) -> None:
+    v, p = micro_batch(spark, [(1, [1])], "id long, ar array<int>"), spark.sql("SELECT array(1) AS ar")
+    sink = Collected()
+    join = cq.AdaptiveJoin(spark).relation("v", window="now", time="id").relation("p", p).on("v.ar = p.ar").select("v.id")
+    join.batch(sink)(v, 0)
+    assert [*sink.bags[0].elements()] == [(1,)]
+
+
+def test_what_joins_of_windows_refuse(spark: SparkSession) -> None:
+    """One sentence each, before anything is computed."""
+    wide, narrow = (spark.sql(f"SELECT CAST(1 AS decimal(38,{scale})) AS d") for scale in (18, 10))
+    stream = micro_batch(spark, [(1, 1, "x")], "id long, k int, s string")
+    twice = spark.sql("SELECT 1 AS k, 2 AS n, 3 AS N")
+    over = cq.AdaptiveJoin(spark).relation("v", window="now", time="id")
+    decimals = over.relation("a", wide).relation("b", narrow).on("CAST(v.k AS decimal(38,18)) = b.d AND b.d = a.d")
+    for why, join in {
+        "Spark compares fewer digits where more than 38 are needed": decimals,
+        "relation p has two columns n: rename one of them": over.relation("p", twice).on("v.k = p.k"),
+        "`nope`.* The relations: v has id, k, s": over.where("v.nope > 1"),
+        "cannot be resolved.* The relations: v has id, k, s": over.select("v.other"),
+        "`unheard_of`": over.where("unheard_of(v.k)"),
+        r"relation\('p'\): the function returned NoneType; it must return a DataFrame": over.relation("p", lambda _: None).on(  # type: ignore[arg-type, return-value]
+            "v.k = p.k"
+        ),
+    }.items():
+        with pytest.raises(InputError, match=why):
+            join.batch(Collected())(stream, 0)
+    with (
+        settings(spark, {"spark.sql.caseSensitive": "true"}),
+        pytest.raises(InputError, match="ignore the case of names"),
+    ):
+        over.batch(Collected())
+    with pytest.raises(InputError, match="a micro-batch is a DataFrame, not int: give this function to foreachBatch"):
+        over.batch(Collected())(cast("Any", 3), 0)
+    for given, why in {(3, None): "expects a name first, not int", ("p", 3): r"relation\('p', …\) expects a DataFrame"}.items():
+        with pytest.raises(InputError, match=why):
+            over.relation(*cast("Any", given))
+    with pytest.raises(InputError, match=r"relation\('p'\): .*`nowhere`"):
+        over.relation("p", "nowhere")
+
+
+@pytest.mark.long
+def test_views_of_a_join_go_with_it(spark: SparkSession) -> None:
+    def own() -> set[str]:
+        return {table.name for table in spark.catalog.listTables() if table.name.startswith("cqels_opt_")}
+
+    before = own()
+    join = cq.AdaptiveJoin(spark).relation("v").relation("p", spark.range(3)).on("v.k = p.id").select("v.k")
+    run = join.batch(Collected())
+    run(micro_batch(spark, [(1,)], "k long"), 0)
+    run.wait_for_counts()
+    assert len(own() - before) == 2
+    del run
+    gc.collect()
+    assert own() == before
+
+
+# ------------------------------------------------------------------ SQL
+def test_what_is_a_query_of_a_micro_batch(spark: SparkSession) -> None:
+    for given, why in {
+        ("SELECT v.k FROM v", "w"): "the query does not read stream='w'; it reads v",
+        ("SELECT v.k FROM v", 3): r"adaptive_sql\(…\) expects stream=NAME as a string, not int",
+        (None, None): r"adaptive_sql\(…\) expects a query as a string, not NoneType",
+        ("CREATE TEMP VIEW z AS SELECT * FROM v", None): "this is no query; give the SELECT alone",
+    }.items():
+        with pytest.raises(InputError, match=why):
+            cq.adaptive_sql(spark, *cast("Any", given[:1]), stream=cast("Any", given[1]))
+
+
+@pytest.mark.skipif(BEFORE_4, reason="Spark 3.5 has no recursive queries")
+def test_names_of_recursive_queries_are_known(spark: SparkSession) -> None:
+    query = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT z.id, r.n FROM of_now z JOIN r ON z.k = r.n"
+    sink = Collected()
+    cq.adaptive_sql(spark, query).batch(sink)(micro_batch(spark, [(1, 2), (2, 9)], "id long, k int"), 0)
+    assert [*sink.bags[0].elements()] == [(1, 2)]
