@@ -206,7 +206,7 @@ CASES = [
         "left, an inner join on its column",
         lambda v, t: star(v, t, "left", "v.who = p.who").join(t.places.alias("l"), c("p.name") == c("l.code")),
     ),
-    Case("left after left", chained_units, "may be unbound"),
+    Case("left after left", chained_units, "reads the right side of another one"),
     Case("left within the right side", bushy),
     Case("left, USING", lambda v, t: v.join(t.people, "who", "left").join(t.follows, "who").join(t.offers, "item")),
     Case("semi", lambda v, t: star(v, t, "semi", "v.who = p.who")),
