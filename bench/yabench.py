@@ -67,7 +67,10 @@ PUBLISHED = (
 
 
 def observations(setting: Setting, seed: int = 1) -> list[Element]:
-    """The stream: each station has a phase, and observes at each interval after it; each observation is one graph."""
+    """The stream: each station has a phase, and observes at each interval after it; each observation is one graph.
+
+    No time is a whole second: YABench's windows include both ends, so an observation between two of them would be in both.
+    """
     rng = random.Random(seed)
     length = setting.interval * SECOND
     phases = [rng.randrange(1, length) for _ in range(setting.stations)]
