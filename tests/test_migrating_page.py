@@ -52,7 +52,7 @@ def answers(command: str, query: str) -> list[str]:
     replay = cut([ReplaySource(f"<{iri}>", (path,)) for iri, path in options.streams], here / "replay", BatchSize(count=2))
     _, lines = Prepared("q", program, replay, here / "query").finish(here / "state", out=here / "answers.jsonl")
     inputs = read_inputs(options.streams, options.static, options.graphs).inputs
-    (verdict,), _ = judged(options, inputs, here / "answers.jsonl")
+    (verdict,), *_ = judged(options, inputs, here / "answers.jsonl")
     assert verdict.equal, verdict.text()
     return lines
 

@@ -69,7 +69,6 @@ def study(
         contenders = [one for one in contenders if one.name not in missing]
         about |= {one.name: with_version(one) for one in contenders}
         with scratch_folder("arena") as folder, rivals(contenders, more, folder / "rivals") as among:
-            among.start()  # while the data are made
             worlds = Worlds(scenario, folder)
             for case in scenario.cases():
                 with progress.status(f"{name}: data") as status:
@@ -80,7 +79,7 @@ def study(
                             raise
                         left_out[name] = str(error)
                         continue
-                    among.wait()
+                    among.start()
                     for task in tasks.values():
                         runs = measured(task, among, scenario.limit, partial(_update, status, name))
                         found += [{**row, **case.parameters} for row in rows(name, task, runs, scenario.stream.warm_up)]

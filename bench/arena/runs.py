@@ -54,13 +54,10 @@ class Rivals:
         return reply
 
     def start(self) -> None:
-        """Starts the processes of all rivals, at the same time."""
-        for name in self.names:
+        """Starts the processes that do not run yet, all at the same time, and waits for them."""
+        for name in (name for name in self.names if name not in self._processes):
             self._start(name)
-
-    def wait(self) -> None:
-        """Waits until all processes that have been started answer."""
-        for name in [*self._processes]:
+        for name in self.names:
             self.ask(name, START)
 
     def _start(self, name: str) -> None:

@@ -33,8 +33,13 @@ def await_worker() -> None:
 
 
 def _run(session: SparkSession) -> None:
-    with suppress(Py4JError, PySparkException, OSError), described(session.sparkContext, "start a Python worker"):
-        slots(session.sparkContext, 1).mapPartitions(_imported).collect()
+    context = session.sparkContext
+    try:
+        with suppress(Py4JError, PySparkException, OSError, EOFError), described(context, "start a Python worker"):
+            slots(context, 1).mapPartitions(_imported).collect()
+    except AttributeError:
+        if context._jsc is not None:  # a context that has been stopped has no object in the JVM
+            raise
 
 
 def _imported(rows: Iterable[int]) -> Iterator[int]:

@@ -30,7 +30,7 @@ def verified(spark: SparkSession, asked: RunOptions, folder: Path) -> tuple[Verd
     records: list[TraceRecord] = []
     in_session(spark, asked, folder / "state", records.extend)
     assert asked.out is not None
-    (verdict,), _ = judged(asked, read_inputs(list(asked.streams), list(asked.static)).inputs, asked.out)
+    (verdict,), *_ = judged(asked, read_inputs(list(asked.streams), list(asked.static)).inputs, asked.out)
     return verdict, records
 
 

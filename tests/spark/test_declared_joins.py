@@ -108,14 +108,13 @@ def test_a_declared_join(spark: SparkSession, tables: Tables, name: str) -> None
     for view, table in (("v", frame), ("f", tables.follows), ("o", tables.offers), ("p", tables.people)):
         table.createOrReplaceTempView(view)
     expected = spark.sql(sql)
-    for plan in ("worst", "first"):
-        sink = Collected()
-        function = build(spark, tables).batch(sink, plan=plan)
-        function(frame, 0)
-        assert sink.bags[0] == bag(expected)
-        assert sink.columns == expected.columns
-        assert function.last is not None
-        assert not function.last.notices
+    sink = Collected()
+    function = build(spark, tables).batch(sink, plan=("worst", "first")[[*DECLARED].index(name) % 2])
+    function(frame, 0)
+    assert sink.bags[0] == bag(expected)
+    assert sink.columns == expected.columns
+    assert function.last is not None
+    assert not function.last.notices
     assert sum(sink.bags[0].values())
 
 

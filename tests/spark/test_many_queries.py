@@ -64,7 +64,7 @@ def test_one_text_with_a_file_of_constants(spark: SparkSession, files: Files, tm
         instances=tmp_path / "who.csv",
     )
     in_session(spark, options, tmp_path / "state")
-    verdicts, _ = judged(options, files.inputs(), tmp_path / "out.jsonl")
+    verdicts, *_ = judged(options, files.inputs(), tmp_path / "out.jsonl")
     assert len(verdicts) == 3 and all(verdict.equal and verdict.rows for verdict in verdicts), [v.text() for v in verdicts]
     records = list(read_trace(tmp_path / "t.jsonl"))
     assert {(record.query, record.instances) for record in records} == {("like-of-1", 3)}

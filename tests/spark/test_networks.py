@@ -69,7 +69,7 @@ def test_a_network_in_one_run(spark: SparkSession, files: Files, tmp_path: Path)
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert {line["query"] for line in lines} == {"counts", "pairs", "any"}
     assert [line["time"] for line in lines] == sorted(line["time"] for line in lines)
-    verdicts, _ = judged(options, files.inputs(), tmp_path / "out.jsonl")
+    verdicts, *_ = judged(options, files.inputs(), tmp_path / "out.jsonl")
     assert len(verdicts) == 3 and all(verdict.equal and verdict.rows for verdict in verdicts), [v.text() for v in verdicts]
     records = list(read_trace(tmp_path / "t.jsonl"))
     assert [record.query for record in records[:3]] == ["counts", "pairs", "any"]
@@ -91,7 +91,7 @@ def test_a_network_in_one_run(spark: SparkSession, files: Files, tmp_path: Path)
 def test_a_network_with_joins_of_spark(plan: Any, joins: Any, spark: SparkSession, files: Files, tmp_path: Path) -> None:
     options = replace(asked(files, tmp_path, "out.jsonl", 40), plan=plan, joins=joins)
     in_session(spark, options, tmp_path / "state")
-    verdicts, _ = judged(options, files.inputs(), tmp_path / "out.jsonl")
+    verdicts, *_ = judged(options, files.inputs(), tmp_path / "out.jsonl")
     assert len(verdicts) == 3 and all(verdict.equal and verdict.rows for verdict in verdicts), [v.text() for v in verdicts]
 
 
