@@ -67,7 +67,7 @@ def _csrbench(found: Mapping[str, Any], quick: bool) -> list[str]:
 def _yabench(found: Mapping[str, Any]) -> list[str]:
     return [
         "YABench's three queries over the contents of windows as its oracle defines them, in the sizes of its published tests: at each "
-        "instant the engine has the rows that the oracle has. CQELS-QL runs in the profile `cqels-1.x`.",
+        "instant the engine has the rows that the oracle has. CQELS-QL runs in the [profile](../glossary.md#profile) `cqels-1.x`.",
         markdown_table(yabench.HEADS, [yabench.cells(row) for row in found["results"]], 3),
     ]
 
