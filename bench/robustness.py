@@ -122,7 +122,7 @@ def upper_bounds(quick: bool) -> tuple[list[Figure], dict[str, Any]]:
     every = [one for some in bound_quality.study(quick).values() for one in some]
     exceeded = bound_quality.underestimates(every)
     by_size = bound_quality.ratios(every)
-    within = [ratio for n, ratios in by_size.items() if n <= FOUR_JOINS for ratio in ratios]
+    within = [ratio for n, ratios in by_size.items() if 2 <= n <= FOUR_JOINS for ratio in ratios]
     return [
         Figure("operators with more rows than their upper bound", exceeded, exceeded, exceeded, len(every), "0", ""),
         Figure.of("upper bound over true size, up to four joins", within, "≤ 5× median"),
