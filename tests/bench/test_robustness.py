@@ -112,14 +112,15 @@ def test_figures_are_shown_with_their_units_and_ratios_drawn() -> None:
     assert shown.count('<g tabindex="0"') == 2 and "2. above" in shown, "counts are no ratios and have no bars"
 
 
-def test_bounds_are_told_by_the_number_of_relations(monkeypatch: pytest.MonkeyPatch) -> None:
-    operators = [Compared(2, 10, 20.0), Compared(2, 10, 40.0), Compared(5, 1, 70.0), Compared(2, 8, 7.0), Compared(3, 0, 9.0)]
+def test_bounds_of_up_to_four_joins_and_by_the_number_of_relations(monkeypatch: pytest.MonkeyPatch) -> None:
+    operators = [Compared(2, 10, 20.0), Compared(2, 10, 40.0), Compared(5, 1, 70.0), Compared(2, 8, 7.0), Compared(3, 0, 9.0), Compared(6, 1, 900.0)]
     monkeypatch.setattr(bound_quality, "study", lambda quick: {"world": operators})
-    (exceeded, two, five), found = robustness.upper_bounds(quick=True)
-    assert (exceeded.most, exceeded.cases, exceeded.unit) == (1, 5, "")
-    assert (two.median, two.least, two.most, two.aim) == (2.0, 0.875, 4.0, "≤ 5× median")
-    assert (five.median, five.aim) == (70.0, "")
-    assert found == {"operators": 5, "exceeded": 1}
+    (exceeded, within, two, five, six), found = robustness.upper_bounds(quick=True)
+    assert (exceeded.most, exceeded.cases, exceeded.unit) == (1, 6, "")
+    assert (within.median, within.most, within.cases, within.aim) == (3.0, 70.0, 4, "≤ 5× median")
+    assert (two.median, two.least, two.most, two.aim) == (2.0, 0.875, 4.0, "")
+    assert (five.median, six.median, six.aim) == (70.0, 900.0, "")
+    assert found == {"operators": 6, "exceeded": 1}
 
 
 def test_multiway_joins_give_fewer_rows_at_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
