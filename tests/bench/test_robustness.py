@@ -113,7 +113,14 @@ def test_figures_are_shown_with_their_units_and_ratios_drawn() -> None:
 
 
 def test_bounds_of_up_to_four_joins_and_by_the_number_of_relations(monkeypatch: pytest.MonkeyPatch) -> None:
-    operators = [Compared(2, 10, 20.0), Compared(2, 10, 40.0), Compared(5, 1, 70.0), Compared(2, 8, 7.0), Compared(3, 0, 9.0), Compared(6, 1, 900.0)]
+    operators = [
+        Compared(2, 10, 20.0),
+        Compared(2, 10, 40.0),
+        Compared(5, 1, 70.0),
+        Compared(2, 8, 7.0),
+        Compared(3, 0, 9.0),
+        Compared(6, 1, 900.0),
+    ]
     monkeypatch.setattr(bound_quality, "study", lambda quick: {"world": operators})
     (exceeded, within, two, five, six), found = robustness.upper_bounds(quick=True)
     assert (exceeded.most, exceeded.cases, exceeded.unit) == (1, 6, "")
