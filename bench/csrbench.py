@@ -9,13 +9,14 @@ number of seconds, because their clocks did not start with the stream.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from cqels_opt.bench.apart import scratch_folder
-from cqels_opt.bench.csrbench_answers import Compared, compare_cqels, compare_windows, recorded
+from cqels_opt.bench.csrbench_answers import SECOND, Compared, by_time, compare_cqels, compare_windows, recorded
 from cqels_opt.bench.local import Prepared, write_elements
 from cqels_opt.bench.real_data import real_data
 from cqels_opt.bench.screen import console, table
@@ -34,7 +35,6 @@ from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
 QUERIES = Path(__file__).parent / "csrbench_queries"
 STREAM = "http://ex.org/streams/csrbench"
-SECOND = 1000
 NUMBERS = range(1, 8)
 Language = Literal["rspql", "csparql", "cqels"]
 LANGUAGES: tuple[Language, ...] = ("rspql", "csparql", "cqels")
@@ -157,11 +157,10 @@ def compared(folder: Path, found: list[Run], engines: tuple[str, ...] = ENGINE_N
 
 def _by_closing(found: Iterable[Run]) -> dict[int, Answers]:
     """The rows of the window that closes at each instant; its content is the same for every t0."""
-    windows: dict[int, Answers] = {}
+    every: Answers = Counter()
     for one in found:
-        for (time, op, row), count in one.answers.items():
-            windows.setdefault(time, type(one.answers)())[time, op, row] = count
-    return windows
+        every |= one.answers
+    return by_time(every)
 
 
 def show(found: dict[str, Any]) -> None:

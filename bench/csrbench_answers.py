@@ -81,6 +81,14 @@ def ours(answers: Answers) -> Bag:
     return found
 
 
+def by_time(answers: Answers) -> dict[int, Answers]:
+    """The answers of each instant."""
+    found: dict[int, Answers] = {}
+    for (time, op, row), count in answers.items():
+        found.setdefault(time, Counter())[time, op, row] = count
+    return found
+
+
 def _text(term: str) -> str:
     if term.startswith("<"):
         return term[1:-1]

@@ -20,18 +20,17 @@ import pyoxigraph as ox
 
 from cqels_opt.bench import csrbench
 from cqels_opt.bench.apart import scratch_folder
-from cqels_opt.bench.csrbench_answers import Bag, ours, plain
+from cqels_opt.bench.csrbench_answers import SECOND, Bag, by_time, ours, plain
 from cqels_opt.bench.local import write_elements
 from cqels_opt.bench.screen import console, table
 from cqels_opt.errors import RunError
 from cqels_opt.query.parser import parse
-from cqels_opt.verify import Answers, Element
+from cqels_opt.verify import Element
 
 QUERIES = Path(__file__).parent / "yabench_queries"
 HEADS = ("query", "language", "reports when", "range s", "slide s", "stations", "interval s", "instants", "rows")
 PROFILES = {"cqels": "cqels-1.x", "csparql": None}
 REPORTS = {"cqels": "an element arrives", "csparql": "a window closes"}
-SECOND = 1000
 _ONTOLOGY, _WEATHER = (
     "http://knoesis.wright.edu/ssw/ont/sensor-observation.owl#",
     "http://knoesis.wright.edu/ssw/ont/weather.owl#",
@@ -147,26 +146,18 @@ def run(setting: Setting, folder: Path) -> dict[str, Any]:
     stream, query = observations(setting), parse(text_of(setting), setting.language)
     folder.mkdir()
     write_elements(folder / "stream.ndjson", stream)
-    t0 = (
-        (setting.slide - setting.range) * SECOND if setting.language == "csparql" else None
-    )  # the first window closes after a slide
+    first = (setting.slide - setting.range) * SECOND  # a window closes after the first slide
+    t0 = first if setting.language == "csparql" else None
     found = csrbench.run(query, t0, stream, folder / "stream.ndjson", folder / "run", PROFILES[setting.language])
     name = f"YABench's query {setting.query} in {setting.language}, range {setting.range} s, slide {setting.slide} s"
     if not found.verdict.equal:
         raise RunError(f"{name}: {found.verdict.text(3)}")
-    rows, wanted = by_instant(found.answers), expected(setting, stream)
+    rows = {time: ours(answers) for time, answers in by_time(found.answers).items()}
+    wanted = expected(setting, stream)
     if rows != wanted:
         instant = min(t for t in rows.keys() | wanted.keys() if rows.get(t) != wanted.get(t))
         raise RunError(f"{name}: at {instant} ms the engine has {rows.get(instant)}, YABench's oracle {wanted.get(instant)}")
     return {**asdict(setting), "instants": len(wanted), "rows": sum(bag.total() for bag in wanted.values())}
-
-
-def by_instant(answers: Answers) -> dict[int, Bag]:
-    """The engine's rows of each instant."""
-    found: dict[int, Answers] = {}
-    for (time, op, row), count in answers.items():
-        found.setdefault(time, Counter())[time, op, row] = count
-    return {time: ours(rows) for time, rows in found.items()}
 
 
 def study(quick: bool) -> dict[str, Any]:

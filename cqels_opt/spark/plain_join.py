@@ -66,12 +66,12 @@ class PlainJoin:
         if not same_session(self._session, session):
             self._drop()
             self._session, self._frames = session, {}
-            self._drop = finalize(self, _drop_views, session, self._prefix, [r.name for r in declared.spec.relations])
+            self._drop = finalize(self, _drop_views, session, [self._view_of(r.name) for r in declared.spec.relations])
             self._drop.atexit = False
         for relation in declared.spec.relations:
             current = declared.current(relation.name, number) if relation.static else frame
             if self._frames.get(relation.name) is not current:
-                in_session(current, session).createOrReplaceTempView(f"{self._prefix}_{relation.name}")
+                in_session(current, session).createOrReplaceTempView(self._view_of(relation.name))
                 self._frames[relation.name] = current
         try:
             return session.sql(self.text)
@@ -79,14 +79,17 @@ class PlainJoin:
             raise unresolved(error, {name: one.columns for name, one in self._frames.items()}) from error
 
     def _view(self, name: str) -> str:
-        return f"{self._prefix}_{name} AS {quoted(name)}"
+        return f"{self._view_of(name)} AS {quoted(name)}"
+
+    def _view_of(self, name: str) -> str:
+        return f"{self._prefix}_{name}"
 
 
-def _drop_views(session: SparkSession, prefix: str, names: Sequence[str]) -> None:
+def _drop_views(session: SparkSession, views: Sequence[str]) -> None:
     """Removes the views of a join that nothing refers to any more."""
     with suppress(Py4JError, PySparkException):  # the session has ended
-        for name in names:
-            session.catalog.dropTempView(f"{prefix}_{name}")
+        for view in views:
+            session.catalog.dropTempView(view)
 
 
 def table_named(spark: SparkSession, table: str, relation: str) -> DataFrame:
