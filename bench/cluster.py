@@ -1,7 +1,7 @@
 """Estimates the time of a batch on a cluster from single-core measurements and the constants of the cost model.
 
-Assumptions: work per row is balanced over all cores (hash-partitioned shares, no skew). The driver's work per row, merging the
-counts of all tasks, is not parallel. Each stage costs a job's overhead and one message per task; shuffled rows cross the network
+Assumptions: work per row is balanced over all cores (hash-partitioned shares, no skew). The CPU time of the driver's process is not
+parallel: a fixed part, and one per row. Each stage costs a job's overhead and one message per task; shuffled rows cross the network
 once, at the sum of all nodes' rates. Stores and slots are local on every node.
 """
 
@@ -41,14 +41,14 @@ ROW_BYTES = 64
 def fitted(elements: Sequence[int], seconds: Sequence[float], driver: Sequence[float]) -> Cost:
     """The costs that fit batches of several sizes on one core, by least squares; ``driver`` is the driver's part of ``seconds``.
 
-    With a single size the fixed cost cannot be determined and is 0.
+    With a single size no fixed cost can be determined: it is 0.
     """
     n, s, d = (np.asarray(values, np.float64) for values in (elements, seconds, driver))
-    own = float((d / n).mean())
     if len(set(elements)) == 1:
-        return Cost(0.0, float(((s - d) / n).mean()), own)
-    slope, fixed = np.polyfit(n, s - d, 1)
-    return Cost(max(0.0, float(fixed)), max(0.0, float(slope)), own)
+        return Cost(0.0, float(((s - d) / n).mean()), float((d / n).mean()))
+    (whole, fixed), (own, _) = np.polyfit(n, s, 1), np.polyfit(n, d, 1)
+    own = min(max(0.0, float(own)), max(0.0, float(whole)))
+    return Cost(max(0.0, float(fixed)), max(0.0, float(whole)) - own, own)
 
 
 def seconds(cost: Cost, elements: int, cluster: Cluster, constants: Constants, shuffled: int = 0) -> float:

@@ -24,7 +24,11 @@ def run_on_spark(
     watch: Watcher | None = None,
     **options: Any,
 ) -> tuple[FinishedRun, list[TraceRecord]]:
-    """Writes ``answers.jsonl`` and ``trace.jsonl`` into ``folder``, and the state there or into ``state``; returns the trace too."""
+    """Writes ``trace.jsonl`` and, unless ``options`` name another output, ``answers.jsonl`` into ``folder``; returns the trace too.
+
+    The state is there or in ``state``.
+    """
     batch, trace = Batch(size.count or None, size.duration or None), folder / "trace.jsonl"
-    given = RunOptions(query, tuple(streams), batch=batch, out=folder / "answers.jsonl", trace=trace, **options)
+    options.setdefault("out", folder / "answers.jsonl")
+    given = RunOptions(query, tuple(streams), batch=batch, trace=trace, **options)
     return in_session(spark, given, state or folder, watch), list(read_trace(trace))

@@ -244,9 +244,16 @@ def columns_of(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[
 
 def pieces(found: Answers, size: int) -> Iterator[Ints]:
     """The number of the answer in each row of the output, where answers are repeated by multiplicity; ``size`` rows at a time."""
+    total = found.total
+    if total == len(found):  # each answer once
+        yield from (np.arange(begin, min(begin + size, total)) for begin in range(0, total, size))
+        return
     ends = summed(found.n, np.cumsum)
-    for begin in range(0, found.total, size):
-        yield np.searchsorted(ends, np.arange(begin, min(begin + size, found.total)), "right")
+    for begin in range(0, total, size):
+        end = min(begin + size, total)
+        first, last = np.searchsorted(ends, [begin, end - 1], "right").tolist()
+        of = np.arange(first, last + 1)
+        yield np.repeat(of, np.minimum(ends[of], end) - np.maximum(ends[of] - found.n[of], begin))
 
 
 def column_names(variables: Sequence[str], also: Sequence[str] = ()) -> dict[str, str]:

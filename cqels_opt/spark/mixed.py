@@ -30,7 +30,7 @@ from cqels_opt.spark.ingest_rows import Batches
 from cqels_opt.spark.joins import JoinRunner
 from cqels_opt.spark.partitioned import PartitionedOrder
 from cqels_opt.spark.relations import Columns, Side
-from cqels_opt.spark.runner import IN_ONE_TASK
+from cqels_opt.spark.runner import TOGETHER
 from cqels_opt.spark.scan import BATCH
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
@@ -151,7 +151,7 @@ class MixedRunner(JoinRunner):
     """Runs the second stage with the methods that the optimizer chose: fused, or with other operators in between."""
 
     order = MixedOrder
-    first_job = IN_ONE_TASK
+    first_job = TOGETHER
 
     def joins(self, tasks: Sequence[EvaluateTask]) -> bool:
         """See :meth:`JoinRunner.joins`: whether any join does not run in the task that has the rows."""

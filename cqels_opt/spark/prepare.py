@@ -38,7 +38,7 @@ def compiling(spark: AnySession, store: Path | str) -> Do:
             return found
         context = session_of(spark).sparkContext
         with explained(spark), described(context, "register: compile a query and its sub-results"):
-            (program,) = run_tasks(slots(context, 1), [lambda: iter((work(),))])
+            (program,) = run_tasks(slots(context, 1), lambda number: iter((work(),)))
         assert isinstance(program, CompiledProgram)
         return program
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -26,7 +26,7 @@ from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.live_files import FileBatch
 from cqels_opt.runtime.local_runner import part_of_answers, share_of_batch, whole_batch
 from cqels_opt.spark.batch_jobs import BatchJobs
-from cqels_opt.spark.batch_task import BatchTask, rows_of_task
+from cqels_opt.spark.batch_tasks import BatchTasks, rows_of_task
 from cqels_opt.spark.files import reading_files
 from cqels_opt.spark.ingest_rows import Batches, RowBatch, frame_of, ingesting
 from cqels_opt.spark.job_descriptions import described, joined
@@ -34,8 +34,8 @@ from cqels_opt.spark.messages import check_topics
 from cqels_opt.spark.session import in_one_process
 from cqels_opt.spark.tasks import (
     COMMITTING,
+    Numbered,
     Shuffled,
-    Work,
     answered,
     one_stage,
     reported,
@@ -49,7 +49,7 @@ from cqels_opt.storage import disk
 from cqels_opt.windows.binding_slots import SlotFile
 
 REPORT = "report binary"
-INGEST, IN_ONE_TASK = "ingest", "ingest and join"
+INGEST, TOGETHER = "ingest", "ingest and join"
 LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"  # columns then have other types than the schema says
 
 
@@ -65,14 +65,14 @@ def answering(run: Callable[[], Iterator[tuple[int, Any]]], with_part: bool = Fa
 class SparkRunner(BatchJobs):
     """Runs the stages of micro-batches on a session."""
 
-    first_job = IN_ONE_TASK  # the description of the job that starts the task of a small batch
+    first_job = TOGETHER  # the description of the job whose tasks run all stages of a batch
 
     def __init__(self, spark: SparkSession, parallelism: int | None = None) -> None:
         super().__init__(spark, parallelism)
         self.shares: Counter[str] = Counter()  # rows produced by each executor's Python process
         self.settings: dict[str, str] = {}  # effective planner settings of a session, where they matter
         self._slots: dict[int, RDD[int]] = {}
-        self._task: BatchTask | None = None  # of small batches
+        self._tasks: BatchTasks | None = None  # of a batch
         self._expect_small = False  # the next batch of rows is expected to fit one task, as the last one did
         self._columns: pa.Schema | None = None  # of the rows of a run, once they are expected to be few
 
@@ -87,15 +87,16 @@ class SparkRunner(BatchJobs):
         if isinstance(rows, Path):
             pieces = shares(rows, self.parallelism)
             task = replace(task, tasks=len(pieces))
-            return list(self._run([_reading(piece, task) for piece in pieces], INGEST, self.first_job))
+            return self._run(_reading(pieces, task), len(pieces), INGEST, self.first_job)
         if isinstance(rows, FileBatch):
-            return list(self._run([reading_files(rows, task)], INGEST, self.first_job))
+            files = reading_files(rows, task)
+            return self._run(lambda part: files(), 1, INGEST, self.first_job)
         self.end()
         work, frame = ingesting(rows, task), frame_of(rows)
         if (columns := self._columns) is not None and self._expect_small:
-            of_batch = self._batch_task()
+            tasks = self._batch_tasks()
             with self.described(self.first_job):
-                reports = list(of_batch.run(lambda: work(rows_of_task(columns)))) if of_batch.start(frame) else []
+                reports = tasks.run(lambda part: work(rows_of_task(columns))) if tasks.start(frame) else []
         else:
             reading = frame.mapInArrow(lambda batches: answering(lambda: enumerate(work(batches))), REPORT)
             reports = list(self._collect(reading, INGEST))
@@ -117,22 +118,27 @@ class SparkRunner(BatchJobs):
         return in_one_process(self.spark) and str(self.spark.conf.get(LARGE_TYPES, "false")).lower() == "false"
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
-        """The second stage: one task for a small batch, the one that ingested it; else a job with a task per share and, after a
-        shuffle, the answers.
+        """The second stage: one task for a small batch; else a task per share, and then one per part of the answers.
+
+        If the executor is in the driver's JVM, the tasks are those that ingested the batch. Otherwise they are a job with a shuffle.
         """
         what = join_of(tasks)
         if parts == 1:
-            return self._gather(self._run([_whole(tasks)], what, what))
-        self.end()
+            return self._gather(self._run(_whole(tasks), 1, what, what))
         spread = max(finish_parts(task, parts) for task in tasks)
-        stages = two_stages(self._slots_of(parts), _share(tasks, parts), finishing(tasks, parts), spread)
+        if in_one_process(self.spark):
+            shares = self._run(_share(tasks, parts), parts, what, what)
+            by_program = shares_by_program(shares)
+            return self._gather([*shares, *self._run(_answers(tasks, parts, by_program), spread, what, what)])
+        self.end()
+        stages = two_stages(self._slots_of(parts), _addressed(tasks, parts), finishing(tasks, parts), spread)
         with self.described(what):
             return self._gather(self._reported(stages))
 
     def end(self) -> None:
-        """Ends the task that waits for further stages."""
-        if self._task is not None:
-            self._task.end()
+        """Ends the tasks that wait for further stages."""
+        if self._tasks is not None:
+            self._tasks.end()
 
     def close(self) -> None:
         """See :meth:`end`: the session is the user's."""
@@ -144,25 +150,27 @@ class SparkRunner(BatchJobs):
         context.setLocalProperty(COMMITTING, disk.machine())  # of this thread
         try:
             with described(context, "merge small files of the state"):
-                return list(self._reported(one_stage(self._slots_of(1), [_merging(tasks)])))
+                return list(self._reported(one_stage(self._slots_of(1), _merging(tasks))))
         except (PySparkException, Py4JError) as error:
             raise RunError(first_line(error)) from error
 
-    def _run(self, tasks: Sequence[Work], apart: str, together: str) -> Iterable[Any]:
-        """Runs tasks as a job that is described as ``apart``, or one in the task of the batch, which is described as ``together``."""
-        if len(tasks) > 1 or not in_one_process(self.spark):
+    def _run(self, work: Callable[[int], Iterator[Any]], number: int, apart: str, together: str) -> list[Any]:
+        """Runs ``number`` tasks in a job of their own, described as ``apart``, or in the tasks of the batch, described as ``together``."""
+        if not in_one_process(self.spark):
             self.end()
             with self.described(apart):
-                return list(self._reported(one_stage(self._slots_of(len(tasks)), tasks)))
-        task = self._batch_task()
-        with nullcontext() if task.running else self.described(together):  # the job of a running task has its description
-            return task.run(tasks[0])
+                return list(self._reported(one_stage(self._slots_of(number), work)))
+        tasks = self._batch_tasks()
+        with (
+            nullcontext() if tasks.number >= number else self.described(together)
+        ):  # the job of running tasks has its description
+            return tasks.run(work, number)
 
-    def _batch_task(self) -> BatchTask:
-        if self._task is None:
+    def _batch_tasks(self) -> BatchTasks:
+        if self._tasks is None:
             await_worker()
-            self._task = BatchTask(self.spark.sparkContext)
-        return self._task
+            self._tasks = BatchTasks(self.spark.sparkContext)
+        return self._tasks
 
     def _reported(self, tasks: RDD[Any]) -> Iterator[Any]:
         return reported(tasks)
@@ -195,27 +203,46 @@ def join_of(tasks: Sequence[EvaluateTask]) -> str:
     return joined(plan for task in tasks for sources in task.step.plans.values() for plan in sources.values())
 
 
-def _merging(tasks: Sequence[MergeTask]) -> Work:
-    return lambda: (merge(task) for task in tasks)
+def _merging(tasks: Sequence[MergeTask]) -> Numbered:
+    return lambda part: (merge(task) for task in tasks)
 
 
-def _reading(piece: Piece, task: IngestTask) -> Work:
-    def work() -> Iterator[IngestReport]:
-        yield ingest(read(piece), task, task_name())
+def _reading(pieces: Sequence[Piece], task: IngestTask) -> Numbered:
+    def work(part: int) -> Iterator[IngestReport]:
+        yield ingest(read(pieces[part]), task, task_name())
 
     return work
 
 
-def _whole(tasks: Sequence[EvaluateTask]) -> Work:
-    return lambda: iter(whole_batch(tasks, task_name()))
+def _whole(tasks: Sequence[EvaluateTask]) -> Numbered:
+    return lambda part: iter(whole_batch(tasks, task_name()))
 
 
-def _share(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int], Iterator[Shuffled]]:
+def _share(tasks: Sequence[EvaluateTask], parts: int) -> Numbered:
+    """Evaluates a share of the deltas."""
+    return lambda part: iter(share_of_batch(tasks, f"{task_name()}p{part}", part, parts))
+
+
+def _answers(tasks: Sequence[EvaluateTask], parts: int, shares: Mapping[str, Sequence[EvaluateReport]]) -> Numbered:
+    """Computes a part of the answers from the reports of all shares, by program."""
+    mine = [task for task in tasks if task.program.id in shares]
+    return lambda part: iter(part_of_answers(mine, f"{task_name()}p{part}", part, parts, shares))
+
+
+def shares_by_program(reports: Iterable[tuple[str, EvaluateReport]]) -> dict[str, list[EvaluateReport]]:
+    """The reports of all shares, by program."""
+    shares: dict[str, list[EvaluateReport]] = {}
+    for name, report in reports:
+        shares.setdefault(name, []).append(report)
+    return shares
+
+
+def _addressed(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int], Iterator[Shuffled]]:
     """Evaluates a share of the deltas; sends the names of its files to each task that computes answers."""
-    receivers = {task.program.id: finish_parts(task, parts) for task in tasks}
+    share, receivers = _share(tasks, parts), {task.program.id: finish_parts(task, parts) for task in tasks}
 
     def work(part: int) -> Iterator[Shuffled]:
-        for name, report in share_of_batch(tasks, f"{task_name()}p{part}", part, parts):
+        for name, report in share(part):
             for to in range(receivers[name]):
                 yield to, (name, report)
 
@@ -226,11 +253,8 @@ def finishing(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int, Seque
     """Computes a part of the answers from the reports of all shares."""
 
     def work(part: int, reports: Sequence[Any]) -> Iterator[Any]:
-        shares: dict[str, list[EvaluateReport]] = {}
-        for name, report in reports:
-            shares.setdefault(name, []).append(report)
-        mine = [task for task in tasks if task.program.id in shares]
-        yield from part_of_answers(mine, f"{task_name()}p{part}", part, parts, shares)
+        shares = shares_by_program(reports)
+        yield from _answers(tasks, parts, shares)(part)
         if part == 0:
             yield from ((name, share) for name, of_program in shares.items() for share in of_program)
 

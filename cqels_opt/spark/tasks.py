@@ -9,7 +9,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 from pyspark import RDD, SparkContext, TaskContext
@@ -18,6 +18,8 @@ from cqels_opt.errors import CqelsOptError
 from cqels_opt.storage import disk
 
 Work: TypeAlias = Callable[[], Iterator[Any]]
+Numbered: TypeAlias = Callable[[int], Iterator[Any]]
+"""What the task of each number does."""
 COMMITTING = "cqels-opt.machine"
 """The local property of a job that names the machine on which the driver commits.
 
@@ -78,17 +80,17 @@ def freeze_modules() -> None:
     gc.freeze()
 
 
-def run_tasks(slots: RDD[int], tasks: Sequence[Work]) -> Iterator[Any]:
-    """The reports of the tasks, in one job with one partition each; raises our first error. See :func:`slots`."""
-    return reported(one_stage(slots, tasks))
+def run_tasks(slots: RDD[int], work: Numbered) -> Iterator[Any]:
+    """The reports of a task per slot, in one job; raises our first error. See :func:`slots`."""
+    return reported(one_stage(slots, work))
 
 
-def one_stage(slots: RDD[int], tasks: Sequence[Work]) -> RDD[Any]:
-    """The tasks, one per partition."""
+def one_stage(slots: RDD[int], work: Numbered) -> RDD[Any]:
+    """A task per slot."""
 
     def perform(number: int, rows: Iterable[int]) -> Iterator[Any]:
         drained(rows)
-        return iter(answered(tasks[number]))
+        return iter(answered(partial(work, number)))
 
     return slots.mapPartitionsWithIndex(perform)
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.tasks import drained, freeze_modules, slots
 
-_MODULES = ("cqels_opt.runtime.ingest", "cqels_opt.runtime.evaluate", "cqels_opt.spark.batch_task", "cqels_opt.runtime.chunks")
+_MODULES = ("cqels_opt.runtime.ingest", "cqels_opt.runtime.evaluate", "cqels_opt.spark.batch_tasks", "cqels_opt.runtime.chunks")
 _starting: list[threading.Thread] = []
 
 

@@ -427,7 +427,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_commands_and_workers_import_no_library_that_they_seldom_use() -> None:
     program = (
-        "import sys, cqels_opt.cli.commands, cqels_opt.spark.batch_task\n"
+        "import sys, cqels_opt.cli.commands, cqels_opt.spark.batch_tasks\n"
         "seldom = ('networkx', 'rdflib', 'sqlglot', 'prometheus_client', 'http.server', 'scipy.stats')\n"
         "print([name for name in seldom if name in sys.modules])"
     )

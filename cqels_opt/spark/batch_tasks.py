@@ -1,0 +1,245 @@
+"""The tasks of one batch: the driver sends them functions, and they return reports.
+
+A small batch has one task, a large one several. A task can have the rows of a DataFrame, which its first function reads
+(:func:`rows_of_task`). Between two stages the driver chooses plans from the counts of the batch, as between two jobs, so plans and
+answers are the same. Tasks connect to a Unix domain socket in the driver's folder of temporary files, so they must run on the driver's
+machine.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import struct
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import partial
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import RDD, SparkContext, TaskContext, cloudpickle
+from pyspark.core.rdd import _wrap_function
+from pyspark.errors.exceptions.captured import convert_exception
+from pyspark.serializers import CPickleSerializer, NoOpSerializer, SpecialLengths, read_int
+from pyspark.sql import DataFrame
+
+from cqels_opt.errors import RunError
+from cqels_opt.spark.scratch import process_folder
+from cqels_opt.spark.session import room_for_sockets
+from cqels_opt.spark.tasks import answered, drained, numbered_work, slots, successful
+
+POLL = 0.2
+"""Seconds between two checks that the job has not ended before its tasks connect."""
+SOCKET = "cqels-opt.socket"
+"""The local property of a job that names the socket of the driver."""
+_LENGTH = struct.Struct("!q")
+_NUMBER = struct.Struct("!i")
+
+
+class CompleteRows(NoOpSerializer):
+    """Reads the rows that the JVM sends to a task.
+
+    An EOFError if they end early, because the job has failed. To PySpark's own readers that is the end of the rows, and the task would
+    report the counts of some of them before the driver hears of the failure.
+    """
+
+    def load_stream(self, stream: BinaryIO) -> Iterator[bytes]:
+        """The record batches."""
+        while (length := read_int(stream)) != SpecialLengths.END_OF_DATA_SECTION:  # type: ignore[no-untyped-call]
+            content = stream.read(length)
+            if len(content) < length:
+                raise EOFError
+            yield content
+
+
+_rows: ContextVar[Iterable[Any]] = ContextVar("rows")
+
+
+def rows_of_task(schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of the DataFrame that the running task was started for; they can be read once."""
+    for content in _rows.get():
+        yield pa.ipc.read_record_batch(pa.py_buffer(content), schema)
+
+
+@contextmanager
+def _with_rows(rows: Iterable[Any]) -> Iterator[None]:
+    """Gives the functions of a task its rows, and in the end consumes the rest."""
+    before = _rows.set(rows)
+    try:
+        yield
+    finally:
+        _rows.reset(before)
+    drained(rows)
+
+
+class BatchTasks:
+    """Starts the tasks of a batch, with a job whose Python function is always the same.
+
+    The function is pickled and sent to the JVM once. Without rows, the whole RDD is kept. Reports come through the socket, and nobody
+    waits for the end of the job: if Spark collected them, they would come through another socket some milliseconds later.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self._folder = tempfile.TemporaryDirectory(dir=_folder_for_sockets())  # accessible to this user only
+        self._context, self._jobs = context, 0
+        self._slots: dict[int, RDD[Any]] = {}  # by number of tasks
+        self._over_rows: tuple[Any, Any] | None = None  # the class of an RDD of Python, and the function in the JVM
+        self._job: Any = None
+        self._number = 0  # of tasks
+        self._listener: socket.socket | None = None
+        self._channels: dict[int, socket.socket] = {}  # by number of the task
+
+    @property
+    def number(self) -> int:
+        """How many tasks the batch has: 0 before they are started."""
+        return self._number
+
+    def start(self, frame: DataFrame) -> bool:
+        """Starts the task of a batch for the rows of a DataFrame, of all its partitions in order. False if it has no partitions.
+
+        Spark SQL plans the DataFrame, but not the function on its rows: that takes about 70 calls to the JVM.
+        """
+        if self._over_rows is None:
+            jvm: Any = self._context._jvm
+            self._over_rows = jvm.PythonRDD, _wrap_function(self._context, _serve, CompleteRows(), CPickleSerializer())
+        python_rdd, function = self._over_rows
+        rows = frame._jdf.toArrowBatchRdd().toJavaRDD().coalesce(1)
+        if not rows.getNumPartitions():
+            return False
+        self._start(python_rdd(rows.rdd(), function, False, False).asJavaRDD(), 1)
+        return True
+
+    def run(self, work: Callable[[int], Iterator[Any]], number: int = 1) -> list[Any]:
+        """The reports of ``work(0)``, ``work(1)`` and so on; raises our first error among them, or the error of the job if that has failed.
+
+        Each task runs the function of its own number. Where Spark has not started that task, or starts it again, another one may.
+        """
+        if self._number < number:
+            self.end()
+            if number not in self._slots:
+                self._slots[number] = slots(self._context, number).mapPartitionsWithIndex(_serve)
+            # For each collect() the JVM parses the bytecode of two large classes, whose closures it cleans: 8 ms.
+            self._start(self._slots[number]._jrdd, number)
+        content = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
+        waiting, running, found = set(range(number)), dict[int, int](), dict[int, list[Any]]()
+        while len(found) < number:
+            for task in self._channels.keys() - running.keys():
+                if (part := self._part_for(task, waiting)) is not None:
+                    waiting.remove(part)
+                    running[task] = part
+                    with suppress(OSError):  # the task has ended
+                        _send(self._channels[task], _NUMBER.pack(part) + content)
+            for task in self._await(running, bool(waiting)):
+                part = running.pop(task)
+                reports = _receive(self._channels[task])
+                if reports is None:
+                    self._channels.pop(task).close()
+                    waiting.add(part)
+                else:
+                    found[part] = pickle.loads(reports)
+        return list(successful(report for part in range(number) for report in found[part]))
+
+    def end(self) -> None:
+        """The tasks end. A later function is run by new ones."""
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+        if self._listener is not None:
+            self._listener.close()
+            Path(self._folder.name, str(self._jobs)).unlink()
+        self._listener, self._job, self._number = None, None, 0
+
+    def _start(self, tasks: Any, number: int) -> None:
+        """Starts a job; its tasks connect to a socket of its own, which a task that Spark starts late does not find."""
+        self._jobs += 1
+        path = str(Path(self._folder.name, str(self._jobs)))
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen()
+        self._context.setLocalProperty(SOCKET, path)
+        self._job, self._number = tasks.collectAsync(), number
+
+    def _part_for(self, task: int, waiting: set[int]) -> int | None:
+        """The part of a function that a task runs next: its own, or one whose task is not there."""
+        return task if task in waiting else next((part for part in sorted(waiting) if part not in self._channels), None)
+
+    def _await(self, running: Iterable[int], connecting: bool) -> list[int]:
+        """Waits for reports, and for tasks if some are ``connecting``; the tasks whose reports can be read.
+
+        If the job has ended without them, it has failed: its error.
+        """
+        assert self._listener is not None
+        tasks = {self._channels[task]: task for task in running}
+        ready = wait([*tasks, *([self._listener] if connecting else ())], POLL if connecting else None)
+        if self._listener in ready:
+            channel, _ = self._listener.accept()
+            if (number := _receive(channel)) is not None:
+                self._channels[_NUMBER.unpack(number)[0]] = channel
+        elif not ready and self._job.isDone():
+            self._raise()
+        return [task for channel, task in tasks.items() if channel in ready]
+
+    def _raise(self) -> None:
+        try:
+            self._job.get()
+        except Py4JJavaError as error:
+            cause = error.java_exception.getCause()  # of java.util.concurrent.ExecutionException
+            raise (error if cause is None else convert_exception(cause)) from None
+        finally:
+            self.end()
+        raise RunError("the tasks of a batch ended before the batch")
+
+
+def _serve(number: int, rows: Iterable[Any]) -> Iterator[Any]:
+    """A task that runs functions for the driver until it closes the connection, or has closed it before."""
+    context = TaskContext.get()
+    path = context.getLocalProperty(SOCKET) if context else None
+    assert path is not None
+    with _with_rows(rows), socket.socket(socket.AF_UNIX) as channel:
+        try:
+            channel.connect(path)
+            _send(channel, _NUMBER.pack(number))
+        except (FileNotFoundError, ConnectionError):  # the batch has ended
+            return iter(())
+        works = 0
+        while (content := _receive(channel)) is not None:
+            (part,), work = _NUMBER.unpack_from(content), pickle.loads(memoryview(content)[_NUMBER.size :])
+            with numbered_work(works):
+                reports = answered(partial(work, part))
+            _send(channel, pickle.dumps(reports))
+            works += 1
+    return iter(())
+
+
+def _send(channel: socket.socket, content: bytes) -> None:
+    channel.sendall(_LENGTH.pack(len(content)) + content)
+
+
+def _receive(channel: socket.socket) -> bytearray | None:
+    """What the other side sent; None if it has closed the connection."""
+    head = _read(channel, _LENGTH.size)
+    return _read(channel, *_LENGTH.unpack(head)) if head is not None else None
+
+
+def _read(channel: socket.socket, size: int) -> bytearray | None:
+    found = bytearray(size)
+    rest = memoryview(found)
+    while rest:
+        try:
+            got = channel.recv_into(rest)
+        except ConnectionError:
+            return None
+        if not got:
+            return None
+        rest = rest[got:]
+    return found
+
+
+def _folder_for_sockets() -> str:
+    folder = process_folder()
+    return str(folder) if room_for_sockets(folder) else "/tmp"

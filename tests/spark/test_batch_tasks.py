@@ -1,0 +1,239 @@
+"""The tasks that run all stages of a batch: functions in, reports out, until the batch ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from cqels_opt.errors import DataError
+from cqels_opt.rdf.ids import PUBLIC
+from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestTask
+from cqels_opt.spark import runner as runner_module
+from cqels_opt.spark.batch_tasks import BatchTasks, rows_of_task
+from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.tasks import task_name
+from cqels_opt.windows.binding_slots import ANYTHING, Shape
+
+
+@pytest.fixture
+def tasks(spark: SparkSession) -> Iterator[BatchTasks]:
+    tasks = BatchTasks(spark.sparkContext)
+    yield tasks
+    tasks.end()
+
+
+def place(part: int) -> Iterator[tuple[int, str]]:
+    """The process and the name of the task that run this."""
+    yield os.getpid(), task_name()
+
+
+def test_functions_run_one_after_the_other_in_one_attempt_under_names_of_their_own(tasks: BatchTasks) -> None:
+    (one,), (other,) = tasks.run(place), tasks.run(place)
+    assert one[0] == other[0]
+    assert one[1] != other[1]  # a file of the second function cannot replace one of the first
+    assert one[1].partition("w")[0] == other[1].partition("w")[0]
+
+
+def test_reports_of_any_size_return(tasks: BatchTasks) -> None:
+    many = list(range(100_000))
+    assert tasks.run(lambda part: iter([b"x" * 5_000_000])) == [b"x" * 5_000_000]
+    assert tasks.run(lambda part: iter(many)) == many
+    assert tasks.run(lambda part: iter(())) == []
+
+
+def test_the_job_ends_with_the_batch(spark: SparkSession, tasks: BatchTasks) -> None:
+    context = spark.sparkContext
+    context.addJobTag("a-batch")
+    try:
+        tasks.run(place)
+        tasks.run(place)
+        job = tasks._job
+        tasks.end()
+        assert list(job.get()) == []  # it returns
+        assert len(context._jsc.sc().statusTracker().getJobIdsForTag("a-batch")) == 1
+    finally:
+        context.removeJobTag("a-batch")
+
+
+def test_our_error_is_raised_as_it_is_and_the_task_goes_on(tasks: BatchTasks) -> None:
+    def wrong(part: int) -> Iterator[object]:
+        raise DataError("line 7: not a triple")
+
+    with pytest.raises(DataError, match="line 7: not a triple"):
+        tasks.run(wrong)
+    assert tasks.run(place)
+
+
+def test_another_error_is_that_of_the_job_and_the_next_batch_has_a_new_task(tasks: BatchTasks) -> None:
+    def wrong(part: int) -> Iterator[object]:
+        raise ValueError("something unforeseen")
+
+    with pytest.raises(PySparkException, match="something unforeseen"):
+        tasks.run(wrong)
+    assert tasks.run(place)
+
+
+def test_a_killed_worker_fails_the_job_and_the_next_batch_has_a_new_task(tasks: BatchTasks) -> None:
+    ((process, _),) = tasks.run(place)
+
+    def killed(part: int) -> Iterator[object]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield None
+
+    with pytest.raises((PySparkException, Py4JError)):
+        tasks.run(killed)
+    ((other, _),) = tasks.run(place)
+    assert other != process
+
+
+# ------------------------------------------------------------------ several tasks
+def at_once(folder: Path, number: int) -> Callable[[int], Iterator[tuple[int, str]]]:
+    """:func:`place` in each of several tasks, which wait for each other."""
+
+    def work(part: int) -> Iterator[tuple[int, str]]:
+        (folder / f"{part}").touch()
+        ends = time.monotonic() + 60
+        while len(list(folder.iterdir())) < number:
+            assert time.monotonic() < ends, "the other tasks do not run"
+            time.sleep(0.005)
+        return place(part)
+
+    return work
+
+
+def test_each_task_runs_the_functions_of_its_number_and_reports_come_in_order(tmp_path: Path, tasks: BatchTasks) -> None:
+    one, other = tasks.run(at_once(tmp_path, 2), 2), tasks.run(place, 2)
+    assert [process for process, _ in one] == [process for process, _ in other]
+    assert len({process for process, _ in one}) == 2
+    assert [name.partition("a")[0] for _, name in one] == ["0", "1"]
+    assert len({name for _, name in (*one, *other)}) == 4
+    assert tasks.run(lambda part: iter(range(part + 2)), 2) == [0, 1, 0, 1, 2]
+    assert [process for process, _ in tasks.run(place)] == [one[0][0]]  # a function for one of the tasks
+
+
+def test_more_parts_than_tasks_start_others(tmp_path: Path, tasks: BatchTasks) -> None:
+    tasks.run(place)
+    assert len({process for process, _ in tasks.run(at_once(tmp_path, 2), 2)}) == 2
+    assert tasks.number == 2
+
+
+def test_parts_whose_task_has_no_slot_are_run_by_others(spark: SparkSession, tasks: BatchTasks) -> None:
+    """And a task that Spark starts after the batch ends at once."""
+    number = spark.sparkContext.defaultParallelism + 2
+    found = tasks.run(place, number)
+    assert len(found) == number
+    assert len({name for _, name in found}) == number
+    job = tasks._job
+    tasks.end()
+    assert list(job.get()) == []
+
+
+def test_our_error_in_one_of_several_tasks_is_raised(tasks: BatchTasks) -> None:
+    def wrong(part: int) -> Iterator[int]:
+        if part == 1:
+            raise DataError("line 7: not a triple")
+        yield part
+
+    with pytest.raises(DataError, match="line 7: not a triple"):
+        tasks.run(wrong, 2)
+    assert len(tasks.run(place, 2)) == 2
+
+
+def test_a_killed_worker_among_several_fails_the_job_and_the_next_batch_has_new_tasks(tmp_path: Path, tasks: BatchTasks) -> None:
+    def killed(part: int) -> Iterator[int]:
+        if part == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield part
+
+    before = tasks.run(at_once(tmp_path, 2), 2)
+    with pytest.raises((PySparkException, Py4JError)):
+        tasks.run(killed, 2)
+    after = tasks.run(place, 2)
+    assert before[0][0] not in {process for process, _ in after}
+
+
+# ------------------------------------------------------------------ rows
+NUMBERED = pa.schema({"id": pa.int64(), "name": pa.string()})
+
+
+def numbered_rows(spark: SparkSession, rows: int, parts: int) -> DataFrame:
+    return spark.range(0, rows, 1, parts).select("id", f.concat(f.lit("r"), f.col("id")).alias("name"))
+
+
+def names_of_rows(part: int = 0) -> Iterator[str]:
+    for batch in rows_of_task(NUMBERED):
+        yield from batch.column("name").to_pylist()
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_function_has_the_rows_of_all_partitions_in_order(parts: int, spark: SparkSession, tasks: BatchTasks) -> None:
+    """Of each DataFrame its own, also after one that nobody has read."""
+    for rows in (5, 1, 200_000, 7):
+        assert tasks.start(numbered_rows(spark, rows, parts))
+        if rows < 200_000:
+            assert tasks.run(names_of_rows) == [f"r{n}" for n in range(rows)]
+        ((process, _),) = tasks.run(place)  # the same task runs later functions
+        assert process != os.getpid()
+        tasks.end()
+
+
+def test_rows_without_partitions_start_no_task(spark: SparkSession, tasks: BatchTasks) -> None:
+    assert not tasks.start(spark.createDataFrame([], "id long, name string").where("false"))
+    assert tasks.run(place)  # a task without rows
+
+
+def test_a_killed_worker_with_rows_fails_the_job(spark: SparkSession, tasks: BatchTasks) -> None:
+    def killed(part: int) -> Iterator[object]:
+        next(names_of_rows())
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield None
+
+    tasks.start(numbered_rows(spark, 10, 2))
+    with pytest.raises((PySparkException, Py4JError)):
+        tasks.run(killed)
+    tasks.start(numbered_rows(spark, 2, 2))
+    assert tasks.run(names_of_rows) == ["r0", "r1"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bad", [0, 99_999, 199_999])
+def test_an_error_in_the_users_dataframe_is_that_of_the_job(bad: int, spark: SparkSession, tasks: BatchTasks) -> None:
+    """The rows before the error are never reported as if they were all."""
+    error = f.raise_error(f.lit("a bad value")).cast("string")
+    tasks.start(numbered_rows(spark, 200_000, 1).withColumn("name", f.when(f.col("id") == bad, error).otherwise(f.col("name"))))
+    with pytest.raises(PySparkException, match="a bad value"):
+        tasks.run(names_of_rows)
+    assert tasks.run(place)
+
+
+def test_a_batch_takes_one_task_after_a_small_one(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a large one its partitions are read by tasks of their own; the counts are the same."""
+    monkeypatch.setattr(runner_module, "SHARE", 30)
+    (tmp_path / "slots").mkdir()
+    shape = Shape("<s>", (ANYTHING, ANYTHING, ANYTHING), (0, -1, 1))
+    runner = SparkRunner(spark, 2)
+    jobs, files = [], []
+    for number, rows in enumerate([10, 20, 50, 40, 10, 10]):
+        columns = [f.lit(0).alias("stream"), f.lit(0).alias("partition"), f.col("id").alias("offset")]
+        columns += [f.format_string("<a:%s%d>", f.lit(c), f.col("id")).alias(c) for c in "spo"]
+        columns += [f.lit(None).cast("string").alias("g"), (100 * number + f.col("id")).alias("t")]
+        frame = spark.range(0, rows, 1, 2).select(*columns, f.lit(False).alias("late"), f.col("id").alias("line"))
+        assert frame.columns == ROW_SCHEMA.names
+        runner.begin(number)
+        reports = runner.ingest(frame, IngestTask(str(tmp_path), number, ("<s>",), (shape,), "", PUBLIC, -1, frozenset()))
+        runner.end()
+        jobs.append(runner.jobs)
+        files.append(len(reports))
+        assert sum(seen.elements for report in reports for seen in report.streams.values()) == rows
+    assert jobs == [1] * 6
+    assert files == [2, 1, 1, 2, 2, 1]
