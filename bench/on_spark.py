@@ -26,7 +26,7 @@ def run_on_spark(
 ) -> tuple[FinishedRun, list[TraceRecord]]:
     """Writes ``trace.jsonl`` and, unless ``options`` name another output, ``answers.jsonl`` into ``folder``; returns the trace too.
 
-    The state is there or in ``state``.
+    The state is in ``state`` or, by default, in ``folder``.
     """
     batch, trace = Batch(size.count or None, size.duration or None), folder / "trace.jsonl"
     options.setdefault("out", folder / "answers.jsonl")

@@ -165,7 +165,7 @@ class BatchTasks:
         self._job, self._number = tasks.collectAsync(), number
 
     def _part_for(self, task: int, waiting: set[int]) -> int | None:
-        """The part of a function that a task runs next: its own, or one whose task is not there."""
+        """The part of a function that a task runs next: its own, or one whose task has not connected."""
         return task if task in waiting else next((part for part in sorted(waiting) if part not in self._channels), None)
 
     def _await(self, running: Iterable[int], connecting: bool) -> list[int]:
