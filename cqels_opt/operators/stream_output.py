@@ -245,7 +245,7 @@ def columns_of(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[
 def pieces(found: Answers, size: int) -> Iterator[Ints]:
     """The number of the answer in each row of the output, where answers are repeated by multiplicity; ``size`` rows at a time."""
     total = found.total
-    if total == len(found):  # each answer once
+    if total == len(found) and bool((found.n == 1).all()):
         yield from (np.arange(begin, min(begin + size, total)) for begin in range(0, total, size))
         return
     ends = summed(found.n, np.cumsum)

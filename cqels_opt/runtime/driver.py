@@ -117,8 +117,8 @@ class Driver(RunState):
         if self.log.begin(number, self.state.batch, self.options.allow_gap):
             self.restore(number)
         rows = rows() if callable(rows) else rows
-        batch = self._begin(number)
         try:
+            batch = self._begin(number)
             self._ingest(batch, rows)
             for place in range(len(self.network.stages)):
                 self._evaluate_stage(batch, place)
@@ -162,6 +162,7 @@ class Driver(RunState):
         self.log.persist_identity()
         if self._changed:
             self.reconfiguration.take_over(number)
+            self.runner.end()  # queries that are registered now need the slots of these tasks
             self._changed = False
         if self.catalog is not None:
             self.reconfiguration.apply_catalog(number, self.catalog)

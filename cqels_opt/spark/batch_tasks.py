@@ -12,10 +12,10 @@ import pickle
 import socket
 import struct
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
+from functools import cached_property, partial
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame
 from cqels_opt.errors import RunError
 from cqels_opt.spark.scratch import process_folder
 from cqels_opt.spark.session import room_for_sockets
-from cqels_opt.spark.tasks import answered, drained, numbered_work, slots, successful
+from cqels_opt.spark.tasks import Numbered, answered, drained, numbered_work, slots, successful
 
 POLL = 0.2
 """Seconds between two checks that the job has not ended before its tasks connect."""
@@ -92,12 +92,17 @@ class BatchTasks:
         self._job: Any = None
         self._number = 0  # of tasks
         self._listener: socket.socket | None = None
-        self._channels: dict[int, socket.socket] = {}  # by number of the task
+        self._channels: dict[socket.socket, int] = {}  # each with the number of its task
 
-    @property
-    def number(self) -> int:
-        """How many tasks the batch has: 0 before they are started."""
-        return self._number
+    @cached_property
+    def _most(self) -> int:
+        """How many tasks can run at the same time."""
+        cores = self._context._jsc.sc().schedulerBackend().totalCores()
+        return max(1, int(cores) // int(self._context.getConf().get("spark.task.cpus", "1") or 1))
+
+    def have(self, number: int) -> bool:
+        """Whether tasks run that are enough for so many parts."""
+        return self._number >= min(number, self._most)
 
     def start(self, frame: DataFrame) -> bool:
         """Starts the task of a batch for the rows of a DataFrame, of all its partitions in order. False if it has no partitions.
@@ -114,48 +119,51 @@ class BatchTasks:
         self._start(python_rdd(rows.rdd(), function, False, False).asJavaRDD(), 1)
         return True
 
-    def run(self, work: Callable[[int], Iterator[Any]], number: int = 1) -> list[Any]:
+    def run(self, work: Numbered, parts: int = 1, tasks: int = 1) -> list[Any]:
         """The reports of ``work(0)``, ``work(1)`` and so on; raises our first error among them, or the error of the job if that has failed.
 
-        Each task runs the function of its own number. Where Spark has not started that task, or starts it again, another one may.
+        Starts as many tasks as there are parts, or ``tasks``, unless enough run; each runs the part of its own number, or one whose task
+        has not connected.
         """
-        if self._number < number:
-            self.end()
+        if not self.have(parts):
+            number = min(max(parts, tasks), self._most)
             if number not in self._slots:
                 self._slots[number] = slots(self._context, number).mapPartitionsWithIndex(_serve)
             # For each collect() the JVM parses the bytecode of two large classes, whose closures it cleans: 8 ms.
             self._start(self._slots[number]._jrdd, number)
         content = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
-        waiting, running, found = set(range(number)), dict[int, int](), dict[int, list[Any]]()
-        while len(found) < number:
-            for task in self._channels.keys() - running.keys():
-                if (part := self._part_for(task, waiting)) is not None:
-                    waiting.remove(part)
-                    running[task] = part
+        waiting = dict[int, int | None].fromkeys(range(parts))  # each with the task that it has ended, if any
+        running, found = dict[socket.socket, int](), dict[int, list[Any]]()
+        while len(found) < parts:
+            for channel in self._channels.keys() - running.keys():
+                if (part := self._part_for(self._channels[channel], waiting)) is not None:
+                    del waiting[part]
+                    running[channel] = part
                     with suppress(OSError):  # the task has ended
-                        _send(self._channels[task], _NUMBER.pack(part) + content)
-            for task in self._await(running, bool(waiting)):
-                part = running.pop(task)
-                reports = _receive(self._channels[task])
+                        _send(channel, _NUMBER.pack(part) + content)
+            for channel in self._await(running):
+                part, reports = running.pop(channel), _receive(channel)
                 if reports is None:
-                    self._channels.pop(task).close()
-                    waiting.add(part)
+                    waiting[part] = self._channels.pop(channel)
+                    channel.close()
                 else:
                     found[part] = pickle.loads(reports)
-        return list(successful(report for part in range(number) for report in found[part]))
+        return list(successful(report for part in range(parts) for report in found[part]))
 
     def end(self) -> None:
         """The tasks end. A later function is run by new ones."""
-        for channel in self._channels.values():
-            channel.close()
+        channels, listener = [*self._channels], self._listener
         self._channels.clear()
-        if self._listener is not None:
-            self._listener.close()
-            Path(self._folder.name, str(self._jobs)).unlink()
         self._listener, self._job, self._number = None, None, 0
+        for channel in channels:
+            channel.close()
+        if listener is not None:
+            listener.close()
+            Path(self._folder.name, str(self._jobs)).unlink(missing_ok=True)
 
     def _start(self, tasks: Any, number: int) -> None:
         """Starts a job; its tasks connect to a socket of its own, which a task that Spark starts late does not find."""
+        self.end()
         self._jobs += 1
         path = str(Path(self._folder.name, str(self._jobs)))
         self._listener = socket.socket(socket.AF_UNIX)
@@ -164,25 +172,28 @@ class BatchTasks:
         self._context.setLocalProperty(SOCKET, path)
         self._job, self._number = tasks.collectAsync(), number
 
-    def _part_for(self, task: int, waiting: set[int]) -> int | None:
-        """The part of a function that a task runs next: its own, or one whose task has not connected."""
-        return task if task in waiting else next((part for part in sorted(waiting) if part not in self._channels), None)
+    def _part_for(self, task: int, waiting: Mapping[int, int | None]) -> int | None:
+        """The part of a function that a task runs next: its own, or one that waits for a task which has not connected.
 
-    def _await(self, running: Iterable[int], connecting: bool) -> list[int]:
-        """Waits for reports, and for tasks if some are ``connecting``; the tasks whose reports can be read.
-
-        If the job has ended without them, it has failed: its error.
+        A part that a task did not survive is left to the next attempt of that task, if Spark starts one: it may end other tasks too.
         """
+        connected = self._channels.values()
+        able = (p for p, ended in waiting.items() if task in (p, ended) or (ended is None and p not in connected))
+        return min(able, key=lambda part: (part != task, part), default=None)
+
+    def _await(self, running: Collection[socket.socket]) -> list[socket.socket]:
+        """Waits for reports or for another task; the channels on which something can be read. Raises the error of a job that has ended."""
         assert self._listener is not None
-        tasks = {self._channels[task]: task for task in running}
-        ready = wait([*tasks, *([self._listener] if connecting else ())], POLL if connecting else None)
+        ready = wait([self._listener, *running], POLL)
+        if not ready and self._job.isDone():
+            self._raise()
         if self._listener in ready:
             channel, _ = self._listener.accept()
-            if (number := _receive(channel)) is not None:
-                self._channels[_NUMBER.unpack(number)[0]] = channel
-        elif not ready and self._job.isDone():
-            self._raise()
-        return [task for channel, task in tasks.items() if channel in ready]
+            if (number := _receive(channel)) is None:
+                channel.close()
+            else:
+                self._channels[channel] = _NUMBER.unpack(number)[0]
+        return [channel for channel in running if channel in ready]
 
     def _raise(self) -> None:
         try:
@@ -199,7 +210,8 @@ def _serve(number: int, rows: Iterable[Any]) -> Iterator[Any]:
     """A task that runs functions for the driver until it closes the connection, or has closed it before."""
     context = TaskContext.get()
     path = context.getLocalProperty(SOCKET) if context else None
-    assert path is not None
+    if path is None:
+        raise RuntimeError("the job has no property of its thread: PYSPARK_PIN_THREAD must not be false")
     with _with_rows(rows), socket.socket(socket.AF_UNIX) as channel:
         try:
             channel.connect(path)

@@ -73,6 +73,7 @@ class SparkRunner(BatchJobs):
         self.settings: dict[str, str] = {}  # effective planner settings of a session, where they matter
         self._slots: dict[int, RDD[int]] = {}
         self._tasks: BatchTasks | None = None  # of a batch
+        self._parts = 1  # of the last batch
         self._expect_small = False  # the next batch of rows is expected to fit one task, as the last one did
         self._columns: pa.Schema | None = None  # of the rows of a run, once they are expected to be few
 
@@ -122,14 +123,15 @@ class SparkRunner(BatchJobs):
 
         If the executor is in the driver's JVM, the tasks are those that ingested the batch. Otherwise they are a job with a shuffle.
         """
-        what = join_of(tasks)
+        what, self._parts = join_of(tasks), parts
         if parts == 1:
             return self._gather(self._run(_whole(tasks), 1, what, what))
         spread = max(finish_parts(task, parts) for task in tasks)
         if in_one_process(self.spark):
-            shares = self._run(_share(tasks, parts), parts, what, what)
-            by_program = shares_by_program(shares)
-            return self._gather([*shares, *self._run(_answers(tasks, parts, by_program), spread, what, what)])
+            done = self._gather(self._run(_share(tasks, parts), parts, what, what))
+            for name, report in self._run(_answers(tasks, parts, done.shares), spread, what, what):
+                done.add(name, report)
+            return done
         self.end()
         stages = two_stages(self._slots_of(parts), _addressed(tasks, parts), finishing(tasks, parts), spread)
         with self.described(what):
@@ -154,17 +156,18 @@ class SparkRunner(BatchJobs):
         except (PySparkException, Py4JError) as error:
             raise RunError(first_line(error)) from error
 
-    def _run(self, work: Callable[[int], Iterator[Any]], number: int, apart: str, together: str) -> list[Any]:
-        """Runs ``number`` tasks in a job of their own, described as ``apart``, or in the tasks of the batch, described as ``together``."""
+    def _run(self, work: Numbered, parts: int, apart: str, together: str) -> list[Any]:
+        """Runs the parts of a function in a job described as ``apart``, or in the tasks of the batch, in one described as ``together``.
+
+        The tasks of a batch are as many as the last one needed, so that its stages need no second job.
+        """
         if not in_one_process(self.spark):
             self.end()
             with self.described(apart):
-                return list(self._reported(one_stage(self._slots_of(number), work)))
+                return list(self._reported(one_stage(self._slots_of(parts), work)))
         tasks = self._batch_tasks()
-        with (
-            nullcontext() if tasks.number >= number else self.described(together)
-        ):  # the job of running tasks has its description
-            return tasks.run(work, number)
+        with nullcontext() if tasks.have(parts) else self.described(together):
+            return tasks.run(work, parts, self._parts)
 
     def _batch_tasks(self) -> BatchTasks:
         if self._tasks is None:
@@ -229,14 +232,6 @@ def _answers(tasks: Sequence[EvaluateTask], parts: int, shares: Mapping[str, Seq
     return lambda part: iter(part_of_answers(mine, f"{task_name()}p{part}", part, parts, shares))
 
 
-def shares_by_program(reports: Iterable[tuple[str, EvaluateReport]]) -> dict[str, list[EvaluateReport]]:
-    """The reports of all shares, by program."""
-    shares: dict[str, list[EvaluateReport]] = {}
-    for name, report in reports:
-        shares.setdefault(name, []).append(report)
-    return shares
-
-
 def _addressed(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int], Iterator[Shuffled]]:
     """Evaluates a share of the deltas; sends the names of its files to each task that computes answers."""
     share, receivers = _share(tasks, parts), {task.program.id: finish_parts(task, parts) for task in tasks}
@@ -253,9 +248,11 @@ def finishing(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int, Seque
     """Computes a part of the answers from the reports of all shares."""
 
     def work(part: int, reports: Sequence[Any]) -> Iterator[Any]:
-        shares = shares_by_program(reports)
-        yield from _answers(tasks, parts, shares)(part)
+        done = Evaluated()
+        for name, report in reports:
+            done.add(name, report)
+        yield from _answers(tasks, parts, done.shares)(part)
         if part == 0:
-            yield from ((name, share) for name, of_program in shares.items() for share in of_program)
+            yield from reports
 
     return work

@@ -12,8 +12,8 @@ COST = Cost(fixed=0.3, row=8e-6, driver=1e-7)
 
 def test_costs_are_found_again_in_what_they_make() -> None:
     sizes = [100_000, 500_000, 1_000_000]
-    driver = [n * COST.driver for n in sizes]
-    found = fitted(sizes, [COST.fixed + n * COST.row + d for n, d in zip(sizes, driver)], driver)
+    driver = [0.02 + n * COST.driver for n in sizes]  # a part of the fixed cost
+    found = fitted(sizes, [COST.fixed + n * (COST.row + COST.driver) for n in sizes], driver)
     assert (found.fixed, found.row, found.driver) == pytest.approx((COST.fixed, COST.row, COST.driver))
     assert fitted([10, 10], [2.0, 2.0], [1.0, 1.0]) == Cost(0.0, 0.1, 0.1)
 

@@ -3,7 +3,8 @@
 Usage: on_a_cluster.py FOLDER WORLD MASTER [STAGE:BATCH:FATE]... With STAGE (``ingest`` or ``evaluate``) and BATCH the first task of that
 stage, in its first attempt, has done its work and written its files when FATE strikes, and it does not report: its ``executor``, the
 ``worker`` that started that, or the ``driver`` is killed with SIGKILL; it is ``slow`` until a speculative twin has done the same work; or
-it is ``held`` until the file FOLDER/go is there, and Spark asks for another executor meanwhile, because tasks wait (dynamic allocation).
+it is ``held`` until the file FOLDER/STAGE:BATCH:go is there: meanwhile Spark asks for another executor where tasks wait, and lets one
+go that has none (dynamic allocation).
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ DYNAMIC = {
     "spark.dynamicAllocation.enabled": "true",
     "spark.dynamicAllocation.shuffleTracking.enabled": "true",  # there is no shuffle service
     "spark.dynamicAllocation.initialExecutors": "1",
+    "spark.dynamicAllocation.minExecutors": "1",
     "spark.dynamicAllocation.maxExecutors": "2",
+    "spark.dynamicAllocation.executorIdleTimeout": "2s",
+    "spark.dynamicAllocation.shuffleTracking.timeout": "2s",
 }
 
 
@@ -77,7 +81,7 @@ def doomed(log: str, fate: str, driver: int) -> Callable[[Iterable[Any]], Iterat
                 time.sleep(0.05)
             return
         if fate == "held":
-            while not Path(log).with_name("go").exists():
+            while not Path(f"{log}:go").exists():
                 time.sleep(0.05)
             return
         found = {"executor": b"CoarseGrainedExecutorBackend", "worker": b"deploy.worker.Worker"}

@@ -18,6 +18,7 @@ LONGEST = 120.0
 MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 REGISTERED = "Successfully registered with master"
 JOINED = "Successfully registered with driver"
+LEFT = "Executor {}/{} finished with state"
 
 
 class Process:
@@ -75,10 +76,21 @@ class Standalone:
     def executor_joins(self, number: int) -> None:
         """Waits until the last application's executor of this number has registered."""
         latest = time.monotonic() + LONGEST
-        log = max((self.folder / "work").iterdir()) / str(number) / "stderr"
+        log = self._application() / str(number) / "stderr"
         while not log.exists() or JOINED not in log.read_text(errors="replace"):
             assert time.monotonic() < latest, f"no executor {number}"
             time.sleep(0.05)
+
+    def executor_leaves(self, number: int) -> None:
+        """Waits until the last application's executor of this number has ended."""
+        latest = time.monotonic() + LONGEST
+        said = LEFT.format(self._application().name, number)
+        while not any(said in worker.log.read_text(errors="replace") for worker in self.workers):
+            assert time.monotonic() < latest, f"executor {number} stays"
+            time.sleep(0.05)
+
+    def _application(self) -> Path:
+        return max((self.folder / "work").iterdir())
 
     def keep(self, workers: int) -> None:
         """Kills workers until so many live."""

@@ -6,8 +6,9 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from spark.command import Command, call, lines
@@ -60,25 +61,44 @@ def test_whatever_dies_costs_only_time(cluster: Standalone, expected: list[str],
 
 @pytest.mark.long
 def test_executors_join_and_leave(cluster: Standalone, expected: list[str], world: Path, tmp_path: Path) -> None:
-    """Dynamic allocation: a second worker joins while tasks of the first batch wait for the only executor. Both executors have rows of
-    later batches, until one of the workers dies, and the other one finishes the run.
+    """Dynamic allocation: a second worker joins while a task of the first batch waits for the only executor. One of both executors leaves
+    while it has no task, and another one joins when tasks wait, until one of the workers dies; the other one finishes the run.
     """
     cluster.keep(1)
     folder = tmp_path / "run"
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run, folder, world, cluster.url, "evaluate:0:held", "evaluate:2:worker")
+        running = pool.submit(run, folder, world, cluster.url, "evaluate:0:held", "ingest:1:held", "evaluate:2:worker")
         try:
-            while not (folder / "evaluate:0").exists() and not running.done():
-                time.sleep(0.05)
+            await_line(folder / "evaluate:0", running)
             cluster.fill(2)
             cluster.executor_joins(1)
+            (folder / "evaluate:0:go").touch()
+            busy = executor_number(await_line(folder / "ingest:1", running))
+            cluster.executor_leaves(1 - busy)
         finally:
-            (folder / "go").touch()
+            for stage in ("evaluate:0", "ingest:1"):
+                (folder / f"{stage}:go").touch()
         there = running.result()
     assert len(there.said["shares"]) >= 2
     assert sum(worker.process.poll() is None for worker in cluster.workers) == 1
     assert there.answers == expected
     assert there.jobs == [2, 2, 2]
+
+
+def await_line(path: Path, running: Future[Any]) -> str:
+    """The line of a file that a run writes; if the run ends before, its error."""
+    while not (path.exists() and path.read_text(encoding="utf-8").endswith("\n")):
+        if running.done():
+            running.result()
+            raise AssertionError(f"the run has ended without {path.name}")
+        time.sleep(0.05)
+    return path.read_text(encoding="utf-8")
+
+
+def executor_number(process: str) -> int:
+    """The number of the executor that runs as a process."""
+    words = Path(f"/proc/{int(process)}/cmdline").read_text(encoding="utf-8").split("\0")
+    return int(words[words.index("--executor-id") + 1])
 
 
 @pytest.mark.long

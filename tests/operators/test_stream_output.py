@@ -221,6 +221,14 @@ def test_terms_of_the_store_are_written_once_and_others_by_each_step() -> None:
     assert set(written) == {*ids[:2].tolist()}
 
 
+@given(st.lists(st.integers(0, 5), max_size=12), st.integers(1, 7))
+def test_answers_are_repeated_by_multiplicity_some_at_a_time(n: list[int], size: int) -> None:
+    found = Answers(np.zeros(len(n), np.int64), np.array(n, np.int64), {}, "+")
+    parts = [*stream_output.pieces(found, size)]
+    assert np.concatenate([np.empty(0, np.int64), *parts]).tolist() == np.repeat(np.arange(len(n)), n).tolist()
+    assert all(len(part) == size for part in parts[:-1])
+
+
 OF_STORE = [
     "<http://ex.org/a>",
     '"Zoë \\\\ \\"x\\""',

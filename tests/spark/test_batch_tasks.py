@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -99,6 +102,7 @@ def test_a_killed_worker_fails_the_job_and_the_next_batch_has_a_new_task(tasks: 
 # ------------------------------------------------------------------ several tasks
 def at_once(folder: Path, number: int) -> Callable[[int], Iterator[tuple[int, str]]]:
     """:func:`place` in each of several tasks, which wait for each other."""
+    folder.mkdir(exist_ok=True)
 
     def work(part: int) -> Iterator[tuple[int, str]]:
         (folder / f"{part}").touch()
@@ -124,18 +128,72 @@ def test_each_task_runs_the_functions_of_its_number_and_reports_come_in_order(tm
 def test_more_parts_than_tasks_start_others(tmp_path: Path, tasks: BatchTasks) -> None:
     tasks.run(place)
     assert len({process for process, _ in tasks.run(at_once(tmp_path, 2), 2)}) == 2
-    assert tasks.number == 2
+    assert tasks.have(2)
 
 
-def test_parts_whose_task_has_no_slot_are_run_by_others(spark: SparkSession, tasks: BatchTasks) -> None:
-    """And a task that Spark starts after the batch ends at once."""
+def test_more_parts_than_slots_are_run_by_the_tasks_that_there_are(spark: SparkSession, tasks: BatchTasks) -> None:
     number = spark.sparkContext.defaultParallelism + 2
     found = tasks.run(place, number)
-    assert len(found) == number
-    assert len({name for _, name in found}) == number
-    job = tasks._job
-    tasks.end()
+    assert len(found) == len({name for _, name in found}) == number
+    assert tasks.have(number)
+
+
+def test_a_part_whose_task_has_no_slot_is_run_by_another(spark: SparkSession, tasks: BatchTasks, tmp_path: Path) -> None:
+    """And that task, which Spark starts after the batch, ends at once."""
+    slots = spark.sparkContext.defaultParallelism
+    holding, go = tmp_path / "holding", tmp_path / "go"
+
+    def hold(_: Iterable[int]) -> Iterator[int]:
+        holding.touch()
+        while not go.exists():
+            time.sleep(0.01)
+        return iter(())
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(spark.sparkContext.parallelize([0], 1).mapPartitions(hold).collect)
+        try:
+            while not holding.exists() and not other.done():
+                time.sleep(0.01)
+            assert len({process for process, _ in tasks.run(place, slots)}) == slots - 1
+            job = tasks._job
+            tasks.end()
+        finally:
+            go.touch()
+        assert other.result() == []
     assert list(job.get()) == []
+
+
+RETRIED = """
+import os, signal, sys
+from pathlib import Path
+from cqels_opt.spark.batch_tasks import BatchTasks
+from cqels_opt.spark.session import make_session
+
+folder = Path(sys.argv[1])
+spark = make_session("local[2,3]", folder)
+tasks = BatchTasks(spark.sparkContext)
+
+def work(part):
+    mark = folder / f"{name}{part}"
+    if not mark.exists() and part in dying:
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield part
+
+for name, dying in (("a", {0}), ("b", {0, 1}), ("c", set())):
+    print(tasks.run(work, 2))
+tasks.end()
+spark.stop()
+"""
+
+
+@pytest.mark.long
+def test_spark_starts_a_killed_task_again_where_it_is_asked_to(tmp_path: Path) -> None:
+    """``local[2,3]``: the new attempt runs the part, while the other task keeps its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", RETRIED, str(tmp_path)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.splitlines() == ["[0, 1]"] * 3, done.stderr
 
 
 def test_our_error_in_one_of_several_tasks_is_raised(tasks: BatchTasks) -> None:
@@ -150,14 +208,19 @@ def test_our_error_in_one_of_several_tasks_is_raised(tasks: BatchTasks) -> None:
 
 
 def test_a_killed_worker_among_several_fails_the_job_and_the_next_batch_has_new_tasks(tmp_path: Path, tasks: BatchTasks) -> None:
+    killing = tmp_path / "killing"
+    killing.mkdir()
+
     def killed(part: int) -> Iterator[int]:
         if part == 0:
+            (killing / str(os.getpid())).touch()
             os.kill(os.getpid(), signal.SIGKILL)
         yield part
 
-    before = tasks.run(at_once(tmp_path, 2), 2)
+    before = tasks.run(at_once(tmp_path / "meeting", 2), 2)
     with pytest.raises((PySparkException, Py4JError)):
         tasks.run(killed, 2)
+    assert len(list(killing.iterdir())) == 1  # the other task does not run what has ended its neighbour
     after = tasks.run(place, 2)
     assert before[0][0] not in {process for process, _ in after}
 

@@ -121,6 +121,21 @@ def test_the_stages_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
         assert by_spark or all(record.jobs <= 2 for record in records)
 
 
+@pytest.mark.long
+def test_the_tasks_of_a_large_batch_run_all_stages(spark: SparkSession, tmp_path: Path) -> None:
+    """One job per batch, after the first one, whose ingest did not need as many tasks as its joins."""
+    query = register((QUERIES / "q4.rq").read_text(encoding="utf-8"), people(), tmp_path)
+    how = Cut("8", parts=2)
+    sink, runner = LocalSink(), SparkRunner(spark, 2)
+    driver, records = query.driver(how, runner=runner, sink=sink), list[TraceRecord]()
+    run, replay = StreamRun(driver, runner, records.extend), query.replay(how)
+    run.chunks = [replay.path(number) for number in range(len(replay.chunks))]  # the tasks read them, not Spark
+    run.start(chunk_stream(spark, replay.chunk_folder), tmp_path / "spark", to_the_end=True)
+    run.await_termination()
+    assert query.answers(sink.lines) == query.run(Cut("20")).answers
+    assert [record.jobs for record in records] == [2, *[1] * (len(records) - 1)]
+
+
 # ------------------------------------------------------------------ what queries can say
 PREFIXES = f"PREFIX : <{EX}>\nPREFIX loc: <{LOC}>\nPREFIX foaf: <http://xmlns.com/foaf/0.1/>\n"
 WINDOW = f"FROM NAMED <{LOCSTREAM}> [{{}}] AS ?{{}}"
