@@ -2,7 +2,7 @@
 
 Half of what a JVM does until the first answer is to read and verify classes. The first JVM of a Java and a Spark that runs a query
 writes the archive while it exits, after the command has ended; later ones map it (class data sharing, JEP 350). A JVM ignores an
-archive that is damaged, or that another Java or other jars have made.
+archive that another Java or other jars have made, and nearly each one that is damaged; of the others it ends (:meth:`Jvm.connect`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ ABANDONED = 600.0
 UNUSED = 30 * 86_400.0
 """Seconds without use after which an archive is deleted when another is made: Spark or Java was updated, or the environment was deleted."""
 _QUIET = "-Xlog:disable -Xlog:all=warning:stderr"  # by default the JVM prints warnings to standard output, among the answers
+USE = "-XX:SharedArchiveFile="
+"""The option that names an archive to map."""
 _OWN = ("SharedArchiveFile", "ArchiveClassesAtExit", "-Xshare", "AutoCreateSharedArchive")
 _SETTINGS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _NAME = "spark-classes-"
@@ -39,7 +41,7 @@ def archive_options(make: bool, environment: Mapping[str, str] = os.environ) -> 
     with suppress(OSError, RuntimeError):  # no permission, or no home folder: only the start takes longer
         archive = archive_file(environment)
         if archive is not None and _usable(archive):
-            return f"{_QUIET} -XX:SharedArchiveFile={archive}"
+            return f"{_QUIET} {USE}{archive}"
         if archive is not None and make and _claimed(archive):
             return f"{_QUIET} -XX:ArchiveClassesAtExit={archive}"
     return ""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cqels_opt.errors import RunError
-from cqels_opt.spark.class_archive import archive_options, spark_home
+from cqels_opt.spark.class_archive import USE, archive_file, archive_options, spark_home
 from cqels_opt.spark.scratch import process_folder
 
 DEFAULT_MASTER = "local[*]"
@@ -51,16 +51,32 @@ class JvmSettings:
         return {"spark.master": self.master, **packages, **dict(self.conf)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Jvm:
-    """A JVM that starts; it ends with this process, whose end it sees at its standard input."""
+    """A JVM that starts; it ends with this process, whose end it sees at its standard input. ``archive`` is that of the classes it maps."""
 
     process: subprocess.Popen[bytes]
     connection: Path
     settings: JvmSettings
+    archive: Path | None
 
     def connect(self) -> Mapping[str, str]:
-        """Waits for the JVM; the variables through which PySpark finds it. RunError if it has ended."""
+        """Waits for the JVM; the variables through which PySpark finds it. RunError if it has ended.
+
+        A damaged archive can end a JVM: another one starts without it and, if that lives, the archive is deleted.
+        """
+        try:
+            return self._connected()
+        except RunError:
+            if self.archive is None:
+                raise
+        again = start_jvm(self.settings, archived=False)
+        self.process, self.connection = again.process, again.connection
+        variables = self._connected()
+        self.archive.unlink(missing_ok=True)
+        return variables
+
+    def _connected(self) -> Mapping[str, str]:
         while not self.connection.exists():
             if self.process.poll() is not None and not self.connection.exists():
                 raise RunError("the JVM of Spark ended before it was ready; --debug shows what it prints")
@@ -101,8 +117,8 @@ def take_jvm(settings: JvmSettings) -> Jvm:
     return start_jvm(settings)
 
 
-def start_jvm(settings: JvmSettings) -> Jvm:
-    """Starts a JVM and does not wait for it.
+def start_jvm(settings: JvmSettings, archived: bool = True) -> Jvm:
+    """Starts a JVM and does not wait for it; ``archived``: with the archive of classes, or so that it makes one.
 
     The JVM ignores Ctrl-C and SIGTERM, which this process handles: a service manager sends SIGTERM to all processes at once, and the
     current batch needs the JVM to finish.
@@ -114,8 +130,13 @@ def start_jvm(settings: JvmSettings) -> Jvm:
     connection = Path(tempfile.mkdtemp(prefix="jvm-", dir=temporary)) / "connection"
     given = [word for key, value in settings.of_spark().items() for word in ("--conf", f"{key}={value}")]
     command = [str(home / "bin" / "spark-submit"), *given, *shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))]
-    own = [archive_options(make=True), "" if settings.works else FAST_START]
-    options = (*own, os.environ.get("SPARK_SUBMIT_OPTS", ""), f'"-Djava.io.tmpdir={temporary}"')
+    of_archive = archive_options(make=True) if archived else ""
+    options = (
+        of_archive,
+        "" if settings.works else FAST_START,
+        os.environ.get("SPARK_SUBMIT_OPTS", ""),
+        f'"-Djava.io.tmpdir={temporary}"',
+    )
     environment = {
         **os.environ,
         "SPARK_SUBMIT_OPTS": " ".join(filter(None, options)),  # the user's follow ours, so they win
@@ -129,7 +150,7 @@ def start_jvm(settings: JvmSettings) -> Jvm:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment, preexec_fn=_ignore_signals
         )
-    return Jvm(process, connection, settings)
+    return Jvm(process, connection, settings, archive_file() if USE in of_archive else None)
 
 
 def _ignore_signals() -> None:

@@ -13,6 +13,8 @@ import pytest
 from pyspark import SparkContext
 
 from cqels_opt.cli.main import main
+from cqels_opt.errors import RunError
+from cqels_opt.spark.class_archive import archive_file
 from cqels_opt.spark.jvm import JvmSettings, jvm_started, start_jvm, take_jvm
 
 GOOD = "PREFIX : <http://ex.org/> SELECT ?a FROM NAMED :s [RANGE 5s] AS ?w WHERE { GRAPH ?w { ?a :p ?b } ?b :q ?c }"
@@ -132,3 +134,30 @@ def test_small_data_are_explained_and_loaded_without_a_jvm(
     assert main(["load", str(data), "--store", str(tmp_path / "store")]) == 0
     assert main(["store", "check", str(tmp_path / "store")]) == 0
     assert not submit.with_name("spark-submit.pid").exists()
+
+
+ENDS_WITH_ARCHIVE = """echo "$SPARK_SUBMIT_OPTS" >> "$0.options"
+case "$SPARK_SUBMIT_OPTS" in *SharedArchiveFile*) exit 1;; esac
+printf '\\000\\000\\001\\002\\000\\000\\000\\002ab' > "$_PYSPARK_DRIVER_CONN_INFO_PATH"
+exec sleep 600"""
+
+
+def test_a_jvm_that_ends_over_a_damaged_archive_is_replaced_by_one_without(
+    submit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The archive is deleted if the other one starts, and stays if both end: then it was not to blame."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    archive = archive_file()
+    assert archive is not None
+    archive.parent.mkdir(parents=True)
+    archive.write_bytes(b"\xa8\xab\x0b\xf0 and what no JVM can read")
+    _write(submit, "exit 1")
+    with pytest.raises(RunError, match="the JVM of Spark ended before it was ready"):
+        start_jvm(JvmSettings()).connect()
+    assert archive.exists()
+    _write(submit, ENDS_WITH_ARCHIVE)
+    jvm = start_jvm(JvmSettings())
+    assert jvm.connect() == {"PYSPARK_GATEWAY_PORT": "258", "PYSPARK_GATEWAY_SECRET": "ab"}
+    assert ["SharedArchiveFile" in line for line in _recorded(submit, "options").splitlines()] == [True, False]
+    assert not archive.exists()
+    jvm.kill()
