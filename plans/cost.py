@@ -95,14 +95,27 @@ def halvings(rows: Count) -> Count:
     return steps
 
 
+LARGE_BUILD = 1 << 20
+"""Rows of a bushy right side up to which the constant of a build holds."""
+
+BEYOND = 1.5
+"""What each doubling beyond them adds to the time of a row, as a share of that constant: new pages of memory, and cache misses."""
+
+
+def build_factor(rows: Count) -> Count:
+    """How many times as long a row of a bushy right side takes to be built, if that has so many rows, as one of a small one."""
+    factor: Count = 1.0 + BEYOND * np.maximum(0.0, halvings(rows) - halvings(float(LARGE_BUILD)))
+    return factor
+
+
 @dataclass(frozen=True, slots=True)
 class Constants:
     """Seconds per unit of work. The defaults are those of an ordinary core; a calibration of the machine replaces them.
 
     ``operator``: starting a join. ``scan``: reading a row. ``probe``: looking up a row, plus ``step`` for each halving of
-    the index. ``produce``: writing a joined row. ``build``: adding a row of a bushy right side to a hash table;
-    ``match``: looking up a row there. ``evaluate``: one filter of weight 1 on one row. Spark as a whole: ``job``: a job of
-    one task; ``stage``: one more stage of it, after a shuffle; ``shuffle``: a row through the shuffle; ``broadcast``: a row to all
+    the index. ``produce``: writing a joined row. ``build``: adding a row of a bushy right side to a hash table, times
+    :func:`build_factor`; ``match``: looking up a row there. ``evaluate``: one filter of weight 1 on one row. Spark as a whole: ``job``: a
+    job of one task; ``stage``: one more stage of it, after a shuffle; ``shuffle``: a row through the shuffle; ``broadcast``: a row to all
     executors.
     """
 

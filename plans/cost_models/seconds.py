@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cqels_opt.plans.cost import Constants, JoinOperator, JoinShape, Rows, Shuffled
+from cqels_opt.plans.cost import Constants, JoinOperator, JoinShape, Rows, Shuffled, build_factor
 
 STARTS = 3
 """The starts of operators that a multiway join counts as: it looks all rows up, and then probes for those of each relation."""
@@ -50,5 +50,5 @@ class SecondsCost:
         if self.shuffled != "nothing":
             after = after + c.shuffle * (left + right if self.shuffled == "both" or operator is JoinOperator.HASH else left)
         if operator is JoinOperator.HASH:
-            return after + right * c.build + left * c.match
+            return after + right * c.build * build_factor(right) + left * c.match
         return after + left * c.look_up(right)

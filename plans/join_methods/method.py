@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from cqels_opt.plans.cost import Constants, JoinConstants
+from cqels_opt.plans.cost import Constants, JoinConstants, build_factor
 
 Place: TypeAlias = Literal["python", "spark"]
 
@@ -89,7 +89,7 @@ class PhysicalCostModel:
     def held(self, left: float, right: float, produced: float) -> float:
         """A join with a right side that every task has built in its own memory."""
         c = self.constants
-        return c.operator + right * c.build + (left * c.match + produced * c.produce) / self.tasks
+        return c.operator + right * c.build * build_factor(right) + (left * c.match + produced * c.produce) / self.tasks
 
     def moved(self, rows: float) -> float:
         """Rows from Python to Spark, or back."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from cqels_opt.plans import Constants, QueryGraph
+from cqels_opt.plans.cost import BEYOND, LARGE_BUILD
 from cqels_opt.plans.memo import EACH_ROW
 
 Tree = str | tuple["Tree", "Tree | frozenset[str]"]
@@ -158,7 +159,9 @@ class Oracle:
         if len(right) == 1:
             look_ups = a * self.graph.relations[self.graph.index[min(right)]].indexes
             return cost + look_ups * (c.probe + c.step * math.log2(max(self.sizes(right, frozenset()), 1.0)))
-        return cost + self.seconds(tree[1]) + self.sizes(right, self.covered(right)) * c.build + a * c.match
+        built = self.sizes(right, self.covered(right))
+        longer = 1 + BEYOND * max(0.0, math.log2(max(built, 1.0) / LARGE_BUILD))
+        return cost + self.seconds(tree[1]) + built * c.build * longer + a * c.match
 
     def multiway(self, left: frozenset[str], right: frozenset[str]) -> float:
         """Each row is looked up in each relation, and each of the candidates, as many as the least fan-outs, in the others."""
