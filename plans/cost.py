@@ -103,7 +103,7 @@ BEYOND = 1.5
 
 
 def build_factor(rows: Count) -> Count:
-    """How many times as long a row of a bushy right side takes to be built, if that has so many rows, as one of a small one."""
+    """The time to build a row of a bushy right side with this number of rows, over that of a small one."""
     factor: Count = 1.0 + BEYOND * np.maximum(0.0, halvings(rows) - halvings(float(LARGE_BUILD)))
     return factor
 

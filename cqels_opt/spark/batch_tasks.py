@@ -101,7 +101,7 @@ class BatchTasks:
         return max(1, int(cores) // int(self._context.getConf().get("spark.task.cpus", "1") or 1))
 
     def have(self, number: int) -> bool:
-        """Whether tasks run that are enough for so many parts."""
+        """Whether enough tasks run for this number of parts."""
         return self._number >= min(number, self._most)
 
     def start(self, frame: DataFrame) -> bool:
