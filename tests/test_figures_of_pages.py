@@ -177,8 +177,7 @@ STATEMENTS: list[tuple[str, str]] = [
     ),
     (
         "performance",
-        f"a second core gains {gain('Q1')} in Q1 and {gain('Q2')} in Q2. "
-        f"Without Spark the gain in Q2 is {without_spark()}.",
+        f"a second core gains {gain('Q1')} in Q1 and {gain('Q2')} in Q2. Without Spark the gain in Q2 is {without_spark()}.",
     ),
     *(("performance", line) for line in (*whole_batches(), *latencies())),
     (
