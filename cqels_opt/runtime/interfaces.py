@@ -23,12 +23,13 @@ class Evaluated:
     shares: dict[str, list[EvaluateReport]] = field(default_factory=dict)
     finished: dict[str, list[FinishReport]] = field(default_factory=dict)
 
-    def add(self, name: str, report: EvaluateReport | FinishReport) -> None:
-        """Adds a report of a program."""
-        if isinstance(report, EvaluateReport):
-            self.shares.setdefault(name, []).append(report)
-        else:
-            self.finished.setdefault(name, []).extend([report, *report.others])
+    def add(self, reports: Iterable[tuple[str, EvaluateReport | FinishReport]]) -> None:
+        """Adds reports, each with its program."""
+        for name, report in reports:
+            if isinstance(report, EvaluateReport):
+                self.shares.setdefault(name, []).append(report)
+            else:
+                self.finished.setdefault(name, []).extend([report, *report.others])
 
     def complete(self) -> Evaluated:
         """This, or LimitError if a task was given up, because its result is incomplete."""

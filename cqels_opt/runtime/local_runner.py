@@ -70,16 +70,13 @@ class LocalRunner:
         """One task for all, or one task per share and then one per part of the answers."""
         done = Evaluated()
         if parts == 1:
-            for name, report in whole_batch(tasks, "t", in_memory=True):
-                done.add(name, report)
+            done.add(whole_batch(tasks, "t", in_memory=True))
             return done
         for of_share in self._run([partial(share_of_batch, tasks, f"t{part}", part, parts) for part in range(parts)]):
-            for name, report in of_share:
-                done.add(name, report)
+            done.add(of_share)
         finished = [partial(part_of_answers, tasks, f"t{part}", part, parts, done.shares) for part in range(parts)]
         for of_part in self._run(finished):
-            for name, report in of_part:
-                done.add(name, report)
+            done.add(of_part)
         return done
 
     def _run(self, works: Sequence[Callable[[], T]]) -> list[T]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,7 @@ class SparkRunner(BatchJobs):
         spread = max(finish_parts(task, parts) for task in tasks)
         if in_one_process(self.spark):
             done = self._gather(self._run(_share(tasks, parts), parts, what, what))
-            for name, report in self._run(_answers(tasks, parts, done.shares), spread, what, what):
-                done.add(name, report)
+            done.add(self._run(_answers(tasks, parts, done.shares), spread, what, what))
             return done
         self.end()
         stages = two_stages(self._slots_of(parts), _addressed(tasks, parts), finishing(tasks, parts), spread)
@@ -185,10 +185,9 @@ class SparkRunner(BatchJobs):
 
     def _gather(self, reports: Iterable[Any]) -> Evaluated:
         done = Evaluated()
-        for name, report in reports:
-            done.add(name, report)
-            if isinstance(report, EvaluateReport):
-                self.shares[report.worker] += report.probed
+        done.add(reports)
+        for report in chain.from_iterable(done.shares.values()):
+            self.shares[report.worker] += report.probed
         return done
 
     def _collect(self, frame: DataFrame, what: str) -> Iterator[Any]:
@@ -249,8 +248,7 @@ def finishing(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int, Seque
 
     def work(part: int, reports: Sequence[Any]) -> Iterator[Any]:
         done = Evaluated()
-        for name, report in reports:
-            done.add(name, report)
+        done.add(reports)
         yield from _answers(tasks, parts, done.shares)(part)
         if part == 0:
             yield from reports
