@@ -214,7 +214,7 @@ def test_no_more_answers_are_written_than_the_limit_allows(tmp_path: Path, monke
 def test_what_is_taken_over_is_whole_or_an_error() -> None:
     done = Evaluated({"q": [EvaluateReport()]}, {"q": [FinishReport()]})
     assert done.complete() is done
-    done.add("q", FinishReport(failed="a result takes too much"))
+    done.add([("q", FinishReport(failed="a result takes too much"))])
     with pytest.raises(LimitError, match="q: a result takes too much"):
         done.complete()
 
