@@ -1,8 +1,8 @@
 """``cqels-opt bench start-up``: from a command to its first answer, over small data.
 
-Contenders take turns, each in new processes: the engine without Spark, ``cqels-opt run``, and a Spark job that only reads the same
-stream through one Python stage. The job has PySpark's own settings and, in another turn, the options with which ``cqels-opt`` starts
-its JVM. CPU seconds are those of all processes at the first answer: the driver, the JVM, and the Python workers.
+Contenders take turns, each in new processes: ``cqels-opt run --engine local``, ``cqels-opt run`` on Spark, and a Spark job that only
+reads the same stream through one Python stage. The job has PySpark's own settings and, in another turn, the options with which
+``cqels-opt`` starts its JVM. CPU seconds are those of all processes at the first answer: the driver, the JVM, and the Python workers.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from cqels_opt.bench.apart import empty_folder, scratch_folder
+from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import cpu_seconds
 from cqels_opt.bench.tables import show_rows, start_up_rows
 from cqels_opt.errors import RunError
@@ -56,11 +56,10 @@ def study(quick: bool) -> dict[str, Any]:
     progress = Console(stderr=True)
     starts: list[Start] = []
     with scratch_folder() as scratch:
-        commands = _commands(scratch)
+        contenders = commands(scratch)
         for number in range((QUICK_ROUNDS if quick else ROUNDS) + 1):
-            for name, (command, environment) in commands.items():
+            for name, (command, environment) in contenders.items():
                 progress.print(f"start-up: {name}, {'warm-up' if not number else f'round {number}'}")
-                empty_folder(scratch / "work")
                 found = first_answer(name, command, {**_of_a_user(), **environment})
                 starts += [found] if number else []
     return {"elements": ELEMENTS, "starts": [asdict(start) for start in starts]}
@@ -72,7 +71,8 @@ def _of_a_user() -> dict[str, str]:
     return {**kept, "PYSPARK_PYTHON": sys.executable}
 
 
-def _commands(folder: Path) -> dict[str, tuple[list[str], Mapping[str, str]]]:
+def commands(folder: Path) -> dict[str, tuple[list[str], Mapping[str, str]]]:
+    """The command of each contender with its environment; the data are made in a folder."""
     from cqels_opt.bench.scenarios import QUERIES
     from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
     from cqels_opt.spark.class_archive import archive_options
@@ -80,13 +80,13 @@ def _commands(folder: Path) -> dict[str, tuple[list[str], Mapping[str, str]]]:
 
     social(folder / "world", authors=AUTHORS, coauthor_pairs=COAUTHOR_PAIRS, elements=ELEMENTS)
     stream, static, places = (str(folder / "world" / name) for name in ("stream.ndjson", "static.nt", "places.nt"))
-    words = ["run", str(QUERIES / "q1.rq"), "--stream", STREAM.strip("<>"), stream, "--static", static]
-    words += ["--graph", PLACES_GRAPH.strip("<>"), places, "--batch", "1000", "--out", "-"]
+    run = [sys.executable, "-m", "cqels_opt.cli.main", "run", str(QUERIES / "q1.rq"), "--stream", STREAM.strip("<>"), stream]
+    run += ["--static", static, "--graph", PLACES_GRAPH.strip("<>"), places, "--batch", "1000", "--out", "-"]
     plain = [sys.executable, "-c", PLAIN_JOB, stream.replace(".ndjson", "*.ndjson")]
     ours = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {archive_options(False)} {FAST_START}".strip()
     return {
-        "in process": ([sys.executable, "-m", __name__, str(QUERIES / "q1.rq"), str(folder)], {}),
-        "run": ([sys.executable, "-m", "cqels_opt.cli.main", *words], {}),
+        "in process": ([*run, "--engine", "local"], {}),
+        "run": (run, {}),
         "plain job": (plain, {}),
         "plain job, our JVM options": (plain, {"SPARK_SUBMIT_OPTS": ours}),
     }
@@ -105,32 +105,6 @@ def first_answer(name: str, command: list[str], environment: Mapping[str, str]) 
     return Start(name, seconds, *used, os.getloadavg()[0])
 
 
-def in_process(query: Path, folder: Path) -> Iterator[str]:
-    """The answers of the engine without Spark, its static data loaded from the same files: the command of this module."""
-    from cqels_opt.bench.local import load, prepare
-    from cqels_opt.bench.social import PLACES_GRAPH, STREAM
-    from cqels_opt.rdf.static import StaticSource
-    from cqels_opt.runtime.local_runner import LocalSink
-    from cqels_opt.runtime.run_state import COMMIT_EVERY
-    from cqels_opt.windows.replay import BatchSize
-
-    world, work = folder / "world", folder / "work"
-    sources = [StaticSource(world / "static.nt", None), StaticSource(world / "places.nt", PLACES_GRAPH.strip("<>"))]
-    store = load(work / "store", sources)
-    streams, text = {STREAM.strip("<>"): world / "stream.ndjson"}, query.read_text(encoding="utf-8")
-    prepared = prepare("q1", text, store, streams, work / "query", BatchSize(count=ELEMENTS))
-    sink = LocalSink()
-    driver = prepared.driver(work / "state", sink, commit_every=COMMIT_EVERY)
-    for number, rows in enumerate(prepared.chunks()):
-        driver.batch(number, rows)
-        yield from sink.lines
-
-
 def show(found: Mapping[str, Any]) -> None:
     """Prints medians by contender."""
     show_rows(start_up_rows(found))
-
-
-if __name__ == "__main__":
-    for answer in in_process(Path(sys.argv[1]), Path(sys.argv[2])):
-        print(answer, flush=True)

@@ -134,7 +134,7 @@ class Matches:
 
     def all_rows(self, limit: RowLimit | None = None) -> Iterator[Rows]:
         """The joined rows of a join on one variable, a bounded number of pairs at a time; a ``limit`` decides on the pieces."""
-        if self.runs is not None:
+        if self.runs is not None and len(self.runs.counts):
             for piece in pieces(self.runs.counts) if limit is None else limit.pieces(self.runs.counts):
                 probe, found = self.runs.pairs(piece)
                 yield self.side._merge(self.left, probe, found, self.on)

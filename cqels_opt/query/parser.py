@@ -51,7 +51,7 @@ def parse(text: str, dialect: str = "auto", file: str = "query", any_function: b
 
 
 def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> a.Query:
-    grammar = load(dialect.grammar)
+    grammar = load(dialect.grammar, text.isascii())
     try:
         tree = grammar.parse(text)
     except UnexpectedInput as unexpected:
@@ -125,7 +125,7 @@ def _dialect_option(dialect: Dialect) -> str:
 
 def _reads_to(text: str, dialect: Dialect) -> int:
     """How far a dialect's grammar gets in a text."""
-    grammar = load(dialect.grammar)
+    grammar = load(dialect.grammar, text.isascii())
     try:
         grammar.parse(text)
     except UnexpectedInput as unexpected:

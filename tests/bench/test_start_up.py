@@ -1,13 +1,12 @@
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from cqels_opt.bench.scenarios import QUERIES
-from cqels_opt.bench.social import social
-from cqels_opt.bench.start_up import Start, first_answer, in_process, show
+from cqels_opt.bench.start_up import Start, commands, first_answer, show
 from cqels_opt.errors import RunError
 
 
@@ -33,10 +32,8 @@ def test_a_command_without_an_answer_is_an_error(program: str) -> None:
 
 
 def test_the_engine_answers_in_process(tmp_path: Path) -> None:
-    social(tmp_path / "world", authors=50, coauthor_pairs=200, elements=100)
-    (tmp_path / "work").mkdir()
-    answers = list(in_process(QUERIES / "q1.rq", tmp_path))
-    assert answers and all(answer.startswith('{"time":') for answer in answers)
+    command, environment = commands(tmp_path)["in process"]
+    assert first_answer("in process", command, {**os.environ, **environment}).jvm == 0
 
 
 def test_a_row_per_contender(capsys: pytest.CaptureFixture[str]) -> None:

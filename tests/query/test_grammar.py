@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,18 @@ def test_negated_classes_are_those_of_the_specification(name: str, specified: st
     (written,) = re.findall(rf"^{name}: /(.*)/$", text, re.MULTILINE)
     every = "".join(map(chr, range(0x110000)))
     assert re.sub(written.replace(r"\/", "/"), "", every) == re.sub(f"[{specified}]", "", every)
+
+
+@pytest.mark.parametrize(("name", "specified"), [("PN_BASE", BASE), ("PN_WORD", WORD)])
+def test_classes_for_texts_in_ascii_are_those_of_the_specification(name: str, specified: str) -> None:
+    every = "".join(map(chr, range(0x80)))
+    assert re.sub(grammar._ASCII[name], "", every) == re.sub(f"[{specified}]", "", every)
+
+
+def test_a_text_in_ascii_is_read_without_the_other_letters(folder: Path) -> None:
+    """Both parsers read it alike; the other one is not needed for it, nor this one for another text."""
+    plain = QUERY.replace("ï", "i")
+    read = parse(plain, "cqels")
+    assert grammar.load.cache_info().currsize == 1
+    assert replace(parse(f"{plain} # naïve", "cqels"), text=plain) == read
+    assert grammar.load.cache_info().currsize == 2
