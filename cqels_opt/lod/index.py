@@ -34,6 +34,16 @@ MOST_KEYS: Final = 1 << 21
 #: A directory is not used if some part has more keys.
 LONGEST: Final = 16
 
+#: The flags per key (or up to twice as many) that exclude probes, the most keys that have flags, and the fewest probes that are excluded by
+#: them. They are used where at most one in ``RARE`` probes is a key.
+FLAGS_PER_KEY: Final = 4
+MOST_FLAGGED: Final = 1 << 22
+FEW_PROBES: Final = 256
+RARE: Final = 4
+
+#: Probes that are mixed, or compared with flags, at a time.
+BLOCK: Final = 1 << 14
+
 #: Runs that are counted at a time.
 _PIECE: Final = 1 << 20
 
@@ -77,12 +87,22 @@ def fan_out(starts: Ids) -> FanOut:
 def mix(columns: Sequence[Ids]) -> Ids:
     """One well-mixed 64-bit number a row, in the order of the columns."""
     first, second, third = _MIX
-    state = np.zeros(len(columns[0]), np.uint64)
-    for column in columns:
-        state = (state ^ column.astype(np.uint64)) * first + second
-        state = (state ^ (state >> np.uint64(29))) * third
-        state ^= state >> np.uint64(32)
-    return state.view(np.int64)
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for block in _blocks(len(mixed)):
+        state = mixed[block]
+        for column in columns:
+            state ^= column[block].view(np.uint64)
+            state *= first
+            state += second
+            state ^= state >> np.uint64(29)
+            state *= third
+            state ^= state >> np.uint64(32)
+    return mixed.view(np.int64)
+
+
+def _blocks(length: int) -> list[slice]:
+    """Neighbouring parts of columns, whose intermediate results stay in the cache of a core."""
+    return [slice(begin, begin + BLOCK) for begin in range(0, length, BLOCK)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +127,7 @@ class Runs:
         else:
             positions = np.repeat(self.probes[some], counts)
             slots = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(len(positions))
-        return positions, slots if self.index.rows is None else self.index.rows[slots].astype(np.int64, copy=False)
+        return positions, slots if self.index.rows is None else self.index.rows.take(slots).astype(np.int64, copy=False)
 
     def pick(self, places: Ids) -> tuple[Ids, Ids]:
         """The matches at some places of :meth:`Index.lookup`'s answer: (probe positions, relation rows)."""
@@ -137,26 +157,65 @@ class KeyDirectory:
 
     def find(self, probe: Ids) -> tuple[Ids, Ids]:
         """The probes that are keys, by their places, and the place of the key of each."""
-        part = np.minimum((probe.view(np.uint64) - self._least) >> self._shift, np.uint64(self._parts)).view(np.int64)
-        place = self._begins[part]
-        some = np.flatnonzero(self._begins[part + 1] > place)
-        place, wanted = place[some], probe[some]
-        key = self._keys[place]
+        part = probe.view(np.uint64) - self._least
+        part >>= self._shift
+        part = np.minimum(part, np.uint64(self._parts), out=part).view(np.int64)
+        place = self._begins.take(part)
+        part += 1
+        some = np.flatnonzero(self._begins.take(part) > place)
+        place, wanted = place.take(some), probe.take(some)
+        key = self._keys.take(place)
         for _ in range(1, self.longest):
             behind = np.flatnonzero(key < wanted)
-            place[behind] = np.minimum(place[behind] + 1, len(self._keys) - 1)
-            key[behind] = self._keys[place[behind]]
+            following = np.minimum(place.take(behind) + 1, len(self._keys) - 1)
+            place[behind] = following
+            key[behind] = self._keys.take(following)
         found = np.flatnonzero(key == wanted)
-        return some[found], place[found]
+        return some.take(found), place.take(found)
+
+
+class KeyFlags:
+    """Excludes most probes that are no keys: the low bits that keys have, which are those of hashes or of numbers.
+
+    A flag is a byte: numpy takes more than twice as long to read bits.
+    """
+
+    def __init__(self, keys: Ids) -> None:
+        self._mask = np.int64((1 << (FLAGS_PER_KEY * len(keys) - 1).bit_length()) - 1)
+        self._flags = np.zeros(int(self._mask) + 1, np.bool_)
+        self._flags[keys & self._mask] = True
+
+    def possible(self, probe: Ids) -> Ids:
+        """The places of the probes that may be keys."""
+        found = [np.flatnonzero(self._flags.take(probe[block] & self._mask)) + block.start for block in _blocks(len(probe))]
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
 
 class _Directory:
-    """The directory of an index, made when there have been enough probes for it to pay, and its fan-out, counted when it is first read."""
+    """What shortens the search in the keys of an index, made when there have been enough probes for it to pay, and the fan-out of the
+    index, counted when it is first read.
+    """
 
     def __init__(self) -> None:
         self.fan_out: FanOut | None = None
         self._made: KeyDirectory | None = None
+        self._flags: KeyFlags | None = None
         self._probes, self._uneven = 0, False
+        self._asked = self._hits = 0
+
+    def possible(self, keys: Ids, probe: Ids) -> Ids | None:
+        """The places of the probes that may be keys; None if all of them are to be searched."""
+        if len(probe) < FEW_PROBES:
+            return None
+        pays = len(keys) <= min(MOST_FLAGGED, 2 * self._asked) and RARE * self._hits <= self._asked
+        if self._flags is None and pays:
+            self._flags = KeyFlags(np.asarray(keys))
+        return None if self._flags is None else self._flags.possible(probe)
+
+    def saw(self, probes: int, hits: int) -> None:
+        """Counts probes, and those of them that were keys."""
+        self._asked += probes
+        self._hits += hits
 
     def of(self, keys: Ids, probes: int) -> KeyDirectory | None:
         """The directory for some more probes; None if a binary search costs less."""
@@ -222,8 +281,8 @@ class Index:
         positions, rows = Runs(self, *self._runs(keys)).pairs()
         for place, (column, key) in enumerate(zip(self.columns, keys)):
             if place != self.by:
-                kept = column[rows] == key[positions]
-                positions, rows = positions[kept], rows[kept]
+                kept = np.flatnonzero(np.asarray(column).take(rows) == key.take(positions))
+                positions, rows = positions.take(kept), rows.take(kept)
         return positions, rows
 
     def join_size(self, other: Index) -> int:
@@ -258,32 +317,32 @@ class Index:
         if not len(self.keys):
             nothing = np.empty(0, np.int64)
             return nothing, nothing, nothing
-        if len(probe) < SORTED_PROBES or is_sorted(probe):
-            hits, at = self._found(probe)
-        elif (directory := self.directory.of(self.keys, len(probe))) is not None:
-            hits, at = directory.find(probe)
-        else:
-            return self._found_in_order(probe)
-        begins = self.starts[at]
-        return hits, begins, self.starts[at + 1] - begins
+        some = self.directory.possible(self.keys, probe)
+        hits, at = self._searched(probe if some is None else probe.take(some))
+        hits = hits if some is None else some.take(hits)
+        self.directory.saw(len(probe), len(hits))
+        begins = self.starts.take(at)
+        return hits, begins, self.starts.take(at + 1) - begins
 
-    def _found_in_order(self, probe: Ids) -> tuple[Ids, Ids, Ids]:
-        """:meth:`_runs` of many probes, which are sorted first."""
+    def _searched(self, probe: Ids) -> tuple[Ids, Ids]:
+        """The probe rows whose sort key occurs, and the position of the key."""
+        if len(probe) < SORTED_PROBES or is_sorted(probe):
+            return self._found(probe)
+        if (directory := self.directory.of(self.keys, len(probe))) is not None:
+            return directory.find(probe)
         order = np.argsort(probe)
-        hits, at = self._found(probe[order])
-        rows = order[hits]
-        begin_of, count_of = np.empty(len(probe), np.int64), np.zeros(len(probe), np.int64)
-        begin_of[rows] = self.starts[at]
-        count_of[rows] = self.starts[at + 1] - self.starts[at]
-        hits = np.flatnonzero(count_of)
-        return hits, begin_of[hits], count_of[hits]
+        hits, at = self._found(probe.take(order))
+        place_of = np.full(len(probe), -1)
+        place_of[order.take(hits)] = at
+        hits = np.flatnonzero(place_of >= 0)
+        return hits, place_of.take(hits)
 
     def _found(self, probe: Ids) -> tuple[Ids, Ids]:
-        """The probe rows whose sort key occurs, and the position of the key. From ``SORTED_PROBES`` on, ``probe`` is in order."""
+        """:meth:`_searched` of probes that are few, or in order."""
         if len(probe) < max(SORTED_PROBES, FEW_KEYS * len(self.keys)):
             at = np.minimum(np.searchsorted(self.keys, probe), len(self.keys) - 1)
-            hits = np.flatnonzero(self.keys[at] == probe)
-            return hits, at[hits]
+            hits = np.flatnonzero(self.keys.take(at) == probe)
+            return hits, at.take(hits)
         first = np.searchsorted(probe, self.keys)
         counts = np.searchsorted(probe, self.keys, "right") - first
         at = np.repeat(np.arange(len(self.keys)), counts)

@@ -98,21 +98,21 @@ class Indexed:
         return Matches(self, left, tuple(on), min(runs, key=lambda found: found.total, default=None))
 
     def _merge(self, left: Rows, probe: Ints, found: Ints, on: Sequence[str]) -> Rows:
-        start, end = left.start[probe], left.end[probe]
+        start, end = left.start.take(probe), left.end.take(probe)
         if self.intervals is not None:
             opened, closed = self.intervals(found)
             start, end = np.maximum(start, opened), np.minimum(end, closed)
-            alive = start < end
-            if not alive.all():
-                probe, found, start, end = probe[alive], found[alive], start[alive], end[alive]
-        columns = {v: c[probe] for v, c in left.columns.items()}
+            alive = np.flatnonzero(start < end)
+            if len(alive) < len(start):
+                probe, found, start, end = probe.take(alive), found.take(alive), start.take(alive), end.take(alive)
+        columns = {v: c.take(probe) for v, c in left.columns.items()}
         for variable, own in self.names.items():
             if variable in on:
                 continue
-            column = np.asarray(self.relation.columns[own])[found]
+            column = np.asarray(self.relation.columns[own]).take(found)
             columns[variable] = np.minimum(columns[variable], column) if variable in columns else column
-        n = left.n[probe]
-        return Rows(columns, start, end, n if self.relation.n is None else product(n, np.asarray(self.relation.n)[found]))
+        n = left.n.take(probe)
+        return Rows(columns, start, end, n if self.relation.n is None else product(n, np.asarray(self.relation.n).take(found)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

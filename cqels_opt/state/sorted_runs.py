@@ -52,7 +52,8 @@ class SortedRun:
 
     def times(self, rows: Ints | slice = slice(None)) -> Ints:
         """The times of some rows."""
-        return self.offsets[rows].astype(np.int64) + self.base
+        some = self.offsets[rows] if isinstance(rows, slice) else self.offsets.take(rows)
+        return some.astype(np.int64) + self.base
 
     def intervals(self, occurrence: PatternOccurrence, rows: Ints | slice = slice(None)) -> tuple[Ints, Ints]:
         """When rows are in a window: ``[start, end)``, empty if they never are.

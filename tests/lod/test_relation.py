@@ -74,6 +74,30 @@ def test_a_directory_of_keys_is_brute_force(keys: list[int], others: list[int], 
     assert found == [(i, j) for i, value in enumerate(probe.tolist()) for j, key in enumerate(keys) if key == value]
 
 
+@given(st.lists(ids, min_size=1, max_size=60), st.lists(ids, max_size=60), st.integers(1, 9), st.booleans())
+def test_flags_of_keys_are_brute_force(keys: list[int], others: list[int], block: int, several: bool) -> None:
+    """Indexes of one variable and mixed ones; where most probes were keys there are no flags."""
+    columns = [array(*keys), array(*keys[::-1])][: 1 + several]
+    probes = [array(*keys[::2], *others), array(*keys[::-1][::2], *others)][: 1 + several]
+    index = Index.build(("x", "y")[: 1 + several], columns)
+    expected = [
+        (i, j)
+        for i, wanted in enumerate(zip(*map(list, probes)))
+        for j, key in enumerate(zip(*map(list, columns)))
+        if key == wanted
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_room, "FEW_PROBES", 1)
+        patch.setattr(index_room, "BLOCK", block)
+        for rare in (False, True):
+            index.directory.saw(*((2000, 0) if rare else (200, 200)))
+            positions, rows = index.lookup(*probes)
+            assert sorted(zip(positions.tolist(), rows.tolist())) == expected and (np.diff(positions) >= 0).all()
+            assert (index.directory.possible(index.keys, probes[0]) is not None) == rare
+        possible = index.directory.possible(index.keys, index.keys)
+        assert possible is not None and len(possible) == len(index.keys)
+
+
 @given(relations("xyz"), st.data())
 def test_lookup_is_brute_force(relation: Relation, data: st.DataObject) -> None:
     assume(relation.variables)
