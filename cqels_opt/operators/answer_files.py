@@ -62,10 +62,11 @@ def write_parquet(
     if TRUTH in names:
         columns[names[TRUTH]] = pa.bool_()
     schema = pa.schema(columns)
+    ordered: Any = [field.name for field in schema if field.type != _TEXTS]  # the least and the greatest text help no reader
 
     def write(to: Any) -> None:
         # the dictionaries are those of the file; without its own schema in the file Arrow reads texts
-        with pa_parquet.ParquetWriter(to, schema, store_schema=False) as file:
+        with pa_parquet.ParquetWriter(to, schema, store_schema=False, write_statistics=ordered) as file:
             for (time, terms_of), which in zip(columns_of(found, terms, ROW_GROUP), pieces(found, ROW_GROUP)):
                 op = pa.DictionaryArray.from_arrays(np.zeros(len(time), np.int32), pa.array([found.op]))
                 queried = [] if queries is None else [queries.take(pa.array(which)).dictionary_encode()]

@@ -233,11 +233,12 @@ def columns_of(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[
     columns: dict[str, tuple[Any, Codes, Any]] = {}
     for variable, ids in found.columns.items():
         distinct, codes = numbered(ids)
-        columns[variable] = terms.column(distinct), codes, ids == UNBOUND  # Parquet takes no null in a dictionary
+        unbound = ids == UNBOUND  # Parquet takes no null in a dictionary
+        columns[variable] = terms.column(distinct), codes, unbound if unbound.any() else None
     for which in pieces(found, size):
         cells = {}
         for variable, (texts, codes, unbound) in columns.items():
-            places: Any = pa.array(codes[which], mask=unbound[which])
+            places: Any = pa.array(codes.take(which), mask=None if unbound is None else unbound.take(which))
             cells[variable] = pa.DictionaryArray.from_arrays(places, texts)
         yield found.time[which], cells
 
