@@ -14,6 +14,7 @@ import numpy as np
 
 from cqels_opt.operators import rows as row_sets
 from cqels_opt.operators.rows import Ints, Rows
+from cqels_opt.windows.intervals import places_in
 
 SAMPLED = 1 << 16
 """Rows by which the ranges are cut, of many rows."""
@@ -46,7 +47,7 @@ def instant_ranges(rows: Sequence[Rows], instants: Ints, whole: bool, part: int,
     begun, ended = np.zeros(places, np.int64), np.zeros(places, np.int64)
     for some in rows:
         for counts, at in ((begun, some.start), (ended, some.end)):
-            counts += np.bincount(np.searchsorted(instants, at[::every]), minlength=places + 1)[:places]
+            counts += np.bincount(places_in(instants, at[::every]), minlength=places + 1)[:places]
     work = np.cumsum((np.cumsum(begun - ended) if whole else begun + ended)[1:])
     ranges = parts * max(1, -(-int(work[-1]) * every // (row_sets.CHUNK * parts)))
     cuts = 1 + np.searchsorted(work, work[-1] * np.arange(1, ranges) / ranges)

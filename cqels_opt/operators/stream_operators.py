@@ -62,24 +62,25 @@ class ChangeOperator(StreamOperator):
         bits = 63 - high.bit_length()
         if hashed := bool(columns) and len(rows) >= HASHED and bits >= HASH_BITS:
             hashes, count = (mix(columns).view(np.uint64) >> np.uint64(64 - bits)).view(np.int64), 1 << bits
-            event, order = _in_order(at[shown], hashes[of], count)
-            hashed = _agree(columns, event, of[order])
+            event, order = _in_order(at.take(shown), hashes.take(of), count)
+            hashed = _agree(columns, event, of.take(order))
         if not hashed:
             values, count = packed(columns[::-1], high) if columns else (np.zeros(len(rows), np.int64), 1)
-            event, order = _in_order(at[shown], values[of], count)
+            event, order = _in_order(at.take(shown), values.take(of), count)
         edges = np.flatnonzero(np.append(len(event) > 0, event[1:] != event[:-1]))
-        change = np.where(shown < len(rows), 1, -1) * rows.n[of]
-        change = summed(change[order], lambda some: np.add.reduceat(some, edges)) if len(edges) else change
+        change = np.where(shown < len(rows), 1, -1) * rows.n.take(of)
+        change = summed(change.take(order), lambda some: np.add.reduceat(some, edges)) if len(edges) else change
         n = summed(self.emitted(change), lambda some: some)  # refuses what is too many rows
-        kept = (change != 0) & (n > 0)
-        return event[edges][kept] // count, n[kept], of[order[edges][kept]]
+        kept = np.flatnonzero((change != 0) & (n > 0))
+        edges = edges.take(kept)
+        return event.take(edges) // count, n.take(kept), of.take(order.take(edges))
 
 
 def _in_order(place: Ints, value: Ints, count: int) -> tuple[Ints, Ints]:
     """The places and the values, of which there are ``count``, as single numbers in rising order, and this order."""
     event = place * count + value
     order = np.argsort(event)
-    return event[order], order
+    return event.take(order), order
 
 
 def _agree(columns: Sequence[Ints], event: Ints, rows: Ints) -> bool:
@@ -140,4 +141,4 @@ def answers(rows: Rows, variables: Sequence[str], operator: str, instants: Ints,
     """What is emitted at the instants of a range; without one, at all instants after the first."""
     chosen, columns = stream_operator(operator), rows.values(variables)
     place, n, row = chosen.emit(rows, columns, *(places or (1, len(instants))))
-    return Answers(instants[place], n, {v: column[row] for v, column in zip(variables, columns)}, chosen.sign)
+    return Answers(instants.take(place), n, {v: column.take(row) for v, column in zip(variables, columns)}, chosen.sign)

@@ -133,8 +133,16 @@ class TermTable:
         self._constants: dict[str, int] = {}
         self.made: dict[int, str] = {}
         self.json = {} if json is None else json
-        self.of_store: set[int] = set()
+        self._found: list[Ints] = []
+        self._of_store: set[int] = set()
+
+    @property
+    def of_store(self) -> set[int]:
         """The ids whose terms were found in the store."""
+        for ids in self._found:
+            self._of_store.update(ids.tolist())
+        self._found.clear()
+        return self._of_store
 
     def texts(self, ids: Ints) -> list[str | None]:
         """The term of each id; None for unbound. RunError for an id without a term."""
@@ -159,7 +167,7 @@ class TermTable:
 
         if self._columns is not None:
             found, texts = self._columns(distinct[left])
-            self.of_store.update(distinct[left[found]].tolist())
+            self._found.append(distinct[left[found]])
             add(found, texts)
         for page in reversed(self._pages):
             if not len(left):
@@ -183,7 +191,7 @@ class TermTable:
             hashed = [i for i, text in enumerate(inline) if text is None]
             for i, text in zip(hashed, self._store(missing[hashed])):
                 inline[i] = text
-            self.of_store.update(i for i, text in zip(missing.tolist(), inline) if text is not None)
+            self._of_store.update(i for i, text in zip(missing.tolist(), inline) if text is not None)
         self._texts.update({i: text for i, text in zip(missing.tolist(), inline) if text is not None})
         left = np.array([i for i, text in zip(missing.tolist(), inline) if text is None], np.int64)
         for page in reversed(self._pages):

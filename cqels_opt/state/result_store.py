@@ -25,6 +25,7 @@ from cqels_opt.state.worker_cache import Stamp, cached, stamp_in_state
 from cqels_opt.storage.columns import read_arrays, write_arrays
 from cqels_opt.storage.compaction_policy import runs_to_merge
 from cqels_opt.windows.binding_slots import SlotFile
+from cqels_opt.windows.intervals import places_in
 
 On = tuple[str, ...]
 MERGED_FILES = 4  # that are merged at once: with fewer, most batches would rewrite what the batch before has written
@@ -210,6 +211,6 @@ class BlockRows:
     def _given(self, parts: Sequence[Rows], keys: KeyFilter | None = None) -> Rows:
         rows = concat([empty(self.output), *parts])
         rows = rows if keys is None else keys.within(rows)
-        rows = rows.with_interval(np.searchsorted(self.instants, rows.start), np.searchsorted(self.instants, rows.end))
+        rows = rows.with_interval(places_in(self.instants, rows.start), places_in(self.instants, rows.end))
         self.read += len(rows)
         return rows

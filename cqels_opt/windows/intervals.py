@@ -13,6 +13,24 @@ FOREVER = np.int64(1 << 61)
 BEFORE_TIME = np.int64(-(1 << 61))
 
 
+MANY = 1000
+"""Times from which on a table of places is worth its cost, if it has no more entries than these times."""
+
+
+def places_in(instants: Times, times: Times) -> Times:
+    """For each of some times the number of instants before it; ``instants`` rise.
+
+    Many times are looked up in a table by millisecond instead of in the instants.
+    """
+    span = int(instants[-1]) - int(instants[0]) if len(instants) else 0
+    if not MANY <= len(times) > span:
+        return np.searchsorted(instants, times)
+    first, behind = int(instants[0]), int(instants[-1]) + 1
+    table = np.searchsorted(instants, np.arange(first, behind + 1))
+    found: Times = table.take(np.clip(times, first, behind) - first)
+    return found
+
+
 def periodic(origin: int, step: int, first: int, last: int) -> Times:
     """The instants ``origin + k * step`` in ``[first, last]``, for all whole numbers k."""
     return np.arange(origin - (origin - first) // step * step, last + 1, step, dtype=np.int64)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from cqels_opt.query.algebra import Window
 from cqels_opt.verify.contents import closings as closings_by_definition
 from cqels_opt.verify.contents import content
-from cqels_opt.windows.intervals import FOREVER
+from cqels_opt.windows import intervals
+from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER, places_in
 from cqels_opt.windows.kinds import kind_of
 
 
@@ -88,3 +89,15 @@ def test_closings(w: Window, t0: int, first: int, length: int) -> None:
     else:
         assert found is not None
         assert found.tolist() == closings_by_definition(w, [], t0, first, first + length)
+
+
+moments = st.one_of(st.integers(-5, 40), st.sampled_from([int(BEFORE_TIME), int(FOREVER), 2 * int(BEFORE_TIME)]))
+
+
+@given(st.lists(moments, unique=True).map(sorted), st.lists(moments))
+def test_places_in_a_table_are_those_of_a_search(instants: list[int], times: list[int]) -> None:
+    """With few times and many, with neighbouring instants and with the instant before all others."""
+    known, asked = np.array(instants, np.int64), np.array(times * 3, np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intervals, "MANY", 1)
+        assert places_in(known, asked).tolist() == [sum(instant < time for instant in instants) for time in times * 3]
