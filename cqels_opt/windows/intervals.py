@@ -22,8 +22,7 @@ def places_in(instants: Times, times: Times) -> Times:
 
     Many times are looked up in a table by millisecond instead of in the instants.
     """
-    span = int(instants[-1]) - int(instants[0]) if len(instants) else 0
-    if not MANY <= len(times) > span:
+    if not len(instants) or not MANY <= len(times) > int(instants[-1]) - int(instants[0]):
         return np.searchsorted(instants, times)
     first, behind = int(instants[0]), int(instants[-1]) + 1
     table = np.searchsorted(instants, np.arange(first, behind + 1))
