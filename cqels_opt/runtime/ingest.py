@@ -117,8 +117,8 @@ def ingest(
         seen = StreamReport()
         report.streams[iri] = seen
         for p in _distinct(partition[mine]):
-            own = mine & (partition == p)
-            seen.last[p] = (int(t[own].max()), int(offset[own].max()))
+            own = np.flatnonzero(mine & (partition == p))
+            seen.last[p] = (int(t.take(own).max()), int(offset.take(own).max()))
         kept = np.flatnonzero(mine & ~late & ~bad)
         seen.first = int(t[kept].min()) if len(kept) else None
         order = _in_order(kept, t, partition, offset)
@@ -130,24 +130,24 @@ def ingest(
         seen.late = int(gone[-1]) + 1 if len(gone) else 0
         if not len(order):
             continue
-        times = t[order]
+        times, terms = t.take(order), [column.take(order) for column in encoded]
         seen.times = times[np.append(True, times[1:] != times[:-1])]
         head = f"slots/{{}}-{task.batch:08d}-{task.stage}{name}-{number}"
         if iri in task.tables:
             first = np.flatnonzero(np.append(True, elements[1:] != elements[:-1]))
             path = head.format("elements") + ".arrow"
-            table = {"t": t[order][first], "partition": partition[order][first], "offset": offset[order][first]}
+            table = {"t": times.take(first), "partition": partition[order][first], "offset": offset[order][first]}
             write_columns(folder / path, table)
-            report.files.append(SlotFile("elements", path, iri, "", len(first), int(t[order[0]]), int(t[order[-1]])))
+            report.files.append(SlotFile("elements", path, iri, "", len(first), int(times[0]), int(times[-1])))
         used: list[Ints] = []
         for shape in task.shapes:
             if shape.stream != iri:
                 continue
-            bound, matched = _match(shape, [column[order] for column in encoded], whole.quoted)
-            if not matched.any():
+            bound, matched = _match(shape, terms, whole.quoted)
+            if not len(places := np.flatnonzero(matched)):
                 continue
-            columns = {"t": t[order][matched], "e": elements[matched]}
-            columns |= {f"v{place}": bound[place][matched] for place in range(shape.width)}
+            columns = {"t": times.take(places), "e": elements.take(places)}
+            columns |= {f"v{variable}": bound[variable].take(places) for variable in range(shape.width)}
             used += [columns[f"v{i}"] for i in range(shape.width)]
             report.files += _write_slots(folder, head.format("slot"), shape, columns, task.keys.get(shape))
             values = {f"v{i}": columns[f"v{i}"] for i in range(shape.width)}
@@ -196,7 +196,7 @@ def _distinct(column: Ints) -> list[int]:
 
 def _in_order(rows: Ints, *by: Ints) -> Ints:
     """Rows in the order of some columns; they mostly arrive in that order."""
-    columns = [column[rows] for column in by]
+    columns = [column.take(rows) for column in by]
     apart = np.zeros(max(0, len(rows) - 1), bool)  # whether an earlier column has decided
     for column in columns:
         if (~apart & (column[1:] < column[:-1])).any():
@@ -209,7 +209,7 @@ def _elements(order: Ints, t: Ints, partition: Ints, offset: Ints) -> Ints:
     """Numbers the elements of ordered rows: rows of equal (time, partition, offset) are one element."""
     changed = np.zeros(len(order), np.int64)
     for column in (t, partition, offset):
-        ordered = column[order]
+        ordered = column.take(order)
         changed[1:] |= ordered[1:] != ordered[:-1]
     return np.cumsum(changed)
 

@@ -257,7 +257,7 @@ class _Encoding:
 def _coded(rows: pa.Table, streams: Sequence[str], encoding: _Encoding, rejected: RejectSpool, graphs: bool) -> EncodedRows:
     stream, partition, offset, t, line = (_ints(rows, name) for name in ("stream", "partition", "offset", "t", "line"))
     terms = _encoded(rows, "spog" if graphs else "spo", encoding)
-    bad = (np.stack(terms[:3]) == 0).any(axis=0)
+    bad = (terms[0] == 0) | (terms[1] == 0) | (terms[2] == 0)
     for row in np.flatnonzero(bad).tolist():
         reason = next(said for name in _WHAT if (said := _reason(rows, name, row)))
         rejected.append(Rejected(streams[stream[row]], int(partition[row]), int(line[row]), reason))
@@ -295,9 +295,9 @@ def _encoded(rows: pa.Table, names: str, encoding: _Encoding) -> list[Ints]:
     whole: list[Ints] = []
     for (ids, index), by_row in zip(columns, found_rows):
         if by_row is None:
-            whole.append(ids[index])
+            whole.append(ids.take(index))
         else:
-            by_row[by_row == 0] = ids[index]
+            by_row[by_row == 0] = ids.take(index)
             whole.append(by_row)
     return whole
 
