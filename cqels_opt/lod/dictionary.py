@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.files import FileEntry, check_size, file_sizes, map_array, write_array
+from cqels_opt.lod.key_search import KeySearch
 from cqels_opt.lod.order import run_starts
 from cqels_opt.rdf.ids import Ids, check_collisions, inline_texts, is_inline
 from cqels_opt.storage.verified_array import VerifiedArray, unverified
@@ -73,7 +74,7 @@ class DictionaryPart:
     """One part, mapped when it is first used."""
 
     def __init__(self, folder: Path, entry: PartEntry, fetch: Fetch | None) -> None:
-        self.entry, self._folder, self._fetch = entry, folder, fetch
+        self.entry, self._folder, self._fetch, self.search = entry, folder, fetch, KeySearch()
 
     @cached_property
     def _mapped(self) -> tuple[Ids, Ids, NDArray[np.uint8]]:
@@ -150,10 +151,9 @@ class Dictionary:
             place = np.searchsorted(lasts, ids)
             asked_of = np.where(hashed & (parts < 0) & (place < len(lasts)), first + place, -1)
             for number, part, asked in self._asked(asked_of):
-                at = np.minimum(np.searchsorted(part.ids, ids[asked]), len(part.ids) - 1)
-                hits = part.ids[at] == ids[asked]
-                parts[asked[hits]] = number
-                positions[asked[hits]] = at[hits]
+                hits, at = part.search.find(part.ids, ids.take(asked))
+                parts[asked.take(hits)] = number
+                positions[asked.take(hits)] = at
         return parts, positions
 
     def contains(self, ids: Ids) -> NDArray[np.bool_]:

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads, encode_static, write_all, write_partitions
 from cqels_opt.lod.dictionary import DICTIONARY, PartEntry, distinct_terms, write_part
-from cqels_opt.lod.index import mix
+from cqels_opt.lod.key_search import mix
 from cqels_opt.lod.object_store_cache import upload
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.partition import PartitionWriter

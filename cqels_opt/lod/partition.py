@@ -14,8 +14,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from cqels_opt.lod.fan_out import fan_out
 from cqels_opt.lod.files import FileEntry, file_entry
-from cqels_opt.lod.index import fan_out
 from cqels_opt.lod.order import Ids, is_sorted, run_starts, stable_order
 from cqels_opt.lod.relation import described_index, save_header
 from cqels_opt.stats.frequencies import distinct_values

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
+from cqels_opt.lod.fan_out import FanOut
 from cqels_opt.lod.files import FileEntry, map_array, read_header, write_array, write_header
-from cqels_opt.lod.index import FanOut, Index
+from cqels_opt.lod.index import Index
 from cqels_opt.lod.multiplicities import product, summed, total
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
 from cqels_opt.stats.frequencies import distinct_values

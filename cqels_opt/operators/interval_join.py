@@ -109,10 +109,10 @@ class Indexed:
         for variable, own in self.names.items():
             if variable in on:
                 continue
-            column = np.asarray(self.relation.columns[own]).take(found)
+            column = self.relation.columns[own].take(found)
             columns[variable] = np.minimum(columns[variable], column) if variable in columns else column
         n = left.n.take(probe)
-        return Rows(columns, start, end, n if self.relation.n is None else product(n, np.asarray(self.relation.n).take(found)))
+        return Rows(columns, start, end, n if self.relation.n is None else product(n, self.relation.n.take(found)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cqels_opt.lod.index import SORTED_PROBES
+from cqels_opt.lod.key_search import SORTED_PROBES
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import HIDDEN, Ints, Rows, chunks
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from cqels_opt import plugins
-from cqels_opt.lod.index import mix
+from cqels_opt.lod.key_search import mix
 from cqels_opt.lod.multiplicities import summed
 from cqels_opt.lod.order import packed, sorted_order
 from cqels_opt.operators.algebra.expression_rows import at_each_instant

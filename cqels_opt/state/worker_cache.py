@@ -14,7 +14,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from cqels_opt.errors import CheckpointError, StoreError
-from cqels_opt.lod.index import FanOut
+from cqels_opt.lod.fan_out import FanOut
 from cqels_opt.lod.object_store_cache import header_file
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER

@@ -33,6 +33,12 @@ class VerifiedArray(NDArrayOperatorsMixin):
             self._verify(key)
         return self._array[key]
 
+    def take(self, places: NDArray[np.int64]) -> NDArray[Any]:
+        """The elements at some places, as :meth:`numpy.ndarray.take`."""
+        if self._blocks.pending:
+            self._verify(places)
+        return self._array.take(places)
+
     def searchsorted(self, values: Any, side: str = "left") -> Any:
         """The positions of values in this sorted array.
 

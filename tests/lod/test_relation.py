@@ -11,9 +11,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.errors import StoreError
-from cqels_opt.lod import index as index_room
+from cqels_opt.lod import key_search
+from cqels_opt.lod.fan_out import fan_out
 from cqels_opt.lod.files import write_header
-from cqels_opt.lod.index import Index, fan_out, mix
+from cqels_opt.lod.index import Index
+from cqels_opt.lod.key_search import mix
+from cqels_opt.lod.order import is_sorted
 from cqels_opt.lod.relation import Ids, Relation, compact, join, join_restrict, join_rows, restrict
 
 Row = tuple[int, ...]
@@ -65,11 +68,12 @@ def test_a_directory_of_keys_is_brute_force(keys: list[int], others: list[int], 
     column, probe = array(*keys), array(*keys[::2], *others)
     index = Index.build(("x",), [column])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index_room, "SORTED_PROBES", 1)
-        patch.setattr(index_room, "LONGEST", longest)
-        index.directory.of(index.keys, len(keys))  # probes before: the directory pays
+        patch.setattr(key_search, "SORTED_PROBES", 1)
+        patch.setattr(key_search, "LONGEST", longest)
+        patch.setattr(key_search, "MOST_FLAGGED", 0)
+        index.search._unsorted = len(keys)  # probes before: the directory pays
         positions, rows = index.lookup(probe)
-        assert index.directory.of(index.keys, 0) is not None or longest < 60
+        assert index.search.directory is not None or is_sorted(probe) or longest < 60
     found = sorted(zip(positions.tolist(), rows.tolist()))
     assert found == [(i, j) for i, value in enumerate(probe.tolist()) for j, key in enumerate(keys) if key == value]
 
@@ -87,15 +91,14 @@ def test_flags_of_keys_are_brute_force(keys: list[int], others: list[int], block
         if key == wanted
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index_room, "FEW_PROBES", 1)
-        patch.setattr(index_room, "BLOCK", block)
+        patch.setattr(key_search, "FEW_PROBES", 1)
+        patch.setattr(key_search, "BLOCK", block)
         for rare in (False, True):
-            index.directory.saw(*((2000, 0) if rare else (200, 200)))
+            index.search.saw(*((2000, 0) if rare else (200, 200)))
             positions, rows = index.lookup(*probes)
             assert sorted(zip(positions.tolist(), rows.tolist())) == expected and (np.diff(positions) >= 0).all()
-            assert (index.directory.possible(index.keys, probes[0]) is not None) == rare
-        possible = index.directory.possible(index.keys, index.keys)
-        assert possible is not None and len(possible) == len(index.keys)
+            assert (index.search.flags is not None) == rare
+        assert index.search.flags is not None and len(index.search.flags.possible(index.keys)) == len(index.keys)
 
 
 @given(relations("xyz"), st.data())
@@ -135,7 +138,7 @@ def test_a_composite_index_takes_the_selective_column_or_else_the_mix() -> None:
     selective = Relation.build({"a": hub, "b": key})
     single = selective.index(("a",)), selective.index(("b",))
     both = selective.index(("a", "b"))
-    assert (both.by, both.keys is single[1].keys, both.directory is single[1].directory) == (1, True, True)
+    assert (both.by, both.keys is single[1].keys, both.search is single[1].search) == (1, True, True)
     assert [found.tolist() for found in both.lookup(array(1, 1, 2), array(1, 101, 101))] == [[0, 2], [0, 100]]
     assert Relation.build({"a": hub, "b": key}).index(("a", "b")).by is None  # no other index to take over
     skewed = Relation.build({"a": hub, "b": np.tile(np.arange(1, 101), 10)})
@@ -343,7 +346,7 @@ def test_an_absent_relation_is_a_clear_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sorted_from", [1, 10**9])
 def test_many_probes_and_few_find_the_same(monkeypatch: pytest.MonkeyPatch, sorted_from: int) -> None:
     """Probes are sorted where they are many: what they find, and in which order, is the same."""
-    monkeypatch.setattr(index_room, "SORTED_PROBES", sorted_from)
+    monkeypatch.setattr(key_search, "SORTED_PROBES", sorted_from)
     draw = np.random.default_rng(3)
     for keys in (0, 1, 5, 300):
         column = draw.integers(0, max(1, keys), 2 * keys)

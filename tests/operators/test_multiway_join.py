@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cqels_opt.lod import index as index_room
+from cqels_opt.lod import key_search
 from cqels_opt.operators import multiway_join as multiway_room
 from cqels_opt.operators import rows as row_sets
 from cqels_opt.operators.interval_join import Indexed
@@ -68,7 +68,7 @@ def test_a_multiway_join_by_definition(
     sides = [[Indexed.of_rows(rows_of(names, plain)) for plain in parts if plain] for names, parts in zip(shape[1:], relations)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_sets, "CHUNK", chunk)
-        for room in (index_room, multiway_room):
+        for room in (key_search, multiway_room):
             patch.setattr(room, "SORTED_PROBES", sorted_from)
         found, candidates = joined(shape, rows_of(shape[0], left), sides)
     everything = [left, *([row for part in parts for row in part] for parts in relations)]

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from operators.interval_rows import HORIZON, Plain, plain_rows, rows_of, snapshots
 
-from cqels_opt.lod.index import mix
+from cqels_opt.lod.key_search import mix
 from cqels_opt.operators import rows, stream_operators, stream_output
 from cqels_opt.operators.algebra.order import ORDER
 from cqels_opt.operators.answer_files import write_parquet

@@ -1,0 +1,186 @@
+"""The search for probes among the sorted, distinct keys of an index: a binary search, and what shortens it.
+
+Keys are ids or mixed keys, which are hashes, or contain numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from cqels_opt.lod.fan_out import FanOut
+from cqels_opt.lod.order import Ids, is_sorted
+
+SORTED_PROBES: Final = 1000
+"""From this number of probes on they are sorted first: neighbours in the keys then share pages and cache lines."""
+
+FEW_KEYS: Final = 8
+"""With this many sorted probes a key, the keys are searched in the probes instead."""
+
+PARTS_PER_KEY: Final = 4
+"""The parts of a directory of keys per key (or up to twice as many)."""
+MOST_KEYS: Final = 1 << 21
+"""The most keys that have a directory."""
+LONGEST: Final = 16
+"""A directory is not used if some part has more keys."""
+
+FLAGS_PER_KEY: Final = 4
+"""The flags per key (or up to twice as many) that exclude probes."""
+MOST_FLAGGED: Final = 1 << 22
+"""The most keys that have flags."""
+FEW_PROBES: Final = 256
+"""Fewer probes are not compared with flags."""
+RARE: Final = 4
+"""Flags are used where there have been at least this many probes for each that was a key."""
+
+BLOCK: Final = 1 << 14
+"""Probes that are mixed, or compared with flags, at a time."""
+
+_NOWHERE: Final = np.empty(0, np.int64)
+_MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+def mix(columns: Sequence[Ids]) -> Ids:
+    """One well-mixed 64-bit number a row, in the order of the columns."""
+    first, second, third = _MIX
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for block in _blocks(len(mixed)):
+        state = mixed[block]
+        for column in columns:
+            state ^= column[block].view(np.uint64)
+            state *= first
+            state += second
+            state ^= state >> np.uint64(29)
+            state *= third
+            state ^= state >> np.uint64(32)
+    return mixed.view(np.int64)
+
+
+def _blocks(length: int) -> list[slice]:
+    """Neighbouring parts of columns, whose intermediate results stay in the cache of a core."""
+    return [slice(begin, begin + BLOCK) for begin in range(0, length, BLOCK)]
+
+
+class KeyDirectory:
+    """Finds keys without a binary search: the place of the first key of each of many equal parts of the range of keys.
+
+    Ids and mixed keys are hashes, so nearly all parts have one key or none.
+    """
+
+    def __init__(self, keys: Ids) -> None:
+        values, span = keys.view(np.uint64), int(keys[-1]) - int(keys[0])
+        self._keys, self._least = keys, values[0]
+        self._shift = np.uint64(max(0, span.bit_length() - (len(keys) * PARTS_PER_KEY).bit_length()))
+        self._parts = (span >> int(self._shift)) + 1
+        counts = np.bincount(((values - self._least) >> self._shift).view(np.int64), minlength=self._parts)
+        self._begins = np.zeros(self._parts + 2, np.int32)  # what is beyond the range has a part without keys
+        np.cumsum(counts, out=self._begins[1:-1])
+        self._begins[-1] = self._begins[-2]
+        self.longest = int(counts.max())
+
+    def find(self, probe: Ids) -> tuple[Ids, Ids]:
+        """The probes that are keys, by their places, and the place of the key of each."""
+        part = probe.view(np.uint64) - self._least
+        part >>= self._shift
+        part = np.minimum(part, np.uint64(self._parts), out=part).view(np.int64)
+        place = self._begins.take(part)
+        part += 1
+        some = np.flatnonzero(self._begins.take(part) > place)
+        place, wanted = place.take(some), probe.take(some)
+        key = self._keys.take(place)
+        for _ in range(1, self.longest):
+            behind = np.flatnonzero(key < wanted)
+            following = np.minimum(place.take(behind) + 1, len(self._keys) - 1)
+            place[behind] = following
+            key[behind] = self._keys.take(following)
+        found = np.flatnonzero(key == wanted)
+        return some.take(found), place.take(found)
+
+
+class KeyFlags:
+    """Excludes most probes that are no keys: the low bits that keys have, which are those of hashes or of numbers.
+
+    A flag is a byte: numpy takes more than twice as long to read bits.
+    """
+
+    def __init__(self, keys: Ids) -> None:
+        self._mask = np.int64((1 << (FLAGS_PER_KEY * len(keys) - 1).bit_length()) - 1)
+        self._flags = np.zeros(int(self._mask) + 1, np.bool_)
+        self._flags[keys & self._mask] = True
+
+    def possible(self, probe: Ids) -> Ids:
+        """The places of the probes that may be keys."""
+        found = [np.flatnonzero(self._flags.take(probe[block] & self._mask)) + block.start for block in _blocks(len(probe))]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+class KeySearch:
+    """Finds probes among sorted, distinct keys: by a binary search, or by what shortens it, which is made when there have been enough
+    probes for it to pay. It also keeps the fan-out of an index on these keys, once that has been counted.
+    """
+
+    def __init__(self) -> None:
+        self.fan_out: FanOut | None = None
+        self.directory: KeyDirectory | None = None
+        self.flags: KeyFlags | None = None
+        self._unsorted, self._uneven = 0, False
+        self._asked = self._hits = 0
+
+    def find(self, keys: Ids, probe: Ids) -> tuple[Ids, Ids]:
+        """The places of the probes that are keys, in rising order, and the place of the key of each. ``keys`` are the same in each call."""
+        if not len(keys):
+            return _NOWHERE, _NOWHERE
+        flags = self._flags_of(keys) if len(probe) >= FEW_PROBES else None
+        if flags is None:
+            hits, at = self._searched(keys, probe)
+        else:
+            some = flags.possible(probe)
+            hits, at = self._searched(keys, probe.take(some))
+            hits = some.take(hits)
+        self.saw(len(probe), len(hits))
+        return hits, at
+
+    def saw(self, probes: int, hits: int) -> None:
+        """Counts probes, and those of them that were keys."""
+        self._asked += probes
+        self._hits += hits
+
+    def _flags_of(self, keys: Ids) -> KeyFlags | None:
+        if self.flags is None and len(keys) <= min(MOST_FLAGGED, 2 * self._asked) and RARE * self._hits <= self._asked:
+            self.flags = KeyFlags(np.asarray(keys))
+        return self.flags
+
+    def _directory_of(self, keys: Ids, probes: int) -> KeyDirectory | None:
+        """The directory for some more probes, which are in no order; None if a binary search costs less."""
+        self._unsorted += probes
+        if self.directory is None and not self._uneven and len(keys) <= min(MOST_KEYS, self._unsorted):
+            made = KeyDirectory(np.asarray(keys))
+            self._uneven = made.longest > LONGEST
+            self.directory = None if self._uneven else made
+        return self.directory
+
+    def _searched(self, keys: Ids, probe: Ids) -> tuple[Ids, Ids]:
+        if len(probe) < SORTED_PROBES or is_sorted(probe):
+            return _found(keys, probe)
+        if (directory := self._directory_of(keys, len(probe))) is not None:
+            return directory.find(probe)
+        order = np.argsort(probe)
+        hits, at = _found(keys, probe.take(order))
+        place_of = np.full(len(probe), -1)
+        place_of[order.take(hits)] = at
+        hits = np.flatnonzero(place_of >= 0)
+        return hits, place_of.take(hits)
+
+
+def _found(keys: Ids, probe: Ids) -> tuple[Ids, Ids]:
+    """:meth:`KeySearch.find` of probes that are few, or in order."""
+    if len(probe) < max(SORTED_PROBES, FEW_KEYS * len(keys)):
+        at = np.minimum(np.searchsorted(keys, probe), len(keys) - 1)
+        hits = np.flatnonzero(keys.take(at) == probe)
+        return hits, at.take(hits)
+    first = np.searchsorted(probe, keys)
+    counts = np.searchsorted(probe, keys, "right") - first
+    at = np.repeat(np.arange(len(keys)), counts)
+    return np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(len(at)), at
