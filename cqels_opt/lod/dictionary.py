@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.files import FileEntry, check_size, file_sizes, map_array, write_array
-from cqels_opt.lod.key_search import KeySearch
+from cqels_opt.lod.key_search import MOST_KEYS, KeySearch
 from cqels_opt.lod.order import run_starts
 from cqels_opt.rdf.ids import Ids, check_collisions, inline_texts, is_inline
 from cqels_opt.storage.verified_array import VerifiedArray, unverified
@@ -73,8 +73,8 @@ def write_part(folder: Path, name: str, ids: Ids, texts: pa.StringArray) -> Part
 class DictionaryPart:
     """One part, mapped when it is first used."""
 
-    def __init__(self, folder: Path, entry: PartEntry, fetch: Fetch | None) -> None:
-        self.entry, self._folder, self._fetch, self.search = entry, folder, fetch, KeySearch()
+    def __init__(self, folder: Path, entry: PartEntry, fetch: Fetch | None, search: KeySearch) -> None:
+        self.entry, self._folder, self._fetch, self.search = entry, folder, fetch, search
 
     @cached_property
     def _mapped(self) -> tuple[Ids, Ids, NDArray[np.uint8]]:
@@ -123,13 +123,14 @@ class Dictionary:
 
     def __init__(self, folder: Path, entries: Sequence[PartEntry], fetch: Fetch | None = None) -> None:
         ordered = sorted(entries, key=lambda entry: (entry.layer, entry.first))
-        self.parts = tuple(DictionaryPart(folder, entry, fetch) for entry in ordered)
+        self.terms = sum(entry.terms for entry in ordered)
+        most = MOST_KEYS if self.terms <= MOST_KEYS else 0  # of a large dictionary, all parts together would take much memory
+        self.parts = tuple(DictionaryPart(folder, entry, fetch, KeySearch(most)) for entry in ordered)
         layers = np.array([entry.layer for entry in ordered], np.int64)
         self._lasts = [
             (int(np.searchsorted(layers, layer)), np.array([entry.last for entry in ordered if entry.layer == layer], np.int64))
             for layer in np.unique(layers).tolist()
         ]
-        self.terms = sum(entry.terms for entry in ordered)
 
     @classmethod
     def open(cls, folder: Path, entries: Sequence[PartEntry], fetch: Fetch | None = None) -> Dictionary:

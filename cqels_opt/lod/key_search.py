@@ -33,7 +33,7 @@ MOST_FLAGGED: Final = 1 << 22
 FEW_PROBES: Final = 256
 """Fewer probes are not compared with flags."""
 RARE: Final = 4
-"""Flags are used where there have been at least this many probes for each that was a key."""
+"""Flags are used if the last probes were at least this multiple of those that were keys."""
 
 BLOCK: Final = 1 << 14
 """Probes that are mixed, or compared with flags, at a time."""
@@ -60,7 +60,7 @@ def mix(columns: Sequence[Ids]) -> Ids:
 
 def _blocks(length: int) -> list[slice]:
     """Neighbouring parts of columns, whose intermediate results stay in the cache of a core."""
-    return [slice(begin, begin + BLOCK) for begin in range(0, length, BLOCK)]
+    return [slice(begin, begin + BLOCK) for begin in range(0, max(length, 1), BLOCK)]
 
 
 class KeyDirectory:
@@ -121,41 +121,47 @@ class KeySearch:
     probes for it to pay. It also keeps the fan-out of an index on these keys, once that has been counted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_FLAGGED) -> None:
+        """``most``: with more keys there are neither a directory nor flags."""
         self.fan_out: FanOut | None = None
         self.directory: KeyDirectory | None = None
         self.flags: KeyFlags | None = None
-        self._unsorted, self._uneven = 0, False
-        self._asked = self._hits = 0
+        self._most = most
+        self._probes = self._unsorted = 0
+        self._rare = False  # whether few of the last probes were keys
+        self._uneven = self._alike = False  # keys for which a directory, or flags, are of no use
 
     def find(self, keys: Ids, probe: Ids) -> tuple[Ids, Ids]:
         """The places of the probes that are keys, in rising order, and the place of the key of each. ``keys`` are the same in each call."""
         if not len(keys):
             return _NOWHERE, _NOWHERE
-        flags = self._flags_of(keys) if len(probe) >= FEW_PROBES else None
+        if len(probe) < FEW_PROBES:
+            return self._searched(keys, probe)
+        flags = self._flags_of(keys)
         if flags is None:
             hits, at = self._searched(keys, probe)
         else:
             some = flags.possible(probe)
             hits, at = self._searched(keys, probe.take(some))
+            if 2 * max(len(hits), len(probe) // RARE) < len(some):
+                self.flags, self._alike = None, True
             hits = some.take(hits)
-        self.saw(len(probe), len(hits))
+        self._probes += len(probe)
+        self._rare = RARE * len(hits) <= len(probe)
         return hits, at
 
-    def saw(self, probes: int, hits: int) -> None:
-        """Counts probes, and those of them that were keys."""
-        self._asked += probes
-        self._hits += hits
-
     def _flags_of(self, keys: Ids) -> KeyFlags | None:
-        if self.flags is None and len(keys) <= min(MOST_FLAGGED, 2 * self._asked) and RARE * self._hits <= self._asked:
+        """The flags for more probes; None if these are expected to be keys."""
+        if self._alike or not self._rare:
+            return None
+        if self.flags is None and len(keys) <= min(self._most, MOST_FLAGGED, 2 * self._probes):
             self.flags = KeyFlags(np.asarray(keys))
         return self.flags
 
     def _directory_of(self, keys: Ids, probes: int) -> KeyDirectory | None:
         """The directory for some more probes, which are in no order; None if a binary search costs less."""
         self._unsorted += probes
-        if self.directory is None and not self._uneven and len(keys) <= min(MOST_KEYS, self._unsorted):
+        if self.directory is None and not self._uneven and len(keys) <= min(self._most, MOST_KEYS, self._unsorted):
             made = KeyDirectory(np.asarray(keys))
             self._uneven = made.longest > LONGEST
             self.directory = None if self._uneven else made

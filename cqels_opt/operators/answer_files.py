@@ -62,7 +62,9 @@ def write_parquet(
     if TRUTH in names:
         columns[names[TRUTH]] = pa.bool_()
     schema = pa.schema(columns)
-    ordered: Any = [field.name for field in schema if field.type != _TEXTS]  # the least and the greatest text help no reader
+    ordered: Any = [
+        field.name for field in schema if field.type != _TEXTS
+    ]  # the least and the greatest of many texts exclude no rows
 
     def write(to: Any) -> None:
         # the dictionaries are those of the file; without its own schema in the file Arrow reads texts

@@ -143,7 +143,7 @@ class Matches:
         """The joined rows of the pairs at these positions that agree on all variables and whose intervals intersect."""
         probe, found = self.runs.pick(places) if self.runs is not None else np.divmod(places, max(self.side.rows, 1))
         for variable in self.on:
-            same = np.asarray(self.side.relation.columns[self.side.names[variable]])[found] == self.left.columns[variable][probe]
+            same = self.side.relation.columns[self.side.names[variable]].take(found) == self.left.columns[variable].take(probe)
             probe, found = probe[same], found[same]
         return self.side._merge(self.left, probe, found, self.on)
 

@@ -185,9 +185,7 @@ class _Reduction:
     def _table(self, place: int, pieces: Sequence[tuple[Indexed, Ints]]) -> JoinTable:
         """Rows of a relation, with the variables on which its children are probed."""
         read = {variable for child in self.below[place] for variable in self.tree[child].relation.on}
-        columns = {
-            v: np.concatenate([np.asarray(side.relation.columns[side.names[v]])[found] for side, found in pieces]) for v in read
-        }
+        columns = {v: np.concatenate([side.relation.columns[side.names[v]].take(found) for side, found in pieces]) for v in read}
         unread = np.zeros(sum(len(found) for _, found in pieces), np.int64)
         return JoinTable(Rows(columns, unread, unread, unread), np.ones(len(unread), bool))
 

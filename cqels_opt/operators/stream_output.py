@@ -213,7 +213,8 @@ def json_of(ids: Ints, terms: TermTable) -> Any:
         return pa.array(found, _LINE)
     column = terms.column(ids[missing])
     made: Any = json_terms(column)
-    new = [place for place, number in enumerate(ids[missing].tolist()) if number in terms.of_store]
+    of_store = terms.of_store
+    new = [place for place, number in enumerate(ids[missing].tolist()) if number in of_store]
     if new and len(missing) <= MOST_KNOWN:
         if len(known) + len(new) > MOST_KNOWN:
             known.clear()

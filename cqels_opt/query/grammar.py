@@ -34,7 +34,8 @@ def load(addition: str, is_ascii: bool = False) -> Lark:
     """The parser for SPARQL 1.1 extended by a dialect's grammar text; cached. ``is_ascii``: for texts in ASCII, which it reads alike."""
     text = resources.files("cqels_opt.query").joinpath("sparql.lark").read_text(encoding="utf-8")
     for name, characters in _ASCII.items() if is_ascii else ():
-        text = re.sub(rf"^{name}: .*$", f"{name}: /{characters}/", text, flags=re.MULTILINE)
+        text, replaced = re.subn(rf"^{name}: .*$", f"{name}: /{characters}/", text, flags=re.MULTILINE)
+        assert replaced == 1, name
     whole = f"{text}\n{addition}"
     return Lark(
         whole,

@@ -1,7 +1,7 @@
 """A mapped array of a large file whose blocks are verified when they are first read.
 
-It behaves like a numpy array: ``len``, indexing, ``np.searchsorted``, and all other numpy functions. Indexing and binary search
-verify the blocks of the elements that they return; everything else verifies the whole array. Results are plain arrays.
+It behaves like a numpy array: ``len``, indexing, ``np.searchsorted``, and all other numpy functions. Indexing, ``take`` and binary
+search verify the blocks of the elements that they return; everything else verifies the whole array. Results are plain arrays.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class VerifiedArray(NDArrayOperatorsMixin):
         return self._array[key]
 
     def take(self, places: NDArray[np.int64]) -> NDArray[Any]:
-        """The elements at some places, as :meth:`numpy.ndarray.take`."""
+        """The elements at some places (no mask)."""
         if self._blocks.pending:
             self._verify(places)
         return self._array.take(places)

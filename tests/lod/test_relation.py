@@ -80,7 +80,7 @@ def test_a_directory_of_keys_is_brute_force(keys: list[int], others: list[int], 
 
 @given(st.lists(ids, min_size=1, max_size=60), st.lists(ids, max_size=60), st.integers(1, 9), st.booleans())
 def test_flags_of_keys_are_brute_force(keys: list[int], others: list[int], block: int, several: bool) -> None:
-    """Indexes of one variable and mixed ones; where most probes were keys there are no flags."""
+    """Indexes of one variable and mixed ones; flags are used while few of the last probes were keys."""
     columns = [array(*keys), array(*keys[::-1])][: 1 + several]
     probes = [array(*keys[::2], *others), array(*keys[::-1][::2], *others)][: 1 + several]
     index = Index.build(("x", "y")[: 1 + several], columns)
@@ -94,11 +94,21 @@ def test_flags_of_keys_are_brute_force(keys: list[int], others: list[int], block
         patch.setattr(key_search, "FEW_PROBES", 1)
         patch.setattr(key_search, "BLOCK", block)
         for rare in (False, True):
-            index.search.saw(*((2000, 0) if rare else (200, 200)))
+            index.search._probes, index.search._rare = len(keys), rare
             positions, rows = index.lookup(*probes)
             assert sorted(zip(positions.tolist(), rows.tolist())) == expected and (np.diff(positions) >= 0).all()
-            assert (index.search.flags is not None) == rare
-        assert index.search.flags is not None and len(index.search.flags.possible(index.keys)) == len(index.keys)
+            assert (index.search.flags is not None or index.search._alike) == rare
+            assert index.search._rare == (key_search.RARE * len({*positions.tolist()}) <= len(probes[0]))
+        assert len(key_search.KeyFlags(index.keys).possible(index.keys)) == len(index.keys)
+
+
+def test_flags_that_exclude_nothing_are_not_used_again() -> None:
+    """Keys with equal low bits: all probes may be keys."""
+    index = Index.build(("x",), [np.arange(1000) << 20])
+    index.search._probes, index.search._rare = 1000, True
+    probe = np.arange(2000, 4000) << 20
+    assert index.lookup(probe)[0].tolist() == [] and index.search._alike
+    assert index.search._flags_of(index.keys) is None
 
 
 @given(relations("xyz"), st.data())

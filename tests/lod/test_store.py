@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.errors import InputError, RunError, StoreError
+from cqels_opt.lod import dictionary
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check
 from cqels_opt.lod.files import VERSION, write_header
@@ -318,3 +320,19 @@ def test_a_merge_of_graphs_has_each_triple_once(tmp_path: Path) -> None:
     for some, expected in (([], []), (graphs[:1], triples[:1]), (graphs, triples)):
         found = answers(store, store.match_merged(pattern, some), ("x", "y"))
         assert found == Counter({(s, o): 1 for s, _, o in expected})
+
+
+@pytest.mark.parametrize(("most", "has_directory"), [(3000, True), (2999, False)])
+def test_a_large_dictionary_has_no_directories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, has_directory: bool
+) -> None:
+    """Those of all its parts together would take much memory."""
+    monkeypatch.setattr(dictionary, "MOST_KEYS", most)
+    texts = pa.array([f"<http://example.org/{number}>" for number in range(3000)])
+    ids = encode(texts.to_pylist(), PUBLIC)
+    part = dictionary.write_part(tmp_path, "part", ids, texts)
+    assert part is not None
+    found = dictionary.Dictionary.open(tmp_path, [part])
+    for _ in range(2):
+        assert found.decode(ids) == texts.to_pylist()
+    assert (found.parts[0].search.directory is not None) == has_directory
