@@ -35,9 +35,6 @@ FEW_PROBES: Final = 256
 RARE: Final = 4
 """Flags are used if the last probes were at least this multiple of those that were keys."""
 
-BLOCK: Final = 1 << 14
-"""Probes that are mixed, or compared with flags, at a time."""
-
 _NOWHERE: Final = np.empty(0, np.int64)
 _MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
@@ -45,22 +42,15 @@ _MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.
 def mix(columns: Sequence[Ids]) -> Ids:
     """One well-mixed 64-bit number a row, in the order of the columns."""
     first, second, third = _MIX
-    mixed = np.zeros(len(columns[0]), np.uint64)
-    for block in _blocks(len(mixed)):
-        state = mixed[block]
-        for column in columns:
-            state ^= column[block].view(np.uint64)
-            state *= first
-            state += second
-            state ^= state >> np.uint64(29)
-            state *= third
-            state ^= state >> np.uint64(32)
-    return mixed.view(np.int64)
-
-
-def _blocks(length: int) -> list[slice]:
-    """Neighbouring parts of columns, whose intermediate results stay in the cache of a core."""
-    return [slice(begin, begin + BLOCK) for begin in range(0, max(length, 1), BLOCK)]
+    state = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        state ^= np.asarray(column).view(np.uint64)
+        state *= first
+        state += second
+        state ^= state >> np.uint64(29)
+        state *= third
+        state ^= state >> np.uint64(32)
+    return state.view(np.int64)
 
 
 class KeyDirectory:
@@ -112,8 +102,7 @@ class KeyFlags:
 
     def possible(self, probe: Ids) -> Ids:
         """The places of the probes that may be keys."""
-        found = [np.flatnonzero(self._flags.take(probe[block] & self._mask)) + block.start for block in _blocks(len(probe))]
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        return np.flatnonzero(self._flags.take(probe & self._mask))
 
 
 class KeySearch:

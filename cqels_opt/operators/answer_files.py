@@ -62,9 +62,8 @@ def write_parquet(
     if TRUTH in names:
         columns[names[TRUTH]] = pa.bool_()
     schema = pa.schema(columns)
-    ordered: Any = [
-        field.name for field in schema if field.type != _TEXTS
-    ]  # the least and the greatest of many texts exclude no rows
+    # the least and the greatest of many texts exclude no rows
+    ordered: Any = [field.name for field in schema if field.type != _TEXTS]
 
     def write(to: Any) -> None:
         # the dictionaries are those of the file; without its own schema in the file Arrow reads texts

@@ -78,8 +78,8 @@ def test_a_directory_of_keys_is_brute_force(keys: list[int], others: list[int], 
     assert found == [(i, j) for i, value in enumerate(probe.tolist()) for j, key in enumerate(keys) if key == value]
 
 
-@given(st.lists(ids, min_size=1, max_size=60), st.lists(ids, max_size=60), st.integers(1, 9), st.booleans())
-def test_flags_of_keys_are_brute_force(keys: list[int], others: list[int], block: int, several: bool) -> None:
+@given(st.lists(ids, min_size=1, max_size=60), st.lists(ids, max_size=60), st.booleans())
+def test_flags_of_keys_are_brute_force(keys: list[int], others: list[int], several: bool) -> None:
     """Indexes of one variable and mixed ones; flags are used while few of the last probes were keys."""
     columns = [array(*keys), array(*keys[::-1])][: 1 + several]
     probes = [array(*keys[::2], *others), array(*keys[::-1][::2], *others)][: 1 + several]
@@ -92,7 +92,6 @@ def test_flags_of_keys_are_brute_force(keys: list[int], others: list[int], block
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(key_search, "FEW_PROBES", 1)
-        patch.setattr(key_search, "BLOCK", block)
         for rare in (False, True):
             index.search._probes, index.search._rare = len(keys), rare
             positions, rows = index.lookup(*probes)
