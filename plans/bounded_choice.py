@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import islice, takewhile
+from types import MappingProxyType
 from typing import Final
 
 from cqels_opt.plans import plan as planning
@@ -11,6 +13,8 @@ from cqels_opt.plans import plan_extraction
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.plan_pricing import PricedPlan
+from cqels_opt.plans.relation_set import RelationSet
+from cqels_opt.plans.reoptimization_budget import SURPRISE
 from cqels_opt.plans.size_bounds import SizeBounds
 
 EQUAL: Final = 0.01
@@ -40,7 +44,13 @@ def least_risky(memo: Memo, source: str, best: Ranked, bounds: SizeBounds | None
     return chosen
 
 
-def limit_estimates(priced: PricedPlan, bounds: SizeBounds | None, least: float) -> None:
-    """Reduces the estimates of a plan's operators, from ``least`` rows on, that exceed their bounds to these, in the memo."""
-    if priced.limit(bounds, least):
+def limit_estimates(
+    priced: PricedPlan, bounds: SizeBounds | None, least: float, held: Mapping[RelationSet, float] = MappingProxyType({})
+) -> None:
+    """Reduces the estimates of a plan's operators, from ``least`` rows on, that exceed their bounds to these, in the memo.
+
+    ``held`` are the rows of sets of relations that were about the estimated ones in the last batch: an estimate that is not surprisingly
+    greater now is not compared with its bound.
+    """
+    if priced.limit(bounds, {relations: max(least, SURPRISE * held.get(relations, 0.0)) for relations in priced.covered}):
         priced.memo.refresh()

@@ -154,7 +154,10 @@ class Optimizer:
                 planned.update(self._sampling.sample(sampler, sampling_seconds))
         choices: dict[str, PlanChoice] = {}
         for number, (source, own) in enumerate(self._plans.items()):
-            own.choice = choice = self._selection.choice(source, sampler is not None, stays=source not in planned)
+            confirmed = self._feedback and self._reading.is_confirmed(source)
+            own.choice = choice = self._selection.choice(
+                source, sampler is not None, stays=source not in planned, confirmed=confirmed
+            )
             choices[source] = choice
             if choice.switched or own.seen is None or self.leaves.has_rows(source):
                 own.seen = self.leaves.raw[number]

@@ -5,9 +5,10 @@ Trees of plans are made and compared only when a plan is chosen. As long as it s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import isinf
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -167,13 +168,14 @@ class PricedPlan:
         factors = np.maximum(rows, 1.0) / np.maximum(alone, 1.0)
         return rows.tolist(), factors.tolist()
 
-    def limit(self, bounds: SizeBounds | None, least: float = 0.0) -> bool:
-        """Limits the estimates of its operators from ``least`` rows on to their bounds, and those of no other sets (None: of none at all);
-        returns whether the memo must be priced."""
+    def limit(self, bounds: SizeBounds | None, least: Mapping[RelationSet, float] = MappingProxyType({})) -> bool:
+        """Limits the estimates of its operators, each from its ``least`` rows on, to their bounds, and those of no other sets (None: of none
+        at all); returns whether the memo must be priced."""
         memo, known = self.memo, dict[RelationSet, float]()
         if bounds is not None:
-            large = memo.table.unlimited(self.states) >= least
-            known = {s: rows for s, is_large in zip(self.covered, large) if is_large and not isinf(rows := bounds.rows(s))}
+            estimated = zip(self.covered, memo.table.unlimited(self.states).tolist())
+            large = [relations for relations, rows in estimated if rows >= least.get(relations, 0.0)]
+            known = {relations: rows for relations in large if not isinf(rows := bounds.rows(relations))}
         memo.table.limit(memo.shape.sources.index(self.source), known)
         return memo.table.pending
 

@@ -52,14 +52,20 @@ class PlanSelection:
         best, current = self.best(source), self._plans[source].current
         return current if current is not None and self.cost(source, current) <= best.cost * (1 + NEAR_TIE) else best.plan
 
-    def choice(self, source: str, sampled: bool, plan: Plan | None = None, *, stays: bool = False) -> PlanChoice:
-        """The choice of a ``plan``, or of the one that the mode takes. The current one ``stays`` where statistics were not read."""
+    def choice(
+        self, source: str, sampled: bool, plan: Plan | None = None, *, stays: bool = False, confirmed: bool = False
+    ) -> PlanChoice:
+        """The choice of a ``plan``, or of the one that the mode takes. The current one ``stays`` where statistics were not read.
+
+        ``confirmed``: the operators of the current one gave about the rows that were expected of them, so that their bounds are not less.
+        """
         own = self._plans[source]
         memo, before, last = own.memo, own.current, own.choice
         if stays:
             plan = before
         elif before is not None:
-            limit_estimates(own.placed(source, before), self.bounds(source), LIMITED_FROM)
+            held = {relations: rows for relations, (rows, _) in own.estimated.items()} if confirmed else {}
+            limit_estimates(own.placed(source, before), self.bounds(source), LIMITED_FROM, held)
         plan = plan or self._plan(source)
         reason: tuple[Reason, ...] = ()
         first = own.first

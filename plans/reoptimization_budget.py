@@ -107,6 +107,10 @@ class ReadingBudget:
         """The statistics of a source were read."""
         self.last[source] = Reading([*statistics])
 
+    def is_confirmed(self, source: str) -> bool:
+        """Whether the plan of the last reading still runs, and its operators have given about the expected rows."""
+        return (known := self.last.get(source)) is not None and known.spent > 0 and not known.doubted
+
     def spend(self, source: str, cost: float, switched: bool) -> None:
         """Adds the cost of a plan that is about to run, and whether it is another one than before."""
         if (known := self.last.get(source)) is not None:
