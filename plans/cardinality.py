@@ -152,6 +152,13 @@ class StateTable:
             rows[before] = np.maximum(alone[before], kept)
         return rows
 
+    def at(self, chosen: NDArray[np.intp]) -> StateTable:
+        """A copy with the rows of some states under the current factors, corrections and bounds; those of the others are of the last update."""
+        found = copy(self)
+        found.rows = self.rows.copy()
+        found.rows[chosen] = np.minimum(self.unlimited(chosen), self._most[chosen])
+        return found
+
     def update(self, changed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Estimates again the states that read a changed factor or have a new correction; returns which states' rows have changed."""
         marked = changed.ravel()[self._factors].any(axis=0) | self._corrected

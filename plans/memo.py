@@ -109,6 +109,19 @@ class Memo:
                 self.psi[level.nodes] = least
         return self.recosted
 
+    def at(self, chosen: Ints, states: Ints) -> Memo:
+        """A copy with the costs of the leaves and of some alternatives, and the rows of some ``states``, under the current statistics.
+
+        All other costs are those of the last :meth:`refresh`, and so are all of this memo: its next one has the same to do as without.
+        """
+        found, known = copy(self), self.shape.alternatives
+        read = (known.left_rows, known.right_rows, known.produced_rows, known.distinct_rows, known.proposed_rows, known.added_rows)
+        found.table = self.table.at(np.concatenate([states, self._leaf_rows, *(rows[chosen].ravel() for rows in read)]))
+        found.psi, found.phi = self.psi.copy(), self.phi.copy()
+        found.psi[: self.shape.leaves] = self._scan_costs(found.table.rows)
+        found._price(chosen)
+        return found
+
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Sets the weights of some filters and prices everything again."""
         fresh = np.array([weights.get(name, known) for name, known in zip(self.graph.weights, self._weights.tolist())])

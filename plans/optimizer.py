@@ -83,6 +83,7 @@ class Optimizer:
         self.mode = mode if isinstance(mode, str) else "fixed"
         self._feedback = feedback
         self._read: set[str] = set()  # the sources whose statistics were read for the last batch
+        self._stayed = False  # whether the memo has not been refreshed for the last choice
         self._pace = ReoptimizationBudget()
         self._reading = ReadingBudget()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
@@ -137,7 +138,6 @@ class Optimizer:
             return {}
         followed = self._followed(statistics, reading_seconds) if changed is None else {}
         self._read = {source for source in self.sources if source not in followed}
-        planned = set(self._read)
         self._selection.bounds = cache(bounds) if bounds else without_bounds
         for own in self._plans.values():
             if own.priced is not None:  # from the bounds of the last batch, which a restart does not know
@@ -147,24 +147,51 @@ class Optimizer:
         moved = self.leaves.read(statistics, changed if chosen else None, followed)
         if self._corrections is None:
             self._plan_greedily(moved, sampling_seconds)
+            choices = self._choices(sampler is not None, self._read)
         else:
             self._corrections.expire_samples()
-            self.memo.refresh(moved)
-            if sampler is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
-                planned.update(self._sampling.sample(sampler, sampling_seconds))
-        choices: dict[str, PlanChoice] = {}
+            self.memo.postpone(moved)
+            choices = self._stay_or_choose(sampler, sampling_seconds)
         for number, (source, own) in enumerate(self._plans.items()):
-            confirmed = self._feedback and self._reading.is_confirmed(source)
-            own.choice = choice = self._selection.choice(
-                source, sampler is not None, stays=source not in planned, confirmed=confirmed
-            )
-            choices[source] = choice
+            own.choice = choice = choices[source]
             if choice.switched or own.seen is None or self.leaves.has_rows(source):
                 own.seen = self.leaves.raw[number]
             if source in self._read:
                 self._reading.read(source, self.leaves.raw[number].tolist())
             self._reading.spend(source, choice.cost, choice.switched)
         return choices
+
+    def _stay_or_choose(self, sampler: Sampler | None, sampling_seconds: float) -> dict[str, PlanChoice]:
+        """The choices of a batch. The memo is refreshed only where statistics were read, or plans are sampled."""
+        if kept := {} if self._read else self._selection.kept():
+            costs = {source: choice.cost for source, choice in kept.items()}
+        else:
+            self.memo.refresh()
+            costs = {s: self._selection.selected_cost(s, stays=s not in self._read) for s in self.sources}
+        due: Sequence[str] = ()
+        if sampler is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
+            due = self._sampling.due(sampling_seconds, costs)
+        self._stayed = bool(kept) and not due
+        if self._stayed:
+            return kept
+        if sampler is not None and due:
+            for own in self._plans.values():
+                own.take_back()
+            self.memo.refresh()
+            self._sampling.sample(sampler, due)
+        return self._choices(sampler is not None, self._read | {*due})
+
+    def _choices(self, sampled: bool, planned: Collection[str]) -> dict[str, PlanChoice]:
+        """A choice for each source; the plans of those that are not ``planned`` stay."""
+        return {
+            source: self._selection.choice(
+                source,
+                sampled,
+                stays=source not in planned,
+                confirmed=self._feedback and self._reading.is_confirmed(source),
+            )
+            for source in self.sources
+        }
 
     def _followed(self, statistics: Mapping[str, Statistics], seconds: float) -> dict[str, Followed]:
         """The sources of whose statistics only the cardinalities are read for this batch, with these.
@@ -227,14 +254,14 @@ class Optimizer:
 
     def alternatives(self, source: str, k: int = 10) -> list[Ranked]:
         """The ``k`` cheapest retained plans of a delta source under the last statistics, cheapest first."""
-        return list(islice(plan_extraction.ranked(self._plans[source].memo, source), k))
+        return list(islice(plan_extraction.ranked(self._settled(source), source), k))
 
     def validity(self, source: str) -> tuple[ValidityRange, ...]:
         """The validity ranges of the current plan of a delta source; none if plans are kept at any cost, or were found greedily."""
         own = self._plans[source]
         if self.fallback or self.mode != "adaptive" or own.current is None:
             return ()
-        return validity_ranges(own.memo, source, own.current, NEAR_TIE)
+        return validity_ranges(self._settled(source), source, own.current, NEAR_TIE)
 
     def read_selectivities(self, statistics: Mapping[str, Statistics]) -> None:
         """Reads what the filters kept in the batch. To be called before :meth:`observe`: the part of an error that they explain is no error
@@ -271,7 +298,7 @@ class Optimizer:
     def price_of(self, source: str, plan: Plan) -> tuple[float, list[float]] | None:
         """The cost of any plan and the estimated rows of its operators, under the statistics of the last choice; None if the memo does not
         have its joins."""
-        memo = self._plans[source].memo
+        memo = self._settled(source)
         if cost_of(memo, source, plan) is None:
             return None
         found = PricedPlan.of(memo, source, plan, ())
@@ -286,7 +313,14 @@ class Optimizer:
 
     def greatest_cost(self, source: str) -> float:
         """The cost of the most expensive retained join order under the statistics of the last choice."""
-        return plan_extraction.most_expensive(self._plans[source].memo, source).cost
+        return plan_extraction.most_expensive(self._settled(source), source).cost
+
+    def _settled(self, source: str) -> Memo:
+        """The memo of a source, refreshed."""
+        if self._stayed:
+            self._stayed = False
+            self.memo.refresh()
+        return self._plans[source].memo
 
     # ------------------------------------------------------------------ other designs of the block
     def price(self, statistics: Mapping[str, Statistics], learnt: Mapping[str, Learnt] | None = None) -> float | None:

@@ -40,11 +40,13 @@ class JoinPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanPlaces:
-    """The places of a plan in a memo. ``joins`` has the inputs of each join before it, and ``order`` their positions from the root on."""
+    """The places of a plan in a memo. ``joins`` has the inputs of each join before it, and ``order`` their positions from the root on;
+    ``alternatives`` are those of all joins."""
 
     root: int
     joins: tuple[JoinPlace, ...]
     order: tuple[int, ...]
+    alternatives: NDArray[np.intp]
 
     def cost(self, memo: Memo) -> float:
         """The cost of the plan, each join by its cheapest operator."""
@@ -117,7 +119,10 @@ def places_of(memo: Memo, source: str, plan: Plan) -> PlanPlaces | None:
         return left[0] | added[0], -len(joins), (len(joins) - 1, *left[2], *added[2])
 
     placed = place(plan)
-    return None if placed is None else PlanPlaces(placed[1], tuple(joins), placed[2])
+    if placed is None:
+        return None
+    every = np.array([at for join in joins for at, _ in join.alternatives], np.intp)
+    return PlanPlaces(placed[1], tuple(joins), placed[2], every)
 
 
 def cost_of(memo: Memo, source: str, plan: Plan) -> float | None:
@@ -131,7 +136,8 @@ class PricedPlan:
     """The plan of a delta source, with everything that pricing it for the next batch needs.
 
     ``covered`` are the relations after each operator, and ``states`` their places in the table of rows. ``former`` are plans of earlier
-    batches. ``second`` is the last runner-up: its alternative at the node where it differs, its plan and the places of this.
+    batches. ``second`` is the last runner-up: its alternative at the node where it differs (None: it was the cheapest plan), its plan and
+    the places of this.
     """
 
     memo: Memo
@@ -142,7 +148,7 @@ class PricedPlan:
     covered: tuple[RelationSet, ...]
     states: NDArray[np.intp]
     former: tuple[tuple[Plan, PlanPlaces], ...]
-    second: tuple[int, Plan, PlanPlaces | None] | None = None
+    second: tuple[int | None, Plan, PlanPlaces | None] | None = None
 
     @classmethod
     def of(cls, memo: Memo, source: str, plan: Plan, former: Iterable[Plan]) -> PricedPlan:
@@ -156,6 +162,10 @@ class PricedPlan:
         states = np.array([shape.state_of[s, shape.covered[s]] for s in covered], np.intp) + number * len(shape.states)
         before = ((other, placed) for other in former if (placed := places_of(memo, source, other)) is not None)
         return cls(memo, source, plan, places, operators, covered, states, tuple(before))
+
+    def follow(self, runner_up: Plan) -> None:
+        """Takes a runner-up that is known from an earlier run."""
+        self.second = None, runner_up, places_of(self.memo, self.source, runner_up)
 
     @property
     def cost(self) -> float:
@@ -183,9 +193,12 @@ class PricedPlan:
         """The cheapest other plan; None if there is none."""
         memo = self.memo
         if not self.places.is_cheapest(memo):
-            return plan_extraction.cheapest(memo, self.source)
+            cheapest = plan_extraction.cheapest(memo, self.source)
+            self.follow(cheapest.plan)
+            return cheapest
         found = self.places.second_best(memo)
         if found is None:
+            self.second = None
             return None
         node, alternative, gap = found
         if self.second is not None:
@@ -195,6 +208,19 @@ class PricedPlan:
         other = plan_extraction.with_alternative(memo, self.source, node, alternative, gap)
         self.second = alternative, other.plan, places_of(memo, self.source, other.plan)
         return other
+
+    def last_other(self) -> Ranked | None:
+        """The last runner-up with its current cost."""
+        if self.second is None or self.second[2] is None:
+            return None
+        _, plan, places = self.second
+        return Ranked(plan, places.cost(self.memo))
+
+    def alternatives(self) -> list[NDArray[np.intp]]:
+        """Those of the plan, of its runner-up and of the former plans."""
+        second = self.second[2] if self.second is not None else None
+        others = [places for _, places in self.former] + ([second] if second is not None else [])
+        return [places.alternatives for places in (self.places, *others)]
 
     def former_costs(self) -> tuple[Ranked, ...]:
         """The former plans with their current costs."""

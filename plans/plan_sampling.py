@@ -37,10 +37,12 @@ class PlanSampling:
         self.corrections, self.selection, self.leaves, self.pace = corrections, selection, leaves, pace
         self.memo, self.graph, self._plans = corrections.memo, selection.graph, plans
 
-    def sample(self, sampler: Sampler, seconds: float) -> list[str]:
-        """Samples the sources whose budget allows it; returns these. ``seconds`` is the cost of a sample, in the cost model's unit."""
-        moving = [source for source in self._plans if self.leaves.has_rows(source)]
-        due = [source for source in moving if self.pace.due(source, self.selection.selected_cost(source), seconds)]
+    def due(self, seconds: float, costs: Mapping[str, float]) -> list[str]:
+        """The sources whose budget allows a sample, by the costs of their plans; ``seconds`` is that of a sample, in the same unit."""
+        return [s for s, cost in costs.items() if self.leaves.has_rows(s) and self.pace.due(s, cost, seconds)]
+
+    def sample(self, sampler: Sampler, due: Sequence[str]) -> None:
+        """Samples the plans of the sources for which that is due."""
         wasteful = [source for source in due if self._wastes_rows(source)]
         for source in due:
             self.corrections.start_sample(source)
@@ -50,7 +52,6 @@ class PlanSampling:
         if wasteful:
             self.memo.refresh()
         self.until_cheapest(sampler, due, lambda s: self.selection.select(s, self.selection.best(s)).plan)
-        return due
 
     def until_cheapest(self, sampler: Sampler, due: Sequence[str], select: Callable[[str], Plan]) -> None:
         """Samples the plan that ``select`` takes for each source, and corrects the estimates, until it has been sampled."""

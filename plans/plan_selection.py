@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
 
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
@@ -78,21 +81,49 @@ class PlanSelection:
         if plan != before:
             own.current, last = plan, None
             limit_estimates(priced, self.bounds(source), LIMITED_FROM if sampled else 0.0)
+        is_first = first is None and own.first == plan
+        return self._described(priced, priced.cheapest_other(), last, previous, reason, is_first)
+
+    def kept(self) -> dict[str, PlanChoice]:
+        """The choices of a batch in which all current plans stay. They are priced at their places alone; the memo is not refreshed."""
+        placed = [own.placed(source, own.current) for source, own in self._plans.items() if own.current is not None]
+        alternatives = np.concatenate([at for priced in placed for at in priced.alternatives()])
+        now = placed[0].memo.at(alternatives, np.concatenate([priced.states for priced in placed]))
+        found = {}
+        for priced in placed:
+            source, own = priced.source, self._plans[priced.source]
+            first = own.first
+            own.replaces(priced.plan, self.leaves.has_rows(source))
+            here = replace(priced, memo=now)
+            found[source] = self._described(here, here.last_other(), own.choice, is_first=first is None and own.first == priced.plan)
+        return found
+
+    def _described(
+        self,
+        priced: PricedPlan,
+        runner_up: Ranked | None,
+        last: PlanChoice | None,
+        previous: Plan | None = None,
+        reason: tuple[Reason, ...] = (),
+        is_first: bool = False,
+    ) -> PlanChoice:
+        """The choice of a plan; ``last`` is the last one, if it is of the same plan."""
+        source = priced.source
         return PlanChoice(
             source,
-            plan,
+            priced.plan,
             priced.cost,
             priced.operators,
             self._filters_of(priced, last.filters if last else ()),
-            own.estimate(priced),
-            priced.cheapest_other(),
+            self._plans[source].estimate(priced),
+            runner_up,
             previous,
             reason,
             self.leaves.assumed(source),
-            memo.retained(source),
+            priced.memo.retained(source),
             self._greedy,
             priced.former_costs(),
-            first is None and own.first == plan,
+            is_first,
         )
 
     def _plan(self, source: str) -> Plan:
@@ -127,10 +158,10 @@ class PlanSelection:
             return Ranked(current, cost)
         return least_risky(own.memo, source, best, self.bounds(source))
 
-    def selected_cost(self, source: str) -> float:
-        """The cost of the plan that :meth:`select` takes in adaptive mode."""
+    def selected_cost(self, source: str, *, stays: bool) -> float:
+        """The cost of the plan that :meth:`select` takes in adaptive mode, or of the current one if it ``stays``."""
         least, current = plan_extraction.cheapest_cost(self._plans[source].memo, source), self._plans[source].current
-        if current is not None and (cost := self._current_cost(source, current)) <= least * (1 + NEAR_TIE):
+        if current is not None and ((cost := self._current_cost(source, current)) <= least * (1 + NEAR_TIE) or stays):
             return cost
         return least
 

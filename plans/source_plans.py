@@ -26,7 +26,7 @@ class State(NamedTuple):
     ``seen`` are the statistics that the ``plan`` was chosen from (NaN: not observed), ``kept``: it is kept at any cost. ``learnt`` is the
     feedback, or the last sample; ``estimated`` has sets of relations with their rows and the factors of their corrections. ``sampled`` is
     what plans have cost since they were sampled (None: never), ``reading`` the last reading of statistics (None: to be read at once),
-    ``saved`` the savings so far of a switch.
+    ``saved`` the savings so far of a switch. ``runner_up`` was the cheapest other plan when the memo was last refreshed.
     """
 
     plan: str
@@ -39,6 +39,7 @@ class State(NamedTuple):
     saved: float = 0.0
     reading: Reading | Sequence[Any] | float | None = None  # older checkpoints have a number, or two fields
     first: str | None = None
+    runner_up: str | None = None
 
 
 FORMER = 3
@@ -51,7 +52,8 @@ class SourcePlans:
 
     ``current`` is the last chosen plan, with its ``choice`` and its places in the memo (``priced``); ``seen`` are the statistics that it
     was chosen from. ``former`` are plans before it, the last one first, and ``first`` is the first of all. ``estimated`` has the rows
-    of sets of relations, each with the factor of its correction. ``stays`` is a greedy plan that is not searched again in this batch.
+    of sets of relations, each with the factor of its correction. ``stays`` is a greedy plan that is not searched again in this batch,
+    ``runner_up`` one of an earlier run.
 
     Since the last choice: ``observed`` rows of operators, the rows of operators before the delta was ``stopped``, and ``before``, the
     current and former plans before that choice.
@@ -67,6 +69,7 @@ class SourcePlans:
     first: Plan | None = None
     estimated: dict[RelationSet, tuple[float, float]] = field(default_factory=dict)
     stays: Plan | None = None
+    runner_up: Plan | None = None
     observed: Observed = ()
     stopped: dict[RelationSet, float] = field(default_factory=dict)
     before: tuple[Plan | None, tuple[Plan, ...], Plan | None] = (None, (), None)
@@ -98,6 +101,9 @@ class SourcePlans:
         """A plan at its places in the memo."""
         if self.priced is None or self.priced.memo is not self.memo or self.priced.plan != plan:
             self.priced = PricedPlan.of(self.memo, source, plan, self.former)
+            if self.runner_up is not None:
+                self.priced.follow(self.runner_up)
+            self.runner_up = None
         return self.priced
 
     def estimate(self, priced: PricedPlan) -> tuple[float, ...]:
@@ -111,11 +117,14 @@ class SourcePlans:
         assert self.current is not None and self.seen is not None
         estimated = [(relations, *found) for relations, found in self.estimated.items()]
         former, first = [str(plan) for plan in self.former], None if self.first is None else str(self.first)
-        kept = self.kept is not None
-        return State(str(self.current), self.seen.tolist(), kept, learnt, estimated, former, sampled, saved, reading, first)
+        kept, second = self.kept is not None, self.priced.second if self.priced is not None else None
+        runner_up = None if second is None else str(second[1])
+        seen = self.seen.tolist()
+        return State(str(self.current), seen, kept, learnt, estimated, former, sampled, saved, reading, first, runner_up)
 
     def resume(self, state: State) -> None:
         """Continues from a :meth:`state`, without its plan, which the memo need not have."""
         self.former = tuple(map(parse_plan, state.former))
         self.first = None if state.first is None else parse_plan(state.first)
+        self.runner_up = None if state.runner_up is None else parse_plan(state.runner_up)
         self.estimated = {relations: (rows, factor) for relations, rows, factor in state.estimated}

@@ -140,3 +140,27 @@ def test_an_optimizer_that_prices_its_plan_goes_on_as_one_that_restarts_with_eve
             assert choice.runner_up == again[source].runner_up, "it does not depend on that of the batch before"
             produced = [rows * rng.choice([0.1, 1.0, 1.0, 20.0]) for rows in choice.estimated]
             optimizer.observe(source, [seen if rng.random() < 0.8 else None for seen in produced])
+
+
+@settings(max_examples=40, deadline=None)
+@given(CASES, MODELS)
+def test_plans_that_stay_have_the_numbers_of_a_memo_that_is_refreshed(rng: random.Random, model: str) -> None:
+    """Between two readings of the statistics only the places of the plans are priced, also right after a restart."""
+    graph, sources = case(rng, model, most=6)
+    optimizer, known = Optimizer(graph, sources, model, feedback=True), {s: random_statistics(rng, graph) for s in sources}
+    for _ in range(6):
+        restarted = Optimizer(graph, sources, model, feedback=True)
+        restarted.resume(json.loads(json.dumps(optimizer.state())))
+        again = restarted.choose(known, reading_seconds=1e9)
+        for source, choice in optimizer.choose(known, reading_seconds=1e9).items():
+            assert_same_numbers(choice, again[source])
+            every = [(choice.plan, choice.cost), *((former.plan, former.cost) for former in choice.former)]
+            if choice.runner_up is not None:
+                every.append((choice.runner_up.plan, choice.runner_up.cost))
+            for plan, cost in every:
+                priced = optimizer.price_of(source, plan)
+                assert priced is not None and cost == pytest.approx(priced[0], rel=1e-9)
+                assert plan != choice.plan or choice.estimated == pytest.approx(priced[1], rel=1e-9)
+            optimizer.observe(source, [rows * rng.choice([0.1, 0.9, 1.0, 4.0]) for rows in choice.estimated])
+        moved = {s: {r: rows * rng.choice([0.7, 1.0, 1.6]) for r, rows in known[s].cardinalities.items()} for s in sources}
+        known = {source: replace(known[source], cardinalities=moved[source]) for source in sources}

@@ -71,6 +71,18 @@ def test_until_then_estimates_follow_the_rows_and_keep_the_selectivities() -> No
     assert after.estimated == pytest.approx([1.5 * rows for rows in before.estimated])
 
 
+def test_until_then_the_memo_is_priced_only_where_the_plans_are() -> None:
+    run = Run(share=1e6)
+    run.batch(counted())
+    memo = run.optimizer.memo
+    before, costs = run.optimizer.alternatives("s"), memo.total.copy()
+    for rows in (110.0, 120.0, 130.0):
+        run.batch(counted(rows=rows))
+        assert run.optimizer.memo is memo and (memo.total == costs).all()
+    assert [one.plan for one in run.optimizer.alternatives("s")] == [one.plan for one in before]
+    assert (memo.total != costs).any(), "whoever asks for all plans has them priced"
+
+
 @pytest.mark.parametrize(("share", "batches"), ((0.9, 1), (1.9, 2)))
 def test_after_rows_that_differ_from_the_estimate_a_smaller_multiple_is_enough(share: float, batches: int) -> None:
     run = Run(share=share / EXECUTION_PER_SURPRISE)
@@ -182,6 +194,24 @@ def test_a_plan_that_its_bound_keeps_stays_where_bounds_are_not_read() -> None:
     run.seconds = slow
     assert run.batch(unread := counted(**grown), bounds=Bounds()).plan == first.plan
     assert not unread.reads
+
+
+def test_estimates_that_the_last_batch_confirmed_are_not_compared_with_bounds() -> None:
+    asked: list[RelationSet] = []
+
+    class Asked(Bounds):
+        def rows(self, relations: RelationSet) -> float:
+            asked.append(relations)
+            return super().rows(relations)
+
+    run, many = Run(share=0.0), {"a": 12_000.0, "b": 450.0}
+    run.batch(counted(**many), bounds=Asked())
+    asked.clear()
+    run.batch(counted(**many), bounds=Asked())
+    run.batch(counted(**many), bounds=Asked(), factor=0.1)
+    assert not asked
+    run.batch(counted(**many), bounds=Asked())
+    assert asked, "an operator gave other rows than expected"
 
 
 def test_without_rows_of_the_delta_nothing_is_read() -> None:
