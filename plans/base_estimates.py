@@ -178,9 +178,9 @@ class BaseEstimates:
                 row[:] = self._read_all(known)
             else:
                 for position in columns:
-                    row[position] = _number(self.keys[position].read(known))
+                    row[position] = number_of(self.keys[position].read(known))
                     for end in self._ends.get(position, ()) if np.isnan(row[position]) else ():
-                        row[end] = _number(self.keys[end].read(known))
+                        row[end] = number_of(self.keys[end].read(known))
         return self.replace(raw)
 
     def replace(self, raw: Floats) -> NDArray[np.bool_]:
@@ -194,9 +194,14 @@ class BaseEstimates:
         """Whether the delta of a source had rows when its statistics were read."""
         return bool(self.raw[self.sources.index(source), self.graph.index[source]] > 0)
 
+    @property
+    def rows_read(self) -> int:
+        """The number of relations whose rows are read: the first columns of ``raw``."""
+        return len(self._cardinality)
+
     def cardinalities(self, known: Statistics) -> Floats:
         """The rows of all relations; NaN: not known."""
-        return np.array([_number(known.cardinality(*key.names)) for key in self._cardinality])
+        return np.array([number_of(known.cardinality(*key.names)) for key in self._cardinality])
 
     def _following(self, before: Floats, now: Floats, known: Statistics) -> Floats:
         """Statistics with the rows of relations now, the sizes of their joins in proportion, and what filters keep now."""
@@ -205,18 +210,18 @@ class BaseEstimates:
         np.divide(now, rows, out=ratio, where=(rows > 0) & ~np.isnan(now))
         row[self._raw_columns.cardinality] = now
         row[self._raw_columns.join_size] *= ratio[self._left] * ratio[self._right]
-        row[self._raw_columns.selectivity] = [_number(known.selectivity(*key.names)) for key in self._selectivity]
+        row[self._raw_columns.selectivity] = [number_of(known.selectivity(*key.names)) for key in self._selectivity]
         return row
 
     def _read_all(self, known: Statistics) -> list[float]:
         cardinality = self.cardinalities(known)
-        join_size = [_number(known.join_size(*key.names)) for key in self._join_size]
+        join_size = [number_of(known.join_size(*key.names)) for key in self._join_size]
         distinct = [float("nan")] * len(self._distinct)
         for edge, value in enumerate(join_size):
             if value != value:
                 for end in (self._left_end[edge], self._right_end[edge]):
-                    distinct[end] = _number(known.distinct(*self._distinct[end].names))
-        selectivity = [_number(known.selectivity(*key.names)) for key in self._selectivity]
+                    distinct[end] = number_of(known.distinct(*self._distinct[end].names))
+        selectivity = [number_of(known.selectivity(*key.names)) for key in self._selectivity]
         return [*cardinality, *join_size, *distinct, *selectivity]
 
     def _derive(self) -> Floats:
@@ -321,5 +326,6 @@ def _reversed(key: StatisticKey) -> Key:
     return key.kind, (right, left, variable)
 
 
-def _number(value: float | None) -> float:
+def number_of(value: float | None) -> float:
+    """A statistic as a number; NaN: not known."""
     return float("nan") if value is None else float(value)

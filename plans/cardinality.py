@@ -153,7 +153,7 @@ class StateTable:
         return rows
 
     def at(self, chosen: NDArray[np.intp]) -> StateTable:
-        """A copy with the rows of some states under the current factors, corrections and bounds; those of the others are of the last update."""
+        """A copy that has the rows of some states under the current factors, corrections and bounds; the others are of the last update."""
         found = copy(self)
         found.rows = self.rows.copy()
         found.rows[chosen] = np.minimum(self.unlimited(chosen), self._most[chosen])

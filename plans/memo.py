@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,13 @@ def candidates(proposed: Floats, added: Ints) -> Floats:
         reciprocals = np.where(np.arange(proposed.shape[-1]) < added[:, None], 1.0 / proposed, 0.0)
         found: Floats = 1.0 / reciprocals.sum(axis=-1)
     return found
+
+
+class Places(NamedTuple):
+    """Some alternatives of a memo, by operator, and all states that they read."""
+
+    alternatives: Sequence[tuple[int, Ints]]
+    states: Ints
 
 
 class Memo:
@@ -109,17 +117,32 @@ class Memo:
                 self.psi[level.nodes] = least
         return self.recosted
 
-    def at(self, chosen: Ints, states: Ints) -> Memo:
-        """A copy with the costs of the leaves and of some alternatives, and the rows of some ``states``, under the current statistics.
+    def places(self, chosen: Ints, states: Ints) -> Places:
+        """Some alternatives and ``states``, to be priced :meth:`at` these places only."""
+        known = self.shape.alternatives
+        own = known.operator[chosen]
+        rows = (
+            known.left_rows,
+            known.right_rows,
+            known.produced_rows,
+            known.distinct_rows,
+            known.proposed_rows,
+            known.added_rows,
+        )
+        read = np.concatenate([states, self._leaf_rows, *(columns[chosen].ravel() for columns in rows)])
+        return Places([(operator, chosen[own == operator]) for operator in set(own.tolist())], np.unique(read))
+
+    def at(self, places: Places) -> Memo:
+        """A copy with the costs of the leaves and of some alternatives, and the rows of some states, under the current statistics.
 
         All other costs are those of the last :meth:`refresh`, and so are all of this memo: its next one has the same to do as without.
         """
-        found, known = copy(self), self.shape.alternatives
-        read = (known.left_rows, known.right_rows, known.produced_rows, known.distinct_rows, known.proposed_rows, known.added_rows)
-        found.table = self.table.at(np.concatenate([states, self._leaf_rows, *(rows[chosen].ravel() for rows in read)]))
+        found = copy(self)
+        found.table = self.table.at(places.states)
         found.psi, found.phi = self.psi.copy(), self.phi.copy()
         found.psi[: self.shape.leaves] = self._scan_costs(found.table.rows)
-        found._price(chosen)
+        for operator, here in places.alternatives:
+            found.phi[here] = self._join_costs(JoinOperator(operator), here, found.table.rows)
         return found
 
     def weigh(self, weights: Mapping[str, float]) -> None:

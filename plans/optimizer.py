@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
-from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates, Followed
+from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates, Followed, number_of
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import Constants, CostModel
 from cqels_opt.plans.cost_models import model_named
@@ -85,8 +85,9 @@ class Optimizer:
         self._read: set[str] = set()  # the sources whose statistics were read for the last batch
         self._stayed = False  # whether the memo has not been refreshed for the last choice
         self._pace = ReoptimizationBudget()
-        self._reading = ReadingBudget()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
+        self._reading = ReadingBudget(self.leaves.rows_read)
+        self._joined = {s: sorted({e.variable for e in graph.edges if graph.index[s] in (e.left, e.right)}) for s in self.sources}
         self.fallback = pairs is None
         self.priced = 0  # joins, by greedy searches
         self._corrections: EstimateCorrections | None = None  # with greedy search nothing is corrected
@@ -157,7 +158,7 @@ class Optimizer:
             if choice.switched or own.seen is None or self.leaves.has_rows(source):
                 own.seen = self.leaves.raw[number]
             if source in self._read:
-                self._reading.read(source, self.leaves.raw[number].tolist())
+                self._reading.read(source, self.leaves.raw[number].tolist(), self._distinct_values(source, statistics[source]))
             self._reading.spend(source, choice.cost, choice.switched)
         return choices
 
@@ -202,7 +203,8 @@ class Optimizer:
             return {}
         found = self._as_read([source for source, own in self._plans.items() if own.current is not None], statistics)
         moving = {source: now.rows.tolist() for source, now in found.items() if now.rows[self.graph.index[source]] != 0}
-        if self._reading.due(seconds * self._price, moving):
+        values = {source: self._distinct_values(source, statistics[source]) for source in moving}
+        if self._reading.due(seconds * self._price, moving, values):
             return {source: now for source, now in found.items() if source not in moving}
         return found
 
@@ -210,6 +212,10 @@ class Optimizer:
         """The sources whose statistics have been read, with these and their rows now."""
         read = {source: self._reading.last[source].statistics for source in sources if source in self._reading.last}
         return {s: Followed(np.array(before), self.leaves.cardinalities(statistics[s])) for s, before in read.items()}
+
+    def _distinct_values(self, source: str, known: Statistics) -> list[float]:
+        """The distinct values of each variable on which the delta of a source is joined; NaN: not known."""
+        return [number_of(known.distinct(source, variable)) for variable in self._joined[source]]
 
     def replan(
         self, source: str, plan: Plan, rows: Sequence[float | None], sampler: Sampler | None, statistics: Mapping[str, Statistics]
@@ -230,7 +236,7 @@ class Optimizer:
             others = [other for other in self.sources if other != source]
             self.memo.refresh(self.leaves.read(statistics, None, self._as_read(others, statistics)))
             own.seen = self.leaves.raw[self.sources.index(source)]
-            self._reading.read(source, own.seen.tolist())
+            self._reading.read(source, own.seen.tolist(), self._distinct_values(source, statistics[source]))
         self._corrections.correct_delta(source, seen.items())
         self.memo.refresh()
         if sampler is not None:

@@ -179,8 +179,8 @@ class PricedPlan:
         return rows.tolist(), factors.tolist()
 
     def limit(self, bounds: SizeBounds | None, least: Mapping[RelationSet, float] = MappingProxyType({})) -> bool:
-        """Limits the estimates of its operators, each from its ``least`` rows on, to their bounds, and those of no other sets (None: of none
-        at all); returns whether the memo must be priced."""
+        """Limits the estimates of its operators, each from its ``least`` rows on, to their bounds, and those of no other sets (None: of
+        none at all); returns whether the memo must be priced."""
         memo, known = self.memo, dict[RelationSet, float]()
         if bounds is not None:
             estimated = zip(self.covered, memo.table.unlimited(self.states).tolist())
@@ -211,16 +211,13 @@ class PricedPlan:
 
     def last_other(self) -> Ranked | None:
         """The last runner-up with its current cost."""
-        if self.second is None or self.second[2] is None:
-            return None
-        _, plan, places = self.second
-        return Ranked(plan, places.cost(self.memo))
+        _, plan, places = self.second or (None, None, None)
+        return None if plan is None or places is None else Ranked(plan, places.cost(self.memo))
 
-    def alternatives(self) -> list[NDArray[np.intp]]:
-        """Those of the plan, of its runner-up and of the former plans."""
+    def every_places(self) -> list[PlanPlaces]:
+        """The places of the plan, of the former plans, and of its runner-up."""
         second = self.second[2] if self.second is not None else None
-        others = [places for _, places in self.former] + ([second] if second is not None else [])
-        return [places.alternatives for places in (self.places, *others)]
+        return [self.places, *(places for _, places in self.former), *([second] if second is not None else [])]
 
     def former_costs(self) -> tuple[Ranked, ...]:
         """The former plans with their current costs."""

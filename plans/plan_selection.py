@@ -11,11 +11,12 @@ from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
 from cqels_opt.plans.base_estimates import BaseEstimates
 from cqels_opt.plans.bounded_choice import LIMITED_FROM, least_risky, limit_estimates
+from cqels_opt.plans.memo import Places
 from cqels_opt.plans.plan import Plan, PlanError
 from cqels_opt.plans.plan_changes import Reason, corrected, reasons
 from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_extraction import Ranked
-from cqels_opt.plans.plan_pricing import PricedPlan, cost_of
+from cqels_opt.plans.plan_pricing import PlanPlaces, PricedPlan, cost_of
 from cqels_opt.plans.predicate_placement import filter_order
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.size_bounds import SizeBounds
@@ -40,6 +41,7 @@ class PlanSelection:
         self.bounds: Callable[[str], SizeBounds | None] = without_bounds
         self.weights = graph.weights
         self.switching = SwitchingRule()
+        self._kept: tuple[list[PlanPlaces], Places] | None = None  # what was priced for the last plans that stayed
 
     @property
     def filter_order(self) -> tuple[str, ...]:
@@ -87,15 +89,21 @@ class PlanSelection:
     def kept(self) -> dict[str, PlanChoice]:
         """The choices of a batch in which all current plans stay. They are priced at their places alone; the memo is not refreshed."""
         placed = [own.placed(source, own.current) for source, own in self._plans.items() if own.current is not None]
-        alternatives = np.concatenate([at for priced in placed for at in priced.alternatives()])
-        now = placed[0].memo.at(alternatives, np.concatenate([priced.states for priced in placed]))
+        plans = [places for priced in placed for places in priced.every_places()]
+        if self._kept is None or [*map(id, self._kept[0])] != [*map(id, plans)]:
+            alternatives = np.concatenate([places.alternatives for places in plans])
+            states = np.concatenate([priced.states for priced in placed])
+            self._kept = plans, placed[0].memo.places(alternatives, states)
+        now = placed[0].memo.at(self._kept[1])
         found = {}
         for priced in placed:
             source, own = priced.source, self._plans[priced.source]
             first = own.first
             own.replaces(priced.plan, self.leaves.has_rows(source))
             here = replace(priced, memo=now)
-            found[source] = self._described(here, here.last_other(), own.choice, is_first=first is None and own.first == priced.plan)
+            found[source] = self._described(
+                here, here.last_other(), own.choice, is_first=first is None and own.first == priced.plan
+            )
         return found
 
     def _described(

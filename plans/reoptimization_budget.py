@@ -22,6 +22,9 @@ EXECUTION_PER_READING = 2.0
 EXECUTION_PER_SURPRISE = 0.5
 """The same where estimates were false: a plan that costs less than half of reading its statistics cannot be worth a reading."""
 
+MOST_DOUBLINGS = 5
+"""How often a reading that has confirmed the plans doubles :data:`EXECUTION_PER_READING` at most, until something changes."""
+
 READING_SECONDS = 8e-5
 """Seconds per delta source and edge with a static relation that reading statistics takes, and pricing the plans again."""
 
@@ -70,42 +73,58 @@ class Reading(NamedTuple):
     """The last reading of the statistics of a delta source, and what has happened since.
 
     ``statistics`` are as they were read, the rows of relations first (NaN: not known). ``spent`` is the estimated cost of the plans since,
-    ``first`` that of the first of them; ``doubted``: an estimate was false, or the plan is another one.
+    ``first`` that of the first of them; ``doubted``: an estimate was false, or the plan is another one. ``values`` are the distinct values
+    of the variables on which the delta is joined, and ``confirmed`` counts the readings before this one, since the last change.
     """
 
     statistics: list[float]
     spent: float = 0.0
     doubted: bool = False
     first: float = 0.0
+    values: Sequence[float] = ()
+    confirmed: int = 0
+
+    def changed(self, rows: Sequence[float], values: Sequence[float]) -> list[float]:
+        """The factors by which rows of relations, or distinct values of the delta, have changed, where that is much."""
+        pairs = [*zip(self.statistics, rows), *zip(self.values, values)]
+        return [factor for before, now in pairs if (factor := _changed(before, now)) is not None]
 
 
 class ReadingBudget:
-    """The last reading of the statistics of each delta source; no entry before the first one."""
+    """The last reading of the statistics of each delta source; no entry before the first one. ``relations`` are those of the block."""
 
-    def __init__(self) -> None:
+    def __init__(self, relations: int) -> None:
+        self.relations = relations
         self.last: dict[str, Reading] = {}
 
-    def due(self, seconds: float, rows: Mapping[str, Sequence[float]]) -> bool:
+    def due(self, seconds: float, rows: Mapping[str, Sequence[float]], values: Mapping[str, Sequence[float]]) -> bool:
         """Whether the statistics of some sources are to be read again, all of them together, because they share sizes of joins.
 
-        So it is if their plans have cost enough; ``seconds`` is what a source takes. Less is enough where estimates were false, or where
-        the ``rows`` of a relation have changed by a factor after which the selectivities of its joins may differ; then the plan of the
-        batch to come counts too, as many times the first one. Sizes of joins with a relation that had no rows are not known.
+        So it is if their plans have cost enough; ``seconds`` is what a source takes. That is the more, the more readings have confirmed the
+        plan. Less is enough where estimates were false, or where the ``rows`` of a relation, or the distinct ``values`` of the delta, have
+        changed by a factor after which the selectivities of joins may differ. If rows have, the plan of the batch to come counts too, as
+        many times the first one. Sizes of joins with a relation that had no rows are not known.
         """
         worth = 0.0
         for source, now in rows.items():
             if (known := self.last.get(source)) is None:
                 return True
-            changed = [factor for factor in map(_changed, known.statistics, now) if factor is not None]
+            changed = known.changed(now, ())
             if math.inf in changed:
                 return True
             spent = known.spent + known.first * max(changed, default=0.0)
-            worth += spent / (EXECUTION_PER_SURPRISE if known.doubted or changed else EXECUTION_PER_READING)
+            if known.doubted or changed or known.changed((), values[source]):
+                worth += spent / EXECUTION_PER_SURPRISE
+            else:
+                worth += spent / (EXECUTION_PER_READING * 2.0 ** min(known.confirmed, MOST_DOUBLINGS))
         return worth >= seconds * len(rows)
 
-    def read(self, source: str, statistics: Sequence[float]) -> None:
+    def read(self, source: str, statistics: Sequence[float], values: Sequence[float]) -> None:
         """The statistics of a source were read."""
-        self.last[source] = Reading([*statistics])
+        known = self.last.get(source)
+        same = known is not None and not known.doubted and not known.changed(statistics[: self.relations], values)
+        confirmed = known.confirmed + 1 if known is not None and same else 0
+        self.last[source] = Reading([*statistics], values=[*values], confirmed=confirmed)
 
     def is_confirmed(self, source: str) -> bool:
         """Whether the plan of the last reading still runs, and its operators have given about the expected rows."""

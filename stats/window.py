@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sortedcontainers import SortedKeyList
 
-from cqels_opt.stats.frequencies import Ints
+from cqels_opt.stats.frequencies import EMPTY, Ints, distinct_values
 from cqels_opt.stats.frequency_sketch import HIGHEST_LEVEL, LEAST_RISE, BoundedCounts, RetainedFrequencies, heaviest, risen
 from cqels_opt.stats.interval_overlap import IntervalSet, spans
 from cqels_opt.stats.slot_statistics import Intervals, SlotStatistics, hold, merged, together
@@ -238,8 +238,10 @@ class WindowStatistics:
         """The distinct values; exact within the budget, except that a value of k rows in a partial slot remains with 1 − (1 − share)^k."""
         contents = contents or BOTH
         whole = self.whole[variable] if "old" in contents else BoundedCounts()
-        values, gone = [], []
-        for held in self.apart(*contents):
+        values, gone, apart = [], [], self.apart(*contents)
+        if not whole.rows and all(held.weight == 1.0 and held.counts[variable].exact for held in apart):
+            return float(len(distinct_values(np.concatenate([EMPTY, *(held.counts[variable].tally().values for held in apart)]))))
+        for held in apart:
             mine, counts = held.counts[variable].tally()
             new = whole.kept.holds(mine) & (whole.counts.get(mine) == 0)
             values.append(mine[new])

@@ -21,6 +21,8 @@ def parse_batch(text: str) -> Batch:
         return Batch(duration=parse_positive_duration(text))
     if int(text) == 0:
         raise InputError("a micro-batch has at least 1 element")
+    if len(text) > 18:
+        raise InputError(f"{text} is more elements than a stream has: write at most 18 digits")
     return Batch(elements=int(text))
 
 
@@ -52,9 +54,13 @@ def parse_iri(text: str) -> str:
 
 def parse_t0(text: str) -> tuple[str, int]:
     """``MS`` or ``NAME=MS``: the window's name (``""`` for all) and its origin."""
+    from cqels_opt.rdf.times import GREATEST
+
     name, _, milliseconds = text.rpartition("=")
     if not re.fullmatch(r"[+-]?\d+", milliseconds) or text.startswith("="):
         raise InputError(f"{text!r} is no origin of time: write MS or NAME=MS, in whole milliseconds")
+    if abs(int(milliseconds)) > GREATEST:
+        raise InputError(f"{text!r} is no origin of time: no time is more than 2^53 milliseconds before or after 1970")
     return _window_name(name), int(milliseconds)
 
 

@@ -40,9 +40,9 @@ class Pushdown:
 
     @cached_property
     def additive(self) -> tuple[GroupNode, ...]:
-        """The groups that are kept as sums, each once, inputs first."""
+        """The groups that are kept as sums, each once, inputs first. Those over static data alone are not: each task has all their rows."""
         groups = (operator for operator in inputs_first(self.tree) if isinstance(operator, GroupNode))
-        return tuple(dict.fromkeys(group for group in groups if group.additive))
+        return tuple(dict.fromkeys(group for group in groups if group.additive and group.moves))
 
     @cached_property
     def stands(self) -> bool:
@@ -51,5 +51,10 @@ class Pushdown:
 
     @cached_property
     def spread(self) -> tuple[str, ...]:
-        """Answer variables by whose values the tree's work can be divided: all rows that an answer comes from have its values."""
+        """Answer variables by whose values the tree's work can be divided: all rows that an answer comes from have its values.
+
+        None if it reads no window: then its answers follow the clock alone, and their order or number may not be divided.
+        """
+        if not self.tree.moves:
+            return ()
         return tuple(sorted(self.tree.divisible_by(frozenset(self.variables), self.schema)))

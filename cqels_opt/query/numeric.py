@@ -147,7 +147,10 @@ def add(a: Number, b: Number) -> Number:
 
 def subtract(a: Number, b: Number) -> Number:
     """``a - b``."""
-    return add(a, negate(b))
+    x, y = promote(a, b)
+    if isinstance(x, Decimal) and isinstance(y, Decimal):
+        return EXACT.subtract(x, y)
+    return _like(x, x - y)  # type: ignore[operator]
 
 
 def multiply(a: Number, b: Number) -> Number:

@@ -195,8 +195,8 @@ class _Translator:
     """One left-to-right pass over a pattern."""
 
     def __init__(self, pattern: str, flags: str) -> None:
-        self.pattern, self.at = pattern, 0
-        self.extended, self.multiline = "x" in flags, "m" in flags
+        self.pattern, self.at = _without_spaces(pattern) if "x" in flags else pattern, 0
+        self.multiline = "m" in flags
         self.groups = 0  # opened so far
 
     def tokens(self) -> list[Token]:
@@ -219,7 +219,7 @@ class _Translator:
                 out.append(self._bracket())
             elif character == "{" and self._peek() == ",":
                 raise ExpressionError("a quantifier begins with a number")
-            elif not (self.extended and character in " \t\r\n"):
+            else:
                 out.append(_plain(character) if character in "#&~ " or not character.isascii() else Token(character, character))
         return out
 
@@ -293,7 +293,7 @@ class _Translator:
                 if self._next() != "]":
                     raise ExpressionError("a subtraction must end its character class")
                 break
-            elif not (self.extended and character in " \t\r\n"):
+            else:
                 escaped = "\\" + character if character in "[&~|]" else character
                 out.append(Token(escaped, escaped))
         python = "".join(token.python for token in out) + "]"
@@ -302,6 +302,21 @@ class _Translator:
         if any(token.re2 is None for token in out):
             return Token(python, None, is_class=True)
         return Token(python, "".join(token.re2 or "" for token in out) + "]", is_class=True)
+
+
+def _without_spaces(pattern: str) -> str:
+    """A pattern without its white space, except for that in character classes: what the flag ``x`` means (XPath F&O §7.6.1.1)."""
+    kept, depth, begun = "", 0, 0
+    for character in pattern:
+        if character in " \t\r\n" and not depth:
+            continue
+        escaped = (len(kept) - len(kept.rstrip("\\"))) % 2 == 1
+        if character == "[" and not escaped and (not depth or kept.endswith("-")):
+            depth, begun = depth + 1, len(kept) + 1
+        elif character == "]" and not escaped and depth and kept[begun:] not in ("", "^"):
+            depth -= 1
+        kept += character
+    return kept
 
 
 def _ranged(ranges: str, inside: bool) -> Token:

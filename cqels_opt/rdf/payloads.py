@@ -27,7 +27,7 @@ from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.rdf.mapping import Number, RecordMapping, read_mapping, value_at
 from cqels_opt.rdf.tabular import csv_rows
 from cqels_opt.rdf.terms import MAX_DEPTH
-from cqels_opt.rdf.times import EXPECTED, GREATEST, parse_times
+from cqels_opt.rdf.times import EXPECTED, GREATEST, in_range, parse_times
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Row: TypeAlias = "tuple[str, str, str, str | None, str | None]"  # s, p, o, g and the time as text; None: the message's own time
@@ -190,7 +190,7 @@ def _checked(
     refuse(~valid & ~own, lambda row: f"{columns[4][row]!r} is not a time: expected {EXPECTED}")
     of_message = np.array([GREATEST + 1 if time is None else time for time in times], np.int64)
     t = np.where(own, of_message[message], t) if len(t) else t
-    refuse(own & (np.abs(t) > GREATEST), lambda _: "has no time, nor has what brought it")
+    refuse(own & ~in_range(t), lambda _: "has no time, nor has what brought it")
     return np.asarray(t, np.int64)
 
 

@@ -19,7 +19,7 @@ from cqels_opt.errors import DataError
 from cqels_opt.rdf.graphs import GENERATED_AT, read_graphs
 from cqels_opt.rdf.lines import block_of, check_file, format_of
 from cqels_opt.rdf.tabular import Reject, Rows, ndjson_rows, read_csv, read_ndjson, read_parquet
-from cqels_opt.rdf.times import EXPECTED, GREATEST, mask_of, parse_times
+from cqels_opt.rdf.times import EXPECTED, GREATEST, in_range, mask_of, parse_times
 
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("s", pa.string(), nullable=False),
@@ -122,7 +122,7 @@ def _checked(rows: Rows, refuse: Callable[[Iterable[Reject]], None], element: ND
         times, valid = parse_times(rows.t)
     else:
         times = rows.t.fill_null(GREATEST + 1).to_numpy()
-        valid = np.abs(times) <= GREATEST
+        valid = in_range(times)
     keep(valid, lambda i: _bad_time(rows, i, None if element is None else int(element[i])))
     refuse(rejects)
     columns = [rows.s, rows.p, rows.o, graph, pa.array(times, pa.int64()), pa.array(rows.line, pa.int64())]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 GREATEST = 2**53
 """The greatest absolute time in milliseconds: adding a window's length cannot overflow."""
 
-EXPECTED = "integer milliseconds or an ISO 8601 time such as 2007-12-28T09:00:00Z"
+EXPECTED = "integer milliseconds, at most 2^53, or an ISO 8601 time such as 2007-12-28T09:00:00Z"
 
 _INTEGER = r"^\s*[+-]?[0-9]{1,18}\s*$"
 _ISO = (
@@ -44,9 +44,14 @@ def parse_times(texts: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         times[rest], iso = distinct[places], ok[places] & (places >= 0)
         valid = integer.copy()
         valid[rest] = iso
-    valid &= np.abs(times) <= GREATEST
+    valid &= in_range(times)
     times[~valid] = 0
     return times, valid
+
+
+def in_range(times: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each time is at most :data:`GREATEST`, before or after the epoch."""
+    return (times >= -GREATEST) & (times <= GREATEST)
 
 
 def mask_of(array: Any) -> NDArray[np.bool_]:

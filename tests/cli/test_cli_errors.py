@@ -79,6 +79,10 @@ USAGE: list[tuple[list[str], str]] = [
     (["run", "q.rq", "--report", "=wc"], "--report: '=wc' names no window"),
     (["run", "q.rq", "--report", "cc", "--report", "wc"], "--report: it is given twice for all windows"),
     (["run", "q.rq", "--t0", "noon"], "--t0: 'noon' is no origin of time"),
+    (
+        ["run", "q.rq", "--t0", "99999999999999999999"],
+        "--t0: '99999999999999999999' is no origin of time: no time is more than 2^53",
+    ),
     (["run", "q.rq", "--t0", "=5"], "--t0: '=5' is no origin of time"),
     (["run", "q.rq", "--t0", "w=1", "--t0", "?w=2"], "--t0: it is given twice for the window w"),
     (["run", "q.rq", "--lateness", "5"], "--lateness: 5 has no unit"),
@@ -94,6 +98,7 @@ USAGE: list[tuple[list[str], str]] = [
     (["run", "q.rq", "--joins", "hash"], "--joins: there is no 'hash'"),
     (["run", "q.rq", "--joins", "probe", "--plan", "spark"], "--joins: --plan spark leaves the joins to Spark"),
     (["run", "q.rq", "--sub-result-bytes", "4 GB"], "--sub-result-bytes: '4 GB' is no size"),
+    (["run", "q.rq", "--batch", "99999999999999999999"], "--batch: 99999999999999999999 is more elements than a stream has"),
     (["run", "q.rq", "--batch", "0"], "--batch: a micro-batch has at least 1 element"),
     (["run", "q.rq", "--batch", "-3"], "--batch: -3 is not a duration"),
     (["run", "q.rq", "--batch", "0s"], "--batch: '0s' is too short"),

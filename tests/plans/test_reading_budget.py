@@ -11,7 +11,13 @@ from cqels_opt.bench.shapes import relation
 from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph
 from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.relation_set import RelationSet
-from cqels_opt.plans.reoptimization_budget import EXECUTION_PER_READING, EXECUTION_PER_SURPRISE, ROW_SECONDS, WINDOW_JOIN_FACTOR
+from cqels_opt.plans.reoptimization_budget import (
+    EXECUTION_PER_READING,
+    EXECUTION_PER_SURPRISE,
+    ROW_SECONDS,
+    WINDOW_JOIN_FACTOR,
+    Reading,
+)
 from cqels_opt.plans.size_bounds import SizeBounds
 
 GRAPH = QueryGraph([relation("s", "x y", True), relation("a", "x u"), relation("b", "y v")])
@@ -29,8 +35,10 @@ class Counted(KnownStatistics):
         return super().join_size(left, right, variable)
 
 
-def counted(rows: float = 100.0, **sizes: float) -> Counted:
-    return Counted({"s": rows, "a": 1e4, "b": 1e4}, {key: sizes.get(key[1], size) for key, size in SIZES.items()})
+def counted(rows: float = 100.0, x: float = 80.0, **sizes: float) -> Counted:
+    """The delta has ``rows``, and ``x`` values of the variable on which it is joined with ``a``."""
+    joins = {key: sizes.get(key[1], size) for key, size in SIZES.items()}
+    return Counted({"s": rows, "a": 1e4, "b": 1e4}, joins, {("s", "x"): x})
 
 
 class Run:
@@ -48,12 +56,36 @@ class Run:
         return choice
 
 
-@pytest.mark.parametrize("batches", (1, 2, 5))
-def test_statistics_are_read_once_plans_have_cost_a_multiple_of_reading(batches: int) -> None:
-    run, statistics = Run(share=batches / EXECUTION_PER_READING - 1e-9), counted()
-    for _ in range(4 * batches):
+def read_in(run: Run, batches: int, statistics: Counted) -> list[int]:
+    """The batches in which statistics were read."""
+    found, before = [], len(statistics.reads)
+    for number in range(batches):
         run.batch(statistics)
-    assert len(statistics.reads) == 4 * len(GRAPH.edges)
+        if len(statistics.reads) > before:
+            found.append(number)
+        before = len(statistics.reads)
+    return found
+
+
+@pytest.mark.parametrize("batches", (1, 2, 5))
+def test_statistics_are_read_once_plans_have_cost_a_multiple_of_reading_that_doubles(batches: int) -> None:
+    """Each reading that confirms the plan doubles it, up to 32 times."""
+    run = Run(share=batches / EXECUTION_PER_READING - 1e-9)
+    gaps = [1, 2, 4, 8, 16, 32, 32, 32]
+    at = [batches * sum(gaps[:n]) for n in range(len(gaps))]
+    assert read_in(run, at[-1] + 1, counted()) == at
+
+
+@pytest.mark.parametrize("change", ("rows", "values", "estimates"))
+def test_after_a_change_the_multiple_is_the_first_one_again(change: str) -> None:
+    run, statistics = Run(share=1.0 - 1e-9), counted(x=200.0)
+    assert read_in(run, 31, statistics) == [0, 2, 6, 14, 30]
+    if change == "estimates":
+        run.batch(statistics, factor=0.01)
+    other = counted(250.0 if change == "rows" else 100.0, x=50.0 if change == "values" else 200.0)
+    assert read_in(run, 1, other) == [0]
+    reading = run.optimizer.state()["s"].reading
+    assert isinstance(reading, Reading) and reading.confirmed == 0
 
 
 def test_without_a_price_they_are_read_for_each_batch() -> None:
@@ -241,7 +273,7 @@ def test_sources_are_read_together_once_their_plans_have_cost_enough_in_all() ->
         for source, choice in found.items():
             optimizer.observe(source, choice.estimated)
         read.append([source for source, one in statistics.items() if one.reads])
-    assert read == [["s", "t"], [], [], ["s", "t"], [], [], ["s", "t"]]
+    assert read == [["s", "t"], [], [], ["s", "t"], [], [], []]
 
 
 def test_a_stop_counts_as_a_reading_and_its_other_plan_as_a_change() -> None:

@@ -96,6 +96,9 @@ def table(text: str) -> list[str]:
     + true 1 -> error
     - 1 3 -> -2
     - 0.3 0.1 -> 0.2
+    - -0.0e0 0 -> '-0.0E0'^^double
+    - -0.0e0 0.0 -> '-0.0E0'^^double
+    - 0 0e0 -> '0.0E0'^^double
     * 0.1 3 -> 0.3
     * 1e300 1e10 -> 'INF'^^double
     * 2 -3 -> -6

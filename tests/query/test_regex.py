@@ -59,6 +59,11 @@ def test_counts_are_bounded() -> None:
         (r"^[^a]$", "i", "b", "A"),
         ("b$", "m", "ab\nc", "abc"),
         ("é+", "i", "É", "e"),
+        ("hello world", "x", "helloworld", "hello world"),
+        ("hello[ ]world", "x", "hello world", "helloworld"),
+        (r"hello\ sworld", "x", "hello world", "hello sworld"),
+        (r"a \[ b [^ c-[ d]] \\ $", "x", "a[bx\\", "a[b \\"),
+        ("^ [] ] a * $", "x", "]aa", "] a"),
     ],
 )
 def test_what_patterns_mean(pattern: str, flags: str, matching: str, other: str) -> None:

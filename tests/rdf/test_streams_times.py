@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.rdf.times import parse_times
+from cqels_opt.rdf.times import GREATEST, in_range, parse_times
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -29,6 +30,14 @@ def test_iso_times_are_floored_to_milliseconds(moment: datetime, zone: int | Non
     aware = moment.replace(tzinfo=UTC if zone is None else timezone(timedelta(minutes=zone)))
     text = (moment if zone is None else aware).isoformat(sep=separator)
     assert parse_time(text) == (aware - EPOCH) // timedelta(milliseconds=1)
+
+
+def test_the_least_64_bit_number_is_no_time() -> None:
+    """It has no absolute value in 64 bits."""
+    assert (
+        in_range(np.array([-GREATEST, GREATEST, -GREATEST - 1, GREATEST + 1, -(2**63), 2**63 - 1])).tolist()
+        == [True] * 2 + [False] * 4
+    )
 
 
 @given(st.integers(-(2**53), 2**53))

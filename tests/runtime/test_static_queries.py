@@ -86,3 +86,27 @@ def test_beside_a_stream_all_named_graphs_are_seen(tmp_path: Path) -> None:
     found = query.run().answers
     assert short(found) == ["1 + g a", "1 + h b"]
     assert query.judged(found).equal
+
+
+CLOCKED = {
+    "in order": "SELECT ?p ... { ?p :at ?l } ORDER BY ?p LIMIT 1",
+    "a bag": "SELECT ?p ... { ?p :at ?l }",
+    "counted": "SELECT (COUNT(*) AS ?n) ... { ?p :at ?l } OFFSET 0",
+    "a sum of the clock": "SELECT (SUM(?s) AS ?n) ... { ?p :at ?l BIND(SECONDS(NOW()) AS ?s) }",
+    "groups of the clock": "SELECT ?l (SUM(?s) AS ?n) ... { ?p :at ?l BIND(SECONDS(NOW()) AS ?s) } GROUP BY ?l",
+    "the clock as a group": "SELECT ?s (COUNT(*) AS ?n) ... { BIND(NOW() AS ?s) } GROUP BY ?s",
+    "beside a window": "SELECT ?n ... { { SELECT (SUM(?s) AS ?n) { ?p :at ?l BIND(SECONDS(NOW()) AS ?s) } } GRAPH ?w { ?e :in ?l } }",
+}
+
+
+@pytest.mark.parametrize("name", CLOCKED)
+@pytest.mark.parametrize("operator", ["istream", "rstream", "dstream"])
+def test_with_a_window_that_is_not_read_shares_do_not_count_it_twice(name: str, operator: str, tmp_path: Path) -> None:
+    """The answers follow the clock of the stream, and each task has all of the static data."""
+    elements = [Element(1000 + 300 * i, ((f"<{EX}e{i}>", f"<{EX}in>", f"<{EX}x>"),)) for i in range(8)]
+    text = f"PREFIX : <{EX}> {CLOCKED[name].replace('...', 'FROM NAMED :S [RANGE 2s] AS ?w WHERE')}"
+    query = register(text, World({f"{EX}S": [elements]}, STATIC), tmp_path, Settings(operator, drain=True))
+    whole = query.run(Cut("100")).answers
+    assert query.judged(whole).equal
+    for cut in (Cut("100", parts=3), Cut("1", parts=3), Cut("3", split=2, parts=2)):
+        assert query.run(cut).answers == whole
