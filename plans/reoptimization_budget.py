@@ -23,7 +23,8 @@ EXECUTION_PER_SURPRISE = 0.5
 """The same where estimates were false: a plan that costs less than half of reading its statistics cannot be worth a reading."""
 
 MOST_DOUBLINGS = 5
-"""How often a reading that has confirmed the plans doubles :data:`EXECUTION_PER_READING` at most, until something changes."""
+"""How often :data:`EXECUTION_PER_READING` doubles at most, once for each reading that confirms the one before. Readings that find it false,
+one after the other, double :data:`EXECUTION_PER_SURPRISE` up to the former: what changes with each batch cannot be followed."""
 
 READING_SECONDS = 8e-5
 """Seconds per delta source and edge with a static relation that reading statistics takes, and pricing the plans again."""
@@ -74,7 +75,8 @@ class Reading(NamedTuple):
 
     ``statistics`` are as they were read, the rows of relations first (NaN: not known). ``spent`` is the estimated cost of the plans since,
     ``first`` that of the first of them; ``doubted``: an estimate was false, or the plan is another one. ``values`` are the distinct values
-    of the variables on which the delta is joined, and ``confirmed`` counts the readings before this one, since the last change.
+    of the variables on which the delta is joined. ``confirmed`` counts the readings in a row that confirmed the one before; below zero
+    those that found it false.
     """
 
     statistics: list[float]
@@ -83,6 +85,11 @@ class Reading(NamedTuple):
     first: float = 0.0
     values: Sequence[float] = ()
     confirmed: int = 0
+
+    def multiple(self, is_false: bool) -> float:
+        """How many times as much as reading the plans must cost before the next reading, which may follow a false estimate."""
+        doubled = 2.0 ** min(MOST_DOUBLINGS, max(0, -self.confirmed if is_false else self.confirmed))
+        return min(EXECUTION_PER_READING, EXECUTION_PER_SURPRISE * doubled) if is_false else EXECUTION_PER_READING * doubled
 
     def changed(self, rows: Sequence[float], values: Sequence[float]) -> list[float]:
         """The factors by which rows of relations, or distinct values of the delta, have changed, where that is much."""
@@ -113,17 +120,17 @@ class ReadingBudget:
             if math.inf in changed:
                 return True
             spent = known.spent + known.first * max(changed, default=0.0)
-            if known.doubted or changed or known.changed((), values[source]):
-                worth += spent / EXECUTION_PER_SURPRISE
-            else:
-                worth += spent / (EXECUTION_PER_READING * 2.0 ** min(known.confirmed, MOST_DOUBLINGS))
+            is_false = known.doubted or bool(changed or known.changed((), values[source]))
+            worth += spent / known.multiple(is_false)
         return worth >= seconds * len(rows)
 
     def read(self, source: str, statistics: Sequence[float], values: Sequence[float]) -> None:
         """The statistics of a source were read."""
         known = self.last.get(source)
-        same = known is not None and not known.doubted and not known.changed(statistics[: self.relations], values)
-        confirmed = known.confirmed + 1 if known is not None and same else 0
+        confirmed = 0
+        if known is not None:
+            is_false = known.doubted or bool(known.changed(statistics[: self.relations], values))
+            confirmed = min(known.confirmed, 0) - 1 if is_false else max(known.confirmed, 0) + 1
         self.last[source] = Reading([*statistics], values=[*values], confirmed=confirmed)
 
     def is_confirmed(self, source: str) -> bool:

@@ -77,7 +77,7 @@ def test_statistics_are_read_once_plans_have_cost_a_multiple_of_reading_that_dou
 
 
 @pytest.mark.parametrize("change", ("rows", "values", "estimates"))
-def test_after_a_change_the_multiple_is_the_first_one_again(change: str) -> None:
+def test_after_a_change_the_multiple_is_small_again(change: str) -> None:
     run, statistics = Run(share=1.0 - 1e-9), counted(x=200.0)
     assert read_in(run, 31, statistics) == [0, 2, 6, 14, 30]
     if change == "estimates":
@@ -85,7 +85,7 @@ def test_after_a_change_the_multiple_is_the_first_one_again(change: str) -> None
     other = counted(250.0 if change == "rows" else 100.0, x=50.0 if change == "values" else 200.0)
     assert read_in(run, 1, other) == [0]
     reading = run.optimizer.state()["s"].reading
-    assert isinstance(reading, Reading) and reading.confirmed == 0
+    assert isinstance(reading, Reading) and reading.multiple(False) == EXECUTION_PER_READING
 
 
 def test_without_a_price_they_are_read_for_each_batch() -> None:
@@ -113,6 +113,13 @@ def test_until_then_the_memo_is_priced_only_where_the_plans_are() -> None:
         assert run.optimizer.memo is memo and (memo.total == costs).all()
     assert [one.plan for one in run.optimizer.alternatives("s")] == [one.plan for one in before]
     assert (memo.total != costs).any(), "whoever asks for all plans has them priced"
+
+
+def test_estimates_that_are_false_each_time_are_not_read_more_often_than_others() -> None:
+    """The multiple rises to that of a reading without a surprise: statistics that change with each batch cannot be followed."""
+    assert [Reading([], confirmed=-n).multiple(True) for n in (0, 1, 2, 3, 5_000)] == [
+        EXECUTION_PER_SURPRISE * k for k in (1, 2, 4, 4, 4)
+    ]
 
 
 @pytest.mark.parametrize(("share", "batches"), ((0.9, 1), (1.9, 2)))
