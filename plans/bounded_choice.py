@@ -45,12 +45,12 @@ def least_risky(memo: Memo, source: str, best: Ranked, bounds: SizeBounds | None
 
 
 def limit_estimates(
-    priced: PricedPlan, bounds: SizeBounds | None, least: float, held: Mapping[RelationSet, float] = MappingProxyType({})
+    priced: PricedPlan, bounds: SizeBounds | None, least: float, confirmed: Mapping[RelationSet, float] = MappingProxyType({})
 ) -> None:
     """Reduces the estimates of a plan's operators, from ``least`` rows on, that exceed their bounds to these, in the memo.
 
-    ``held`` are the rows of sets of relations that were about the estimated ones in the last batch: an estimate that is not surprisingly
-    greater now is not compared with its bound.
+    ``confirmed`` are the rows that operators gave in the last batch, where these were about the expected ones: an estimate that is not
+    surprisingly greater is not compared with its bound.
     """
-    if priced.limit(bounds, {relations: max(least, SURPRISE * held.get(relations, 0.0)) for relations in priced.covered}):
+    if priced.limit(bounds, {relations: max(least, SURPRISE * confirmed.get(relations, 0.0)) for relations in priced.covered}):
         priced.memo.refresh()

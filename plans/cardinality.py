@@ -152,7 +152,7 @@ class StateTable:
             rows[before] = np.maximum(alone[before], kept)
         return rows
 
-    def at(self, chosen: NDArray[np.intp]) -> StateTable:
+    def estimated_at(self, chosen: NDArray[np.intp]) -> StateTable:
         """A copy that has the rows of some states under the current factors, corrections and bounds; the others are of the last update."""
         found = copy(self)
         found.rows = self.rows.copy()

@@ -118,7 +118,7 @@ class Memo:
         return self.recosted
 
     def places(self, chosen: Ints, states: Ints) -> Places:
-        """Some alternatives and ``states``, to be priced :meth:`at` these places only."""
+        """Some alternatives and ``states``, for :meth:`priced_at`."""
         known = self.shape.alternatives
         own = known.operator[chosen]
         rows = (
@@ -132,13 +132,13 @@ class Memo:
         read = np.concatenate([states, self._leaf_rows, *(columns[chosen].ravel() for columns in rows)])
         return Places([(operator, chosen[own == operator]) for operator in set(own.tolist())], np.unique(read))
 
-    def at(self, places: Places) -> Memo:
+    def priced_at(self, places: Places) -> Memo:
         """A copy with the costs of the leaves and of some alternatives, and the rows of some states, under the current statistics.
 
         All other costs are those of the last :meth:`refresh`, and so are all of this memo: its next one has the same to do as without.
         """
         found = copy(self)
-        found.table = self.table.at(places.states)
+        found.table = self.table.estimated_at(places.states)
         found.psi, found.phi = self.psi.copy(), self.phi.copy()
         found.psi[: self.shape.leaves] = self._scan_costs(found.table.rows)
         for operator, here in places.alternatives:

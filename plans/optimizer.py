@@ -35,7 +35,7 @@ from cqels_opt.plans.plan_selection import PlanSelection, without_bounds
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.predicate_placement import Placing, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.reoptimization_budget import Reading, ReadingBudget, ReoptimizationBudget, reading_price
+from cqels_opt.plans.reoptimization_budget import Reading, ReadingBudget, ReoptimizationBudget, is_surprising, reading_price
 from cqels_opt.plans.sampling import Sampler
 from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.source_plans import SourcePlans, State
@@ -83,10 +83,13 @@ class Optimizer:
         self.mode = mode if isinstance(mode, str) else "fixed"
         self._feedback = feedback
         self._read: set[str] = set()  # the sources whose statistics were read for the last batch
-        self._stayed = False  # whether the memo has not been refreshed for the last choice
+        self._is_stale = False  # whether the memo has not been refreshed for the last choice
         self._pace = ReoptimizationBudget()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
         self._reading = ReadingBudget(self.leaves.rows_read)
+        self._values: dict[
+            str, list[float]
+        ] = {}  # distinct values of the deltas of the last batch, where these decide what is read
         self._joined = {s: sorted({e.variable for e in graph.edges if graph.index[s] in (e.left, e.right)}) for s in self.sources}
         self.fallback = pairs is None
         self.priced = 0  # joins, by greedy searches
@@ -106,7 +109,7 @@ class Optimizer:
 
     @property
     def memo(self) -> Memo:
-        """The alternatives of all sources, as of the last choice; with greedy search those of the first source."""
+        """The alternatives of all sources, as of the last choice that read statistics or sampled; with greedy search those of the first."""
         return self._plans[self.sources[0]].memo
 
     @property
@@ -137,6 +140,7 @@ class Optimizer:
         """
         if not self.sources:
             return {}
+        self._values = {}
         followed = self._followed(statistics, reading_seconds) if changed is None else {}
         self._read = {source for source in self.sources if source not in followed}
         self._selection.bounds = cache(bounds) if bounds else without_bounds
@@ -158,41 +162,33 @@ class Optimizer:
             if choice.switched or own.seen is None or self.leaves.has_rows(source):
                 own.seen = self.leaves.raw[number]
             if source in self._read:
-                self._reading.read(source, self.leaves.raw[number].tolist(), self._distinct_values(source, statistics[source]))
+                self._reading.read(source, self.leaves.raw[number].tolist(), self._values.get(source, ()))
             self._reading.spend(source, choice.cost, choice.switched)
         return choices
 
     def _stay_or_choose(self, sampler: Sampler | None, sampling_seconds: float) -> dict[str, PlanChoice]:
         """The choices of a batch. The memo is refreshed only where statistics were read, or plans are sampled."""
-        if kept := {} if self._read else self._selection.kept():
-            costs = {source: choice.cost for source, choice in kept.items()}
-        else:
+        in_place: list[PricedPlan] = []
+        if self._read:
             self.memo.refresh()
-            costs = {s: self._selection.selected_cost(s, stays=s not in self._read) for s in self.sources}
+        else:
+            in_place = self._selection.in_place()
         due: Sequence[str] = ()
         if sampler is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
-            due = self._sampling.due(sampling_seconds, costs)
-        self._stayed = bool(kept) and not due
-        if self._stayed:
-            return kept
-        if sampler is not None and due:
-            for own in self._plans.values():
-                own.take_back()
-            self.memo.refresh()
-            self._sampling.sample(sampler, due)
+            costs = {priced.source: priced.cost for priced in in_place} or {
+                source: self._selection.selected_cost(source, stays=source not in self._read) for source in self.sources
+            }
+            if due := self._sampling.due(sampling_seconds, costs):
+                self.memo.refresh()
+                self._sampling.sample(sampler, due)
+        self._is_stale = bool(in_place) and not due
+        if self._is_stale:
+            return self._selection.stay(in_place)
         return self._choices(sampler is not None, self._read | {*due})
 
     def _choices(self, sampled: bool, planned: Collection[str]) -> dict[str, PlanChoice]:
         """A choice for each source; the plans of those that are not ``planned`` stay."""
-        return {
-            source: self._selection.choice(
-                source,
-                sampled,
-                stays=source not in planned,
-                confirmed=self._feedback and self._reading.is_confirmed(source),
-            )
-            for source in self.sources
-        }
+        return {source: self._selection.choice(source, sampled, stays=source not in planned) for source in self.sources}
 
     def _followed(self, statistics: Mapping[str, Statistics], seconds: float) -> dict[str, Followed]:
         """The sources of whose statistics only the cardinalities are read for this batch, with these.
@@ -201,10 +197,10 @@ class Optimizer:
         """
         if not seconds or not self._feedback or self.fallback:
             return {}
+        self._values = {source: self._distinct_values(source, statistics[source]) for source in self.sources}
         found = self._as_read([source for source, own in self._plans.items() if own.current is not None], statistics)
         moving = {source: now.rows.tolist() for source, now in found.items() if now.rows[self.graph.index[source]] != 0}
-        values = {source: self._distinct_values(source, statistics[source]) for source in moving}
-        if self._reading.due(seconds * self._price, moving, values):
+        if self._reading.due(seconds * self._price, moving, self._values):
             return {source: now for source, now in found.items() if source not in moving}
         return found
 
@@ -231,12 +227,13 @@ class Optimizer:
         covered = [self.graph.set_of(step.covers) for step in planning.operators(plan, self.graph)]
         seen = {relations: n for relations, n in zip(covered, rows, strict=True) if n is not None}
         own.stopped |= seen
+        self._reading.doubt(source)
         if source not in self._read:
             self._read.add(source)
             others = [other for other in self.sources if other != source]
             self.memo.refresh(self.leaves.read(statistics, None, self._as_read(others, statistics)))
             own.seen = self.leaves.raw[self.sources.index(source)]
-            self._reading.read(source, own.seen.tolist(), self._distinct_values(source, statistics[source]))
+            self._reading.read(source, own.seen.tolist(), self._values.get(source, ()))
         self._corrections.correct_delta(source, seen.items())
         self.memo.refresh()
         if sampler is not None:
@@ -286,7 +283,9 @@ class Optimizer:
         assert own.priced is not None
         now = {step: n for step, n in zip(own.priced.covered, rows, strict=True) if n is not None}
         own.observed = [*(own.stopped | now).items()]
-        if self._reading.observe(source, [(own.estimated[relations][0], seen) for relations, seen in now.items()]):
+        expected = {relations: own.estimated[relations][0] for relations in now}
+        own.confirmed = {relations: seen for relations, seen in now.items() if not is_surprising(expected[relations], seen)}
+        if self._reading.observe(source, [(expected[relations], seen) for relations, seen in now.items()]):
             self._pace.reset_budget(source)
         if self._corrections is not None:
             self._corrections.observe(source, own.observed, own.stopped)
@@ -322,9 +321,9 @@ class Optimizer:
         return plan_extraction.most_expensive(self._settled(source), source).cost
 
     def _settled(self, source: str) -> Memo:
-        """The memo of a source, refreshed."""
-        if self._stayed:
-            self._stayed = False
+        """The memo of a source, refreshed: if it was not for the last choice, with what has been observed since."""
+        if self._is_stale:
+            self._is_stale = False
             self.memo.refresh()
         return self._plans[source].memo
 

@@ -15,11 +15,11 @@ class PlanChoice:
     """The plan of one delta source for one batch.
 
     ``operators``, ``filters`` (those that each operator evaluates, in this order) and ``estimated`` (the rows after each operator) are in
-    the order of execution. ``cost`` is in the cost model's unit. ``runner_up`` is the cheapest other plan. ``previous`` and ``reason``
-    are empty unless ``switched``. ``assumed`` names the statistics that have not been observed. ``retained`` counts the
-    alternatives in the memo. ``fallback``: the block was too large to search and was planned greedily. ``former`` are the plans that were
-    chosen before this one, the latest first, with their costs under the current statistics. ``first``: it is the first plan that was chosen
-    from observed rows of the delta.
+    the order of execution. ``cost`` is in the cost model's unit. ``runner_up`` was the cheapest other plan when statistics were last read
+    or plans sampled. ``previous`` and ``reason`` are empty unless ``switched``. ``assumed`` names the statistics that have not been
+    observed. ``retained`` counts the alternatives in the memo. ``fallback``: the block was too large to search and was planned greedily.
+    ``former`` are the plans that were chosen before this one, the latest first, with their costs under the current statistics. ``first``:
+    it is the first plan that was chosen from observed rows of the delta.
     """
 
     source: str

@@ -163,8 +163,8 @@ class PricedPlan:
         before = ((other, placed) for other in former if (placed := places_of(memo, source, other)) is not None)
         return cls(memo, source, plan, places, operators, covered, states, tuple(before))
 
-    def follow(self, runner_up: Plan) -> None:
-        """Takes a runner-up that is known from an earlier run."""
+    def resume_runner_up(self, runner_up: Plan) -> None:
+        """Takes the runner-up that is known from an earlier batch."""
         self.second = None, runner_up, places_of(self.memo, self.source, runner_up)
 
     @property
@@ -194,7 +194,8 @@ class PricedPlan:
         memo = self.memo
         if not self.places.is_cheapest(memo):
             cheapest = plan_extraction.cheapest(memo, self.source)
-            self.follow(cheapest.plan)
+            if self.second is None or self.second[1] != cheapest.plan:
+                self.resume_runner_up(cheapest.plan)
             return cheapest
         found = self.places.second_best(memo)
         if found is None:
@@ -209,12 +210,12 @@ class PricedPlan:
         self.second = alternative, other.plan, places_of(memo, self.source, other.plan)
         return other
 
-    def last_other(self) -> Ranked | None:
+    def last_runner_up(self) -> Ranked | None:
         """The last runner-up with its current cost."""
         _, plan, places = self.second or (None, None, None)
         return None if plan is None or places is None else Ranked(plan, places.cost(self.memo))
 
-    def every_places(self) -> list[PlanPlaces]:
+    def all_places(self) -> list[PlanPlaces]:
         """The places of the plan, of the former plans, and of its runner-up."""
         second = self.second[2] if self.second is not None else None
         return [self.places, *(places for _, places in self.former), *([second] if second is not None else [])]

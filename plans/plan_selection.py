@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from operator import is_
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class PlanSelection:
         self.bounds: Callable[[str], SizeBounds | None] = without_bounds
         self.weights = graph.weights
         self.switching = SwitchingRule()
-        self._kept: tuple[list[PlanPlaces], Places] | None = None  # what was priced for the last plans that stayed
+        self._placed: tuple[list[PlanPlaces], Places] | None = None  # the last plans that were priced in place
 
     @property
     def filter_order(self) -> tuple[str, ...]:
@@ -57,20 +58,14 @@ class PlanSelection:
         best, current = self.best(source), self._plans[source].current
         return current if current is not None and self.cost(source, current) <= best.cost * (1 + NEAR_TIE) else best.plan
 
-    def choice(
-        self, source: str, sampled: bool, plan: Plan | None = None, *, stays: bool = False, confirmed: bool = False
-    ) -> PlanChoice:
-        """The choice of a ``plan``, or of the one that the mode takes. The current one ``stays`` where statistics were not read.
-
-        ``confirmed``: the operators of the current one gave about the rows that were expected of them, so that their bounds are not less.
-        """
+    def choice(self, source: str, sampled: bool, plan: Plan | None = None, *, stays: bool = False) -> PlanChoice:
+        """The choice of a ``plan``, or of the one that the mode takes. The current one ``stays`` where statistics were not read."""
         own = self._plans[source]
         memo, before, last = own.memo, own.current, own.choice
         if stays:
             plan = before
         elif before is not None:
-            held = {relations: rows for relations, (rows, _) in own.estimated.items()} if confirmed else {}
-            limit_estimates(own.placed(source, before), self.bounds(source), LIMITED_FROM, held)
+            limit_estimates(own.placed(source, before), self.bounds(source), LIMITED_FROM, own.confirmed)
         plan = plan or self._plan(source)
         reason: tuple[Reason, ...] = ()
         first = own.first
@@ -86,24 +81,26 @@ class PlanSelection:
         is_first = first is None and own.first == plan
         return self._described(priced, priced.cheapest_other(), last, previous, reason, is_first)
 
-    def kept(self) -> dict[str, PlanChoice]:
-        """The choices of a batch in which all current plans stay. They are priced at their places alone; the memo is not refreshed."""
+    def in_place(self) -> list[PricedPlan]:
+        """The current plans of all sources, which have one memo, priced at their places alone: the memo is not refreshed."""
         placed = [own.placed(source, own.current) for source, own in self._plans.items() if own.current is not None]
-        plans = [places for priced in placed for places in priced.every_places()]
-        if self._kept is None or [*map(id, self._kept[0])] != [*map(id, plans)]:
+        plans = [places for priced in placed for places in priced.all_places()]
+        if self._placed is None or len(plans) != len(self._placed[0]) or not all(map(is_, plans, self._placed[0])):
             alternatives = np.concatenate([places.alternatives for places in plans])
             states = np.concatenate([priced.states for priced in placed])
-            self._kept = plans, placed[0].memo.places(alternatives, states)
-        now = placed[0].memo.at(self._kept[1])
+            self._placed = plans, placed[0].memo.places(alternatives, states)
+        now = placed[0].memo.priced_at(self._placed[1])
+        return [replace(priced, memo=now) for priced in placed]
+
+    def stay(self, plans: Iterable[PricedPlan]) -> dict[str, PlanChoice]:
+        """The choices of a batch in which all plans stay, which are priced :meth:`in_place`."""
         found = {}
-        for priced in placed:
-            source, own = priced.source, self._plans[priced.source]
+        for priced in plans:
+            own = self._plans[priced.source]
             first = own.first
-            own.replaces(priced.plan, self.leaves.has_rows(source))
-            here = replace(priced, memo=now)
-            found[source] = self._described(
-                here, here.last_other(), own.choice, is_first=first is None and own.first == priced.plan
-            )
+            own.replaces(priced.plan, self.leaves.has_rows(priced.source))
+            is_first = first is None and own.first == priced.plan
+            found[priced.source] = self._described(priced, priced.last_runner_up(), own.choice, is_first=is_first)
         return found
 
     def _described(

@@ -17,7 +17,7 @@ FEW = 32.0
 """Row counts below this number are not significant."""
 
 EXECUTION_PER_READING = 2.0
-"""Plans must cost this multiple of reading their statistics before these are read again: no more can be lost by not reading."""
+"""Plans must cost this multiple of reading their statistics before these are read again, at first."""
 
 EXECUTION_PER_SURPRISE = 0.5
 """The same where estimates were false: a plan that costs less than half of reading its statistics cannot be worth a reading."""
@@ -75,7 +75,7 @@ class Reading(NamedTuple):
 
     ``statistics`` are as they were read, the rows of relations first (NaN: not known). ``spent`` is the estimated cost of the plans since,
     ``first`` that of the first of them; ``doubted``: an estimate was false, or the plan is another one. ``values`` are the distinct values
-    of the variables on which the delta is joined. ``confirmed`` counts the readings in a row that confirmed the one before; below zero
+    of the variables on which the delta is joined. ``confirmations`` counts the readings in a row that confirmed the one before; below zero
     those that found it false.
     """
 
@@ -84,17 +84,20 @@ class Reading(NamedTuple):
     doubted: bool = False
     first: float = 0.0
     values: Sequence[float] = ()
-    confirmed: int = 0
+    confirmations: int = 0
 
     def multiple(self, is_false: bool) -> float:
         """How many times as much as reading the plans must cost before the next reading, which may follow a false estimate."""
-        doubled = 2.0 ** min(MOST_DOUBLINGS, max(0, -self.confirmed if is_false else self.confirmed))
+        doubled = 2.0 ** min(MOST_DOUBLINGS, max(0, -self.confirmations if is_false else self.confirmations))
         return min(EXECUTION_PER_READING, EXECUTION_PER_SURPRISE * doubled) if is_false else EXECUTION_PER_READING * doubled
 
-    def changed(self, rows: Sequence[float], values: Sequence[float]) -> list[float]:
-        """The factors by which rows of relations, or distinct values of the delta, have changed, where that is much."""
-        pairs = [*zip(self.statistics, rows), *zip(self.values, values)]
-        return [factor for before, now in pairs if (factor := _changed(before, now)) is not None]
+    def changed_rows(self, rows: Sequence[float]) -> list[float]:
+        """The factors by which rows of relations have changed, where that is much."""
+        return [factor for before, now in zip(self.statistics, rows) if (factor := _changed(before, now)) is not None]
+
+    def is_false(self, changed: Sequence[float], values: Sequence[float]) -> bool:
+        """Whether an estimate was false, rows have ``changed``, or the delta has far more or fewer distinct ``values``."""
+        return self.doubted or bool(changed) or any(_changed(*pair) is not None for pair in zip(self.values, values))
 
 
 class ReadingBudget:
@@ -107,35 +110,35 @@ class ReadingBudget:
     def due(self, seconds: float, rows: Mapping[str, Sequence[float]], values: Mapping[str, Sequence[float]]) -> bool:
         """Whether the statistics of some sources are to be read again, all of them together, because they share sizes of joins.
 
-        So it is if their plans have cost enough; ``seconds`` is what a source takes. That is the more, the more readings have confirmed the
-        plan. Less is enough where estimates were false, or where the ``rows`` of a relation, or the distinct ``values`` of the delta, have
-        changed by a factor after which the selectivities of joins may differ. If rows have, the plan of the batch to come counts too, as
-        many times the first one. Sizes of joins with a relation that had no rows are not known.
+        So it is if their plans have cost a multiple of ``seconds``, which a source takes. The multiple grows with each reading that
+        confirms the one before. Less is enough where estimates were false, or where the ``rows`` of a relation, or the distinct ``values``
+        of the delta, have changed by a factor after which the selectivities of joins may differ. If rows have, the plan of the batch to
+        come counts too, as many times the first one. Sizes of joins with a relation that had no rows are not known.
         """
         worth = 0.0
         for source, now in rows.items():
             if (known := self.last.get(source)) is None:
                 return True
-            changed = known.changed(now, ())
+            changed = known.changed_rows(now)
             if math.inf in changed:
                 return True
             spent = known.spent + known.first * max(changed, default=0.0)
-            is_false = known.doubted or bool(changed or known.changed((), values[source]))
-            worth += spent / known.multiple(is_false)
+            worth += spent / known.multiple(known.is_false(changed, values[source]))
         return worth >= seconds * len(rows)
 
     def read(self, source: str, statistics: Sequence[float], values: Sequence[float]) -> None:
         """The statistics of a source were read."""
         known = self.last.get(source)
-        confirmed = 0
+        confirmations = 0
         if known is not None:
-            is_false = known.doubted or bool(known.changed(statistics[: self.relations], values))
-            confirmed = min(known.confirmed, 0) - 1 if is_false else max(known.confirmed, 0) + 1
-        self.last[source] = Reading([*statistics], values=[*values], confirmed=confirmed)
+            is_false = known.is_false(known.changed_rows(statistics[: self.relations]), values)
+            confirmations = min(known.confirmations, 0) - 1 if is_false else max(known.confirmations, 0) + 1
+        self.last[source] = Reading([*statistics], values=[*values], confirmations=confirmations)
 
-    def is_confirmed(self, source: str) -> bool:
-        """Whether the plan of the last reading still runs, and its operators have given about the expected rows."""
-        return (known := self.last.get(source)) is not None and known.spent > 0 and not known.doubted
+    def doubt(self, source: str) -> None:
+        """An estimate of a source was false."""
+        if (known := self.last.get(source)) is not None:
+            self.last[source] = known._replace(doubted=True)
 
     def spend(self, source: str, cost: float, switched: bool) -> None:
         """Adds the cost of a plan that is about to run, and whether it is another one than before."""

@@ -26,7 +26,8 @@ class State(NamedTuple):
     ``seen`` are the statistics that the ``plan`` was chosen from (NaN: not observed), ``kept``: it is kept at any cost. ``learnt`` is the
     feedback, or the last sample; ``estimated`` has sets of relations with their rows and the factors of their corrections. ``sampled`` is
     what plans have cost since they were sampled (None: never), ``reading`` the last reading of statistics (None: to be read at once),
-    ``saved`` the savings so far of a switch. ``runner_up`` was the cheapest other plan when the memo was last refreshed.
+    ``saved`` the savings so far of a switch. ``runner_up`` was the cheapest other plan when the memo was last refreshed,
+    and ``confirmed`` has the observed rows of the last batch that were about the expected ones.
     """
 
     plan: str
@@ -40,6 +41,7 @@ class State(NamedTuple):
     reading: Reading | Sequence[Any] | float | None = None  # older checkpoints have a number, or two fields
     first: str | None = None
     runner_up: str | None = None
+    confirmed: Sequence[tuple[RelationSet, float]] = ()
 
 
 FORMER = 3
@@ -55,8 +57,8 @@ class SourcePlans:
     of sets of relations, each with the factor of its correction. ``stays`` is a greedy plan that is not searched again in this batch,
     ``runner_up`` one of an earlier run.
 
-    Since the last choice: ``observed`` rows of operators, the rows of operators before the delta was ``stopped``, and ``before``, the
-    current and former plans before that choice.
+    Since the last choice: ``observed`` rows of operators, the ``confirmed`` ones among them, which were about as expected, the rows of
+    operators before the delta was ``stopped``, and ``before``, the current and former plans before that choice.
     """
 
     memo: Memo
@@ -71,6 +73,7 @@ class SourcePlans:
     stays: Plan | None = None
     runner_up: Plan | None = None
     observed: Observed = ()
+    confirmed: dict[RelationSet, float] = field(default_factory=dict)
     stopped: dict[RelationSet, float] = field(default_factory=dict)
     before: tuple[Plan | None, tuple[Plan, ...], Plan | None] = (None, (), None)
 
@@ -102,14 +105,14 @@ class SourcePlans:
         if self.priced is None or self.priced.memo is not self.memo or self.priced.plan != plan:
             self.priced = PricedPlan.of(self.memo, source, plan, self.former)
             if self.runner_up is not None:
-                self.priced.follow(self.runner_up)
+                self.priced.resume_runner_up(self.runner_up)
             self.runner_up = None
         return self.priced
 
     def estimate(self, priced: PricedPlan) -> tuple[float, ...]:
-        """The estimated rows after each operator. They are kept with the factors of their corrections."""
+        """The estimated rows after each operator. They are kept with the factors of their corrections; none of them is confirmed yet."""
         rows, factors = priced.rows()
-        self.estimated = dict(zip(priced.covered, zip(rows, factors)))
+        self.estimated, self.confirmed = dict(zip(priced.covered, zip(rows, factors))), {}
         return tuple(rows)
 
     def state(self, learnt: Logs, sampled: float | None, saved: float, reading: Reading | None) -> State:
@@ -117,10 +120,13 @@ class SourcePlans:
         assert self.current is not None and self.seen is not None
         estimated = [(relations, *found) for relations, found in self.estimated.items()]
         former, first = [str(plan) for plan in self.former], None if self.first is None else str(self.first)
-        kept, second = self.kept is not None, self.priced.second if self.priced is not None else None
-        runner_up = None if second is None else str(second[1])
-        seen = self.seen.tolist()
-        return State(str(self.current), seen, kept, learnt, estimated, former, sampled, saved, reading, first, runner_up)
+        kept, other, confirmed = self.kept is not None, self.runner_up, [*self.confirmed.items()]
+        if self.priced is not None and self.priced.second is not None:
+            other = self.priced.second[1]
+        seen, runner_up = self.seen.tolist(), None if other is None else str(other)
+        return State(
+            str(self.current), seen, kept, learnt, estimated, former, sampled, saved, reading, first, runner_up, confirmed
+        )
 
     def resume(self, state: State) -> None:
         """Continues from a :meth:`state`, without its plan, which the memo need not have."""
@@ -128,3 +134,4 @@ class SourcePlans:
         self.first = None if state.first is None else parse_plan(state.first)
         self.runner_up = None if state.runner_up is None else parse_plan(state.runner_up)
         self.estimated = {relations: (rows, factor) for relations, rows, factor in state.estimated}
+        self.confirmed = dict(state.confirmed)

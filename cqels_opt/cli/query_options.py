@@ -43,7 +43,7 @@ def query_parameters(answers: bool = True) -> list[click.Parameter]:
                 is_eager=True, expose_value=False, callback=read_config),
             Option("--instances FILE.csv",
                 "Run one query once per row of this file: $NAME$ in its text is replaced by the value of the column NAME.",
-                click.Path(path_type=Path)),
+                Place(existing_file)),
             Option("--stream IRI PATH",
                 "A stream: a file, a folder of new files, or kafka://host:port/topic; may be repeated.", **_pairs("streams", SCHEME)),
             Option("--payload [IRI=]FORMAT|FILE.toml", f"The format of topics: {PAYLOAD}.", multiple=True),

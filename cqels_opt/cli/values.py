@@ -19,11 +19,12 @@ def parse_batch(text: str) -> Batch:
     """``100`` is a number of elements, ``500ms`` a span of stream time."""
     if not text.isdecimal():
         return Batch(duration=parse_positive_duration(text))
-    if int(text) == 0:
+    digits = text.lstrip("0")
+    if not digits:
         raise InputError("a micro-batch has at least 1 element")
-    if len(text) > 18:
-        raise InputError(f"{text} is more elements than a stream has: write at most 18 digits")
-    return Batch(elements=int(text))
+    if len(digits) > 18:
+        raise InputError("that is more elements than a stream has: write at most 18 digits")
+    return Batch(elements=int(digits))
 
 
 def parse_bytes(text: str) -> int:
@@ -59,8 +60,8 @@ def parse_t0(text: str) -> tuple[str, int]:
     name, _, milliseconds = text.rpartition("=")
     if not re.fullmatch(r"[+-]?\d+", milliseconds) or text.startswith("="):
         raise InputError(f"{text!r} is no origin of time: write MS or NAME=MS, in whole milliseconds")
-    if abs(int(milliseconds)) > GREATEST:
-        raise InputError(f"{text!r} is no origin of time: no time is more than 2^53 milliseconds before or after 1970")
+    if len(milliseconds.lstrip("+-0")) > 18 or abs(int(milliseconds)) > GREATEST:
+        raise InputError("no origin of time is more than 2^53 milliseconds before or after 1970")
     return _window_name(name), int(milliseconds)
 
 

@@ -39,10 +39,14 @@ class Pushdown:
         return {block: tuple(sorted(names)) for block, names in found.items()}
 
     @cached_property
-    def additive(self) -> tuple[GroupNode, ...]:
-        """The groups that are kept as sums, each once, inputs first. Those over static data alone are not: each task has all their rows."""
+    def additive(self) -> dict[int, GroupNode]:
+        """The groups that are kept as sums, each once, inputs first, by their numbers, which name their files in a checkpoint.
+
+        Groups over static data alone have a number, and are not kept: each task has all their rows.
+        """
         groups = (operator for operator in inputs_first(self.tree) if isinstance(operator, GroupNode))
-        return tuple(dict.fromkeys(group for group in groups if group.additive and group.moves))
+        numbered = enumerate(dict.fromkeys(group for group in groups if group.additive))
+        return {number: group for number, group in numbered if group.moves}
 
     @cached_property
     def stands(self) -> bool:
@@ -53,7 +57,7 @@ class Pushdown:
     def spread(self) -> tuple[str, ...]:
         """Answer variables by whose values the tree's work can be divided: all rows that an answer comes from have its values.
 
-        None if it reads no window: then its answers follow the clock alone, and their order or number may not be divided.
+        Empty if the tree reads no block: its answers follow the clock alone, and their order or number may not be divided.
         """
         if not self.tree.moves:
             return ()

@@ -306,17 +306,24 @@ class _Translator:
 
 def _without_spaces(pattern: str) -> str:
     """A pattern without its white space, except for that in character classes: what the flag ``x`` means (XPath F&O §7.6.1.1)."""
-    kept, depth, begun = "", 0, 0
+    kept: list[str] = []
+    depth = 0  # of character classes
+    escaped = begins = minus = (
+        False  # what is before: a backslash; the begin of a class; a hyphen, after which a class is subtracted
+    )
     for character in pattern:
         if character in " \t\r\n" and not depth:
             continue
-        escaped = (len(kept) - len(kept.rstrip("\\"))) % 2 == 1
-        if character == "[" and not escaped and (not depth or kept.endswith("-")):
-            depth, begun = depth + 1, len(kept) + 1
-        elif character == "]" and not escaped and depth and kept[begun:] not in ("", "^"):
+        kept.append(character)
+        opens = character == "[" and not escaped and (not depth or minus)
+        if opens:
+            depth += 1
+        elif character == "]" and not escaped and depth and not begins:
             depth -= 1
-        kept += character
-    return kept
+        begins = opens or (begins and character == "^" and kept[-2] == "[")
+        minus = character == "-" and not escaped
+        escaped = character == "\\" and not escaped
+    return "".join(kept)
 
 
 def _ranged(ranges: str, inside: bool) -> Token:

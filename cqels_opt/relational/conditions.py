@@ -25,8 +25,8 @@ _CLOSES = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
 class JoinKey(NamedTuple):
     """An expression over the columns of one relation that is equal to one of another relation.
 
-    Two keys are equal if their relations and ``label`` are: the path of a column, or the text of an expression, in lower case, because
-    Spark ignores case. ``sql`` is for Spark, with each column after the name of its relation.
+    Two keys are equal if their relations and ``label`` are: a column, in lower case because Spark ignores case, with the path within it, or
+    the text of an expression in lower case. ``sql`` is for Spark, with each column after the name of its relation.
     """
 
     relation: str
@@ -90,8 +90,9 @@ def _key(side: str, text: str, where: str) -> JoinKey | None:
         return None
     (relation,) = relations
     if isinstance(tree, exp.Column):
-        _, *path = (part.name.lower() for part in tree.parts)
-        return JoinKey(relation, tuple(path), quoted(relation, *path))
+        _, column, *path = (part.name for part in tree.parts)
+        label = column.lower(), *path  # a path may end in the key of a map, of which case matters
+        return JoinKey(relation, label, quoted(relation, *label))
     return JoinKey(relation, (tree.sql(dialect="spark").lower(),), side)
 
 

@@ -54,7 +54,7 @@ class RetainedRows:
         for part in (ROWS, OPTIMIZER):
             disk.make_folder(folder / part)
         self.log = CommitLog(folder)
-        self.log.claim(identity)
+        self.log.claim(identity, changed=None)
         self.state = self.log.last() or Commit(-1)
         self._sweep()
 

@@ -99,7 +99,7 @@ class EvaluateTask:
             node: ResultFiles(
                 f"{self.program.id}/sums{i}", (*node.keys, *amount_names(node)), (tuple(sorted(node.keys)),) if node.keys else ()
             )
-            for i, node in enumerate(self.program.pushdown.additive)
+            for i, node in self.program.pushdown.additive.items()
         }
 
     def terms(self) -> TermTable:

@@ -49,7 +49,7 @@ def _sql(jvm: Any, node: Any) -> str:
     literals without quotation marks."""
     match _kind(node):
         case "Literal":
-            return literal_text(jvm, node)
+            return literal_text(jvm, node).replace("${", "$' '{")  # the parser replaces ${…} in texts, and joins adjacent strings
         case "UnresolvedAttribute":
             return ".".join(part if _PLAIN.fullmatch(part) else quoted(part) for part in map(str, items(node.nameParts())))
         case "UnresolvedStar" if not BEFORE_4:
@@ -104,6 +104,8 @@ def _function(jvm: Any, node: Any) -> str:
         return f"({arguments[0]} {name.upper()} {arguments[1]})"
     if name in ("not", "!"):
         return f"(NOT {arguments[0]})"
+    if name == "in" and len(arguments) == 1:
+        return f"({arguments[0]} IS NOT NULL AND FALSE)"  # among no values
     if name == "in":
         return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
     return f"{name}({'DISTINCT ' if node.isDistinct() else ''}{', '.join(arguments)})"

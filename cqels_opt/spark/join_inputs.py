@@ -113,6 +113,12 @@ def key_types(spec: JoinSpec, frames: Mapping[str, DataFrame]) -> dict[str, t.Da
                 f"{', '.join(map(str, known))} are {', '.join(kind.simpleString() for kind in types)}: "
                 "cast all of them to one type, because whole numbers and decimals change when they are cast to double"
             )
+        clocks = [kind for kind in types if isinstance(kind, t.TimestampNTZType)]
+        if len(known) > 2 and clocks and any(isinstance(kind, t.TimestampType) for kind in types):
+            raise InputError(
+                f"{', '.join(map(str, known))} are {', '.join(kind.simpleString() for kind in types)}: "
+                "cast all of them to one type, because times without a zone that differ are equal to one time where clocks change"
+            )
         if len(known) > 2 and _digits(types) > MOST_DIGITS:
             raise InputError(
                 f"{', '.join(map(str, known))} are {', '.join(kind.simpleString() for kind in types)}: "

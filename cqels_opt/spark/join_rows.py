@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -29,6 +29,7 @@ from cqels_opt.spark.paths import literal, to_write
 from cqels_opt.spark.plan_over_files import Leaves
 from cqels_opt.spark.session import IN_A_BATCH, settings
 
+_TIMES_IN_PARQUET = "spark.sql.parquet.outputTimestampType"
 ROWS_A_FILE = 1_000_000
 
 ANSWERS = "answers"
@@ -301,7 +302,22 @@ def write_rows(frame: DataFrame, place: Path | str, rows: int | None = None) -> 
     Without ``rows`` each task writes one file.
     """
     frame = frame if rows is None else frame.coalesce(rows // ROWS_A_FILE + 1)
-    frame.write.mode("overwrite").parquet(_uri(place))
+    with _all_digits_of_times(frame.sparkSession):
+        frame.write.mode("overwrite").parquet(_uri(place))
+
+
+@contextmanager
+def _all_digits_of_times(spark: SparkSession) -> Iterator[None]:
+    """Rows are written with microseconds, although the session may write Parquet for others with milliseconds."""
+    before = spark.conf.get(_TIMES_IN_PARQUET)
+    if before != "TIMESTAMP_MILLIS":
+        yield
+        return
+    spark.conf.set(_TIMES_IN_PARQUET, "TIMESTAMP_MICROS")
+    try:
+        yield
+    finally:
+        spark.conf.set(_TIMES_IN_PARQUET, before)
 
 
 def _uri(place: Path | str) -> str:

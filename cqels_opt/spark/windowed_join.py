@@ -124,7 +124,7 @@ class WindowedJoin(JoinRun):
             self._runner.link_to(self._trace.path)
         self._planner: JoinPlanner | None = None
         self._types: tuple[tuple[object, ...], Mapping[str, t.DataType]] = (), {}
-        self._plans = JoinPlans(self.spec, declared.projection)
+        self._plans, self._number = JoinPlans(self.spec, declared.projection), -1
         self._counts: dict[str, Counts] = {}
         self._versions: dict[str, DataFrame] = {}
         self._statics: dict[str, DataFrame] = {}
@@ -182,6 +182,9 @@ class WindowedJoin(JoinRun):
         if self.kept.begin(number, allow_gap=not self._needs_all):
             self._planner = None
             self._restore_trace()
+        if number == self._number:  # its files are others now, and Spark takes plans over one folder for equal
+            self._plans = JoinPlans(self.spec, self._declared.projection)
+        self._number = number
         clock, session = PhaseTimer(), frame.sparkSession
         self._begin(self._runner, session, number)
         planner = self._ready(number, session, frame)

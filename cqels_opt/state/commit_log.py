@@ -104,20 +104,20 @@ class CommitLog:
         self.oldest = -1  # the batch of the oldest record that is kept
         self._remote = remote_checkpoint.of_folder(folder)
 
-    def claim(self, identity: Identity, changed: bool = False, key: str = "") -> str:
+    def claim(self, identity: Identity, changed: bool | None = False, key: str = "") -> str:
         """Takes the checkpoint; returns the name of its run.
 
         CheckpointError if it is of another version, or of other data or options.
 
-        CheckpointError also for another query, unless ``changed`` allows one that can use the state, and for a checkpoint that
-        another process uses, because its uncommitted work looks like that of a killed process. The ``key`` of the ids of terms is
-        kept for :func:`key_of`.
+        CheckpointError also for another query, unless ``changed`` allows one that can use the state (None: the caller has no such
+        option), and for a checkpoint that another process uses, because its uncommitted work looks like that of a killed process. The
+        ``key`` of the ids of terms is kept for :func:`key_of`.
         """
         run = self._claimed(identity, changed, key)
         self.save()  # the run keeps its name, with which it marks its outputs
         return run
 
-    def _claimed(self, identity: Identity, changed: bool, key: str) -> str:
+    def _claimed(self, identity: Identity, changed: bool | None, key: str) -> str:
         self._held = lock_checkpoint(self.folder)
         path, mine = self.folder / NAME, json.loads(json.dumps(asdict(identity)))
         if not path.exists():
@@ -348,7 +348,7 @@ def key_of(folder: Path) -> str | None:
         return None
 
 
-def _difference(before: Identity, now: Identity, changed: bool) -> str | None:
+def _difference(before: Identity, now: Identity, changed: bool | None) -> str | None:
     """The reason why a run cannot continue from the state of another one; None: it can."""
     for key, value in now.others.items():
         if before.others.get(key) != value:
@@ -361,6 +361,8 @@ def _difference(before: Identity, now: Identity, changed: bool) -> str | None:
         return f"its query differs, and nothing was kept for {', '.join(lacking)}; use another folder"
     if other := [name for name in now.feeding if before.query.get(name) != now.query.get(name)]:
         return f"the query {other[0]} differs, whose graphs others read; use another folder"
+    if changed is None:
+        return "its query differs; use another folder"
     if not changed:
         continuing = option("continue_changed=True", "--continue-changed")
         return f"its query differs; {continuing} continues with the changed one (its windows are the same), or use another folder"

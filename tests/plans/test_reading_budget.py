@@ -9,7 +9,9 @@ import pytest
 
 from cqels_opt.bench.shapes import relation
 from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph
+from cqels_opt.plans.plan import operators
 from cqels_opt.plans.plan_choice import PlanChoice
+from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.plans.reoptimization_budget import (
     EXECUTION_PER_READING,
@@ -117,7 +119,7 @@ def test_until_then_the_memo_is_priced_only_where_the_plans_are() -> None:
 
 def test_estimates_that_are_false_each_time_are_not_read_more_often_than_others() -> None:
     """The multiple rises to that of a reading without a surprise: statistics that change with each batch cannot be followed."""
-    assert [Reading([], confirmed=-n).multiple(True) for n in (0, 1, 2, 3, 5_000)] == [
+    assert [Reading([], confirmations=-n).multiple(True) for n in (0, 1, 2, 3, 5_000)] == [
         EXECUTION_PER_SURPRISE * k for k in (1, 2, 4, 4, 4)
     ]
 
@@ -251,6 +253,52 @@ def test_estimates_that_the_last_batch_confirmed_are_not_compared_with_bounds() 
     assert not asked
     run.batch(counted(**many), bounds=Asked())
     assert asked, "an operator gave other rows than expected"
+
+
+@pytest.mark.parametrize("observed", (None, "nothing", "all"))
+def test_estimates_without_observed_rows_are_compared_with_bounds(observed: str | None) -> None:
+    """A kept batch between two readings does not limit its estimates; only rows that operators gave confirm them."""
+    plan = parse_plan("s » a[?x] » b[?y]")
+    optimizer = Optimizer(GRAPH, ["s"], feedback=True, mode={"s": plan})
+    for seconds in (0.0, 1e9, 0.0):
+        known = {"s": counted(a=12_000.0, b=450.0)}
+        choice = optimizer.choose(known, bounds=lambda _: Bounds(), reading_seconds=seconds)["s"]
+        if observed is not None:
+            rows = [100.0, 480.0, 40_000.0]
+            optimizer.observe("s", rows if observed == "all" else [100.0, None, None])
+    assert choice.estimated[1] <= 500.0
+
+
+def test_a_stop_counts_as_a_reading_that_found_the_one_before_false() -> None:
+    run = Run(share=1.0)
+    assert read_in(run, 7, counted()) == [0, 2, 6]
+    choice = run.optimizer.choose({"s": counted()}, reading_seconds=run.seconds)["s"]
+    run.optimizer.replan("s", choice.plan, [100.0, 50_000.0, None], None, {"s": counted()})
+    reading = run.optimizer.state()["s"].reading
+    assert isinstance(reading, Reading) and reading.confirmations < 0
+
+
+def test_a_switch_after_a_sample_has_a_reason_where_no_statistics_were_read() -> None:
+    """The reason compares with what was estimated for the batch before."""
+    optimizer = Optimizer(GRAPH, ["s"], feedback=True)
+    for takes in (1e9, 1e9, 1e-9):
+        known = {"s": counted()}
+        choice = optimizer.choose(
+            known, sampler=lambda _, plan: [None] * len(operators(plan)), sampling_seconds=takes, reading_seconds=1e9
+        )["s"]
+        optimizer.observe("s", [choice.estimated[0], 100 * choice.estimated[1], choice.estimated[2]])
+    assert not known["s"].reads
+    assert choice.switched and [reason.statistic for reason in choice.reason] == ["rows(s, a)"]
+
+
+def test_what_a_checkpoint_says_does_not_change_by_resuming() -> None:
+    run = Run(share=1e6)
+    for rows in (100.0, 110.0):
+        run.batch(counted(rows))
+    restarted = Optimizer(GRAPH, ["s"], feedback=True)
+    restarted.resume(run.optimizer.state())
+    assert restarted.state()["s"].runner_up == run.optimizer.state()["s"].runner_up is not None
+    assert restarted.state()["s"].confirmed == run.optimizer.state()["s"].confirmed != []
 
 
 def test_without_rows_of_the_delta_nothing_is_read() -> None:

@@ -22,7 +22,9 @@ from cqels_opt.spark.versions import BEFORE_4
 from .join_orders import Collected, Tables, bag, make_tables, micro_batch
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +136,8 @@ def test_columns_as_texts(spark: SparkSession) -> None:
         "upper(s.k) AS `a b`": f.upper(key).alias("a b"),
         "count(DISTINCT s.k, s.`a b`) AS `n`": f.count_distinct("s.k", "s.`a b`").alias("n"),
         "TRY_CAST(s.k AS INT)": key.try_cast("int"),
+        "(s.k = '$' '{user}')": key == "${user}",
+        "(NOT (s.k IS NOT NULL AND FALSE))": ~key.isin([]),
         "s.*": f.col("s.*"),
         "s.k + 1 AS q": f.expr("s.k + 1 AS q -- one more"),
         "posexplode(s.a) AS (`i`, `x`)": f.posexplode("s.a").alias("i", "x"),
@@ -304,6 +308,72 @@ def test_arrays_that_may_have_nulls_are_keys(spark: SparkSession) -> None:
     assert [*sink.bags[0].elements()] == [(1,)]
 
 
+def rows_of(join: cq.AdaptiveJoin, frame: DataFrame) -> list[tuple[Any, ...]]:
+    """The answers of one micro-batch, in ascending order."""
+    sink = Collected()
+    join.batch(sink)(frame, 0)
+    return sorted(sink.bags[0].elements())
+
+
+def test_keys_of_maps_have_their_case(spark: SparkSession) -> None:
+    v = spark.sql("SELECT 1L AS id, map('Color', 'red', 'color', 'blue') AS m, named_struct('Q', 'red') AS st").localCheckpoint()
+    p = spark.sql("SELECT * FROM VALUES ('red', 'R'), ('blue', 'B') AS x(c, n)")
+    over = cq.AdaptiveJoin(spark).relation("v", window="now", time="id").relation("p", p).select("p.n")
+    assert rows_of(over.on("v.m.Color = p.c"), v) == [("R",)]
+    assert rows_of(over.on("v.m.color = P.C"), v) == [("B",)]
+    assert rows_of(over.on("v.ST.q = p.c"), v) == [("R",)]
+
+
+def test_texts_that_look_like_variables_are_literals(spark: SparkSession) -> None:
+    """Spark replaces ${…} in the texts that it parses."""
+    v, p = micro_batch(spark, [(1, "${user}"), (2, "x")], "id long, s string"), spark.sql("SELECT '$' '{user}' AS s")
+    join = cq.AdaptiveJoin(spark).relation("v").relation("p", p).on(f.col("v.s") == f.col("p.s")).where(f.col("v.s") == "${user}")
+    assert rows_of(join.select(f.col("v.id"), f.lit("costs ${5}").alias("c")), v) == [(1, "costs ${5}")]
+
+
+def test_times_of_windows_keep_their_microseconds(spark: SparkSession) -> None:
+    """Whatever the session writes into the files of others."""
+    v = micro_batch(
+        spark, [(i, datetime(2024, 5, 1, 1, 1, 1, us)) for i, us in ((1, 123_456), (2, 123_789))], "id long, at timestamp"
+    )
+    join = (
+        cq.AdaptiveJoin(spark).relation("a", window="10ms", time="id").relation("b", window="10ms", time="id").on("a.at = b.at")
+    )
+    name = "spark.sql.parquet.outputTimestampType"
+    with settings(spark, {name: "TIMESTAMP_MILLIS"}):
+        assert rows_of(join.select("a.id", "b.id AS other"), v) == [(1, 1), (2, 2)]
+        assert spark.conf.get(name) == "TIMESTAMP_MILLIS"
+
+
+@pytest.mark.parametrize("ignored", ["true", "false"])
+def test_a_batch_that_its_function_refused_is_done_again(spark: SparkSession, tmp_path: Path, ignored: str) -> None:
+    """The second attempt writes other files into the same folder."""
+    found, broken = dict[int, int](), [0, 1]
+
+    def then(frame: DataFrame, number: int) -> None:
+        if number in broken:
+            broken.remove(number)
+            raise ValueError("the database is away")
+        found[number] = frame.count()
+
+    join = (
+        cq.AdaptiveJoin(spark)
+        .relation("a", window="10ms")
+        .relation("b", window="10ms")
+        .on("a.k = b.k")
+        .select("a.id", "b.id AS other")
+    )
+    run = join.batch(then, state=tmp_path / "state")
+    with settings(spark, {"spark.sql.files.ignoreMissingFiles": ignored}):
+        for number, rows in enumerate([[(1, 1, 0), (2, 1, 3)], [(3, 1, 5)], [(4, 1, 8)]]):
+            frame = micro_batch(spark, rows, "id long, k int, t long")
+            if number < 2:
+                with pytest.raises(ValueError, match="the database is away"):
+                    run(frame, number)
+            run(frame, number)
+    assert found == {0: 4, 1: 5, 2: 7}
+
+
 def test_what_joins_of_windows_refuse(spark: SparkSession) -> None:
     """One sentence each, before anything is computed."""
     wide, narrow = (spark.sql(f"SELECT CAST(1 AS decimal(38,{scale})) AS d") for scale in (18, 10))
@@ -311,8 +381,12 @@ def test_what_joins_of_windows_refuse(spark: SparkSession) -> None:
     twice = spark.sql("SELECT 1 AS k, 2 AS n, 3 AS N")
     over = cq.AdaptiveJoin(spark).relation("v", window="now", time="id")
     decimals = over.relation("a", wide).relation("b", narrow).on("CAST(v.k AS decimal(38,18)) = b.d AND b.d = a.d")
+    zones = {name: spark.sql(f"SELECT {name}'2024-03-31 02:30:00' AS n") for name in ("TIMESTAMP_NTZ", "TIMESTAMP")}
+    clocks = over.relation("a", zones["TIMESTAMP_NTZ"]).relation("b", zones["TIMESTAMP"])
+    clocks = clocks.on("CAST(v.s AS TIMESTAMP_NTZ) = b.n AND b.n = a.n")
     for why, join in {
         "Spark compares fewer digits where more than 38 are needed": decimals,
+        "cast all of them to one type, because times without a zone that differ": clocks,
         "relation p has two columns n: rename one of them": over.relation("p", twice).on("v.k = p.k"),
         "`nope`.* The relations: v has id, k, s": over.where("v.nope > 1"),
         "cannot be resolved.* The relations: v has id, k, s": over.select("v.other"),
