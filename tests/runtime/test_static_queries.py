@@ -110,3 +110,13 @@ def test_with_a_window_that_is_not_read_shares_do_not_count_it_twice(name: str, 
     assert query.judged(whole).equal
     for cut in (Cut("100", parts=3), Cut("1", parts=3), Cut("3", split=2, parts=2)):
         assert query.run(cut).answers == whole
+
+
+def test_groups_keep_the_numbers_of_their_files(tmp_path: Path) -> None:
+    """A group that is not kept has a number too: checkpoints of earlier versions have sums for it."""
+    text = (
+        f"PREFIX : <{EX}> SELECT ?n FROM NAMED :S [RANGE 2s] AS ?w WHERE {{"
+        "{ SELECT (SUM(?s) AS ?n) { ?p :at ?l BIND(SECONDS(NOW()) AS ?s) } } UNION { SELECT (COUNT(*) AS ?n) { GRAPH ?w { ?e :in ?l } } } }"
+    )
+    query = register(text, World({f"{EX}S": [[]]}, STATIC), tmp_path, Settings("rstream"))
+    assert [(number, group.moves) for number, group in query.program.pushdown.additive.items()] == [(1, True)]
