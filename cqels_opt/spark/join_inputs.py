@@ -358,7 +358,8 @@ def counting_of(
         late.append(own & f.col(is_late))
         whole.append(own & ~f.col(is_late) & (f.col(at).isNotNull() if timed else f.lit(True)))
         chosen.append(whole[-1].alias(f"p{i}"))
-        chosen += [_hashed(key).alias(f"h{i}_{j}") for j, key in enumerate(spec_keys(relation, spec, types).values())]
+        keys = enumerate(spec_keys(relation, spec, types).values())
+        chosen += [f.when(own, _hashed(key)).alias(f"h{i}_{j}") for j, key in keys]  # of other rows a key may be an error
     chosen += [_any(late).alias("late"), (_any(any_of) & ~_any(whole) & ~_any(late)).alias("rejected")]
     internal = [name for pair in times.values() for name in pair]
     rows = frame.select(*internal, *(row.alias(relation.name) for relation in relations)).select(*chosen)

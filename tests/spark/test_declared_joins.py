@@ -324,6 +324,14 @@ def test_keys_of_maps_have_their_case(spark: SparkSession) -> None:
     assert rows_of(over.on("v.ST.q = p.c"), v) == [("R",)]
 
 
+def test_keys_of_rows_that_a_filter_drops_may_be_errors(spark: SparkSession) -> None:
+    v = micro_batch(spark, [(1, "num", "7"), (2, "text", "abc")], "id long, kind string, s string")
+    over = cq.AdaptiveJoin(spark).relation("v", window="now", time="id").relation("p", spark.sql("SELECT 7 AS k, 'seven' AS n"))
+    join = over.on("CAST(v.s AS int) = p.k").where("v.kind = 'num'").select("v.id", "p.n")
+    with settings(spark, {"spark.sql.ansi.enabled": "true"}):
+        assert rows_of(join, v) == [(1, "seven")]
+
+
 def test_texts_that_look_like_variables_are_literals(spark: SparkSession) -> None:
     """Spark replaces ${…} in the texts that it parses."""
     v, p = micro_batch(spark, [(1, "${user}"), (2, "x")], "id long, s string"), spark.sql("SELECT '$' '{user}' AS s")
