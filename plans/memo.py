@@ -95,9 +95,9 @@ class Memo:
         self._postponed[:] = False
         moved_rows = self.table.update(changed)
         alternatives = self.shape.alternatives
-        stale = moved_rows[alternatives.left_rows] | moved_rows[alternatives.right_rows] | moved_rows[alternatives.produced_rows]
-        stale |= moved_rows[alternatives.distinct_rows]
-        stale |= (moved_rows[alternatives.proposed_rows] | moved_rows[alternatives.added_rows]).any(axis=1)
+        stale = np.zeros(len(self.total), bool)
+        for rows in alternatives.read_rows:
+            stale |= moved_rows[rows] if rows.ndim == 1 else moved_rows[rows].any(axis=1)
         moved = np.zeros(self.shape.null + 1, bool)
         scans = self._scan_costs(self.table.rows)
         moved[: self.shape.leaves] = scans != self.psi[: self.shape.leaves]
@@ -121,15 +121,7 @@ class Memo:
         """Some alternatives and ``states``, for :meth:`priced_at`."""
         known = self.shape.alternatives
         own = known.operator[chosen]
-        rows = (
-            known.left_rows,
-            known.right_rows,
-            known.produced_rows,
-            known.distinct_rows,
-            known.proposed_rows,
-            known.added_rows,
-        )
-        read = np.concatenate([states, self._leaf_rows, *(columns[chosen].ravel() for columns in rows)])
+        read = np.concatenate([states, self._leaf_rows, *(rows[chosen].ravel() for rows in known.read_rows)])
         return Places([(operator, chosen[own == operator]) for operator in set(own.tolist())], np.unique(read))
 
     def priced_at(self, places: Places) -> Memo:

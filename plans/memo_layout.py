@@ -65,6 +65,11 @@ class Alternatives:
     proposed_rows: Ints
     indexes: Floats
 
+    @property
+    def read_rows(self) -> tuple[Ints, ...]:
+        """All columns of positions in the state table: what the costs of an alternative depend on."""
+        return self.left_rows, self.right_rows, self.produced_rows, self.distinct_rows, self.proposed_rows, self.added_rows
+
     def of_source(self, offset: int, keep: Ints) -> Alternatives:
         """The alternatives at the places ``keep``, for a state table without its first ``offset`` places; without their filters."""
         nothing = np.empty(0, np.intp)

@@ -87,9 +87,7 @@ class Optimizer:
         self._pace = ReoptimizationBudget()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
         self._reading = ReadingBudget(self.leaves.rows_read)
-        self._values: dict[
-            str, list[float]
-        ] = {}  # distinct values of the deltas of the last batch, where these decide what is read
+        self._values: dict[str, list[float]] = {}  # distinct values of the last deltas, where these decide what is read
         self._joined = {s: sorted({e.variable for e in graph.edges if graph.index[s] in (e.left, e.right)}) for s in self.sources}
         self.fallback = pairs is None
         self.priced = 0  # joins, by greedy searches

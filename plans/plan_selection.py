@@ -68,7 +68,6 @@ class PlanSelection:
             limit_estimates(own.placed(source, before), self.bounds(source), LIMITED_FROM, own.confirmed)
         plan = plan or self._plan(source)
         reason: tuple[Reason, ...] = ()
-        first = own.first
         if (previous := own.replaces(plan, self.leaves.has_rows(source))) is not None:
             assert own.seen is not None
             reason = reasons(memo, source, previous, plan, own.seen) + corrected(memo, source, own.estimated)
@@ -78,8 +77,7 @@ class PlanSelection:
         if plan != before:
             own.current, last = plan, None
             limit_estimates(priced, self.bounds(source), LIMITED_FROM if sampled else 0.0)
-        is_first = first is None and own.first == plan
-        return self._described(priced, priced.cheapest_other(), last, previous, reason, is_first)
+        return self._described(priced, priced.cheapest_other(), last, previous, reason)
 
     def in_place(self) -> list[PricedPlan]:
         """The current plans of all sources, which have one memo, priced at their places alone: the memo is not refreshed."""
@@ -97,10 +95,8 @@ class PlanSelection:
         found = {}
         for priced in plans:
             own = self._plans[priced.source]
-            first = own.first
             own.replaces(priced.plan, self.leaves.has_rows(priced.source))
-            is_first = first is None and own.first == priced.plan
-            found[priced.source] = self._described(priced, priced.last_runner_up(), own.choice, is_first=is_first)
+            found[priced.source] = self._described(priced, priced.last_runner_up(), own.choice)
         return found
 
     def _described(
@@ -110,17 +106,16 @@ class PlanSelection:
         last: PlanChoice | None,
         previous: Plan | None = None,
         reason: tuple[Reason, ...] = (),
-        is_first: bool = False,
     ) -> PlanChoice:
         """The choice of a plan; ``last`` is the last one, if it is of the same plan."""
-        source = priced.source
+        source, own = priced.source, self._plans[priced.source]
         return PlanChoice(
             source,
             priced.plan,
             priced.cost,
             priced.operators,
             self._filters_of(priced, last.filters if last else ()),
-            self._plans[source].estimate(priced),
+            own.estimate(priced),
             runner_up,
             previous,
             reason,
@@ -128,7 +123,7 @@ class PlanSelection:
             priced.memo.retained(source),
             self._greedy,
             priced.former_costs(),
-            is_first,
+            own.before[2] is None and own.first == priced.plan,
         )
 
     def _plan(self, source: str) -> Plan:

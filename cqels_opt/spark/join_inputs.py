@@ -108,22 +108,16 @@ def key_types(spec: JoinSpec, frames: Mapping[str, DataFrame]) -> dict[str, t.Da
                     "cast one of them, so that what is joined is of one type"
                 )
         inexact = [isinstance(kind, t.FractionalType) and not isinstance(kind, t.DecimalType) for kind in types]
+        clocks = [isinstance(kind, t.TimestampNTZType) for kind in types]
+        several = (
+            f"{', '.join(map(str, known))} are {', '.join(kind.simpleString() for kind in types)}: cast all of them to one type, "
+        )
         if len(known) > 2 and any(inexact) and not all(inexact):
-            raise InputError(
-                f"{', '.join(map(str, known))} are {', '.join(kind.simpleString() for kind in types)}: "
-                "cast all of them to one type, because whole numbers and decimals change when they are cast to double"
-            )
-        clocks = [kind for kind in types if isinstance(kind, t.TimestampNTZType)]
-        if len(known) > 2 and clocks and any(isinstance(kind, t.TimestampType) for kind in types):
-            raise InputError(
-                f"{', '.join(map(str, known))} are {', '.join(kind.simpleString() for kind in types)}: "
-                "cast all of them to one type, because times without a zone that differ are equal to one time where clocks change"
-            )
+            raise InputError(f"{several}because whole numbers and decimals change when they are cast to double")
+        if len(known) > 2 and any(clocks) and any(isinstance(kind, t.TimestampType) for kind in types):
+            raise InputError(f"{several}because times without a zone that differ are equal to one time where clocks change")
         if len(known) > 2 and _digits(types) > MOST_DIGITS:
-            raise InputError(
-                f"{', '.join(map(str, known))} are {', '.join(kind.simpleString() for kind in types)}: "
-                f"cast all of them to one type, because Spark compares fewer digits where more than {MOST_DIGITS} are needed"
-            )
+            raise InputError(f"{several}because Spark compares fewer digits where more than {MOST_DIGITS} are needed")
         found[variable] = t.NullType() if not types else types[0] if len(set(map(str, types))) == 1 else _common(frames, types)
     return found
 

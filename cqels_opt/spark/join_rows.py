@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -302,22 +302,11 @@ def write_rows(frame: DataFrame, place: Path | str, rows: int | None = None) -> 
     Without ``rows`` each task writes one file.
     """
     frame = frame if rows is None else frame.coalesce(rows // ROWS_A_FILE + 1)
-    with _all_digits_of_times(frame.sparkSession):
+    spark = frame.sparkSession
+    # the session may write times with milliseconds for other readers
+    whole = {_TIMES_IN_PARQUET: "TIMESTAMP_MICROS"} if spark.conf.get(_TIMES_IN_PARQUET) == "TIMESTAMP_MILLIS" else {}
+    with settings(spark, whole):
         frame.write.mode("overwrite").parquet(_uri(place))
-
-
-@contextmanager
-def _all_digits_of_times(spark: SparkSession) -> Iterator[None]:
-    """Rows are written with microseconds, although the session may write Parquet for others with milliseconds."""
-    before = spark.conf.get(_TIMES_IN_PARQUET)
-    if before != "TIMESTAMP_MILLIS":
-        yield
-        return
-    spark.conf.set(_TIMES_IN_PARQUET, "TIMESTAMP_MICROS")
-    try:
-        yield
-    finally:
-        spark.conf.set(_TIMES_IN_PARQUET, before)
 
 
 def _uri(place: Path | str) -> str:

@@ -114,7 +114,7 @@ def test_until_then_the_memo_is_priced_only_where_the_plans_are() -> None:
         run.batch(counted(rows=rows))
         assert run.optimizer.memo is memo and (memo.total == costs).all()
     assert [one.plan for one in run.optimizer.alternatives("s")] == [one.plan for one in before]
-    assert (memo.total != costs).any(), "whoever asks for all plans has them priced"
+    assert (memo.total != costs).any(), "a list of all plans has their current costs"
 
 
 def test_estimates_that_are_false_each_time_are_not_read_more_often_than_others() -> None:
