@@ -51,7 +51,7 @@ def from_all_rows() -> Iterator[None]:
     made_again = property(lambda program: Pushdown(program.tree, program.blocks, program.variables))
     with (
         patch.object(stage, "changing", evaluate),
-        patch.object(Pushdown, "additive", ()),
+        patch.object(Pushdown, "additive", {}),
         patch.object(CompiledProgram, "pushdown", made_again),  # a program keeps the one that it has
     ):
         yield
