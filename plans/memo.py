@@ -227,6 +227,10 @@ class Memo:
         """The node of a delta source for its whole block."""
         return self.shape.node_of[self.shape.sources.index(source), self.graph.everything]
 
+    def cheapest_join(self, node: int) -> float:
+        """The least Φ of the joins that make a node, whatever their inputs cost; 0 of a leaf."""
+        return float(self.phi[self.shape.alternatives_of(node)].min(initial=np.inf)) if node >= self.shape.leaves else 0.0
+
     def rows(self, source: str, relations: RelationSet) -> float:
         """The estimated rows of a set that the memo has, after all its filters."""
         state = self.shape.state_of[relations, self.shape.covered[relations]]

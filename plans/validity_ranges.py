@@ -19,6 +19,7 @@ from cqels_opt.plans.plan import Plan
 from cqels_opt.plans.plan_pricing import cost_of
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.statistics import StatisticKey
+from cqels_opt.plans.switching_rule import compared_cost
 
 FARTHEST = 2.0**20
 """The largest factor, up or down, by which a statistic is changed; a plan that stays optimal does not depend on it."""
@@ -54,7 +55,7 @@ class ValidityRange:
 def validity_ranges(memo: Memo, source: str, plan: Plan, tie: float) -> tuple[ValidityRange, ...]:
     """The validity ranges of a delta source's ``plan`` around the statistics that the memo last read; nearest ends first.
 
-    Another plan is chosen if it is cheaper by more than the share ``tie``. The memo is unchanged afterwards.
+    Another plan is chosen if it is cheaper by more than the share ``tie`` (of :func:`compared_cost`). The memo is unchanged afterwards.
     """
     if len(memo.graph.relations) < 2 or plan_extraction.runner_up(memo, source) is None:
         return ()
@@ -120,7 +121,8 @@ class _Search:
         raw[self.number, column] = value
         self.memo.refresh(self.leaves.replace(raw))
         cost = cost_of(self.memo, self.source, self.plan)
-        return cost is not None and cost > plan_extraction.cheapest_cost(self.memo, self.source) * (1 + self.tie)
+        least = plan_extraction.cheapest_cost(self.memo, self.source)
+        return cost is not None and cost > least + self.tie * compared_cost(self.memo, self.source)
 
     def places(self, key: StatisticKey) -> _Places | None:
         """Where a change of a statistic replaces the plan; None if it does not, or if :data:`COSTINGS` is used up."""
