@@ -52,6 +52,12 @@ DUCKDB = "DuckDB"
 LONGEST = 60.0
 """Seconds after which an evaluation by DuckDB is stopped."""
 
+EDGES = {"triangle": 20_000, "diamond": 15_000, "2-triangle": 10_000, "4-clique": 7_500}
+"""As many for each pattern as the binary plans evaluate in some gigabytes."""
+
+QUICK = 600
+"""Edges of the quick form."""
+
 PATTERNS: Mapping[str, str] = {
     "triangle": "ab bc ac",
     "diamond": "ab ac bd cd b!=c",
@@ -207,20 +213,19 @@ def study(
     hub: float = 0.5,
 ) -> dict[str, Any]:
     """Rows and seconds of each pattern under each kind of plans and by DuckDB, whose answers must be equal."""
-    edges = edges or (600 if quick else 5_000)
-    graph, last = hub_last(power_law(edges, hub) if data is None else citations(data, edges))
     found = []
     with scratch_folder() as folder:
-        write(graph, last, stream := folder / "stream.parquet")
         store = load(folder / "store", [])
         for name in patterns or PATTERNS:
-            at = folder / name.replace(" ", "-")
+            many = edges or (QUICK if quick else EDGES[name])
+            graph, last = hub_last(power_law(many, hub) if data is None else citations(data, many))
+            at = folder / name
+            write(graph, last, stream := folder / f"{name}.parquet")
             prepared = prepare("q", query(PATTERNS[name]), store, {STREAM: stream}, at, BatchSize(duration=HOUR))
             runs = {mode: engine(prepared, MODES[mode], at / f"state-{i}") for i, mode in enumerate(modes or MODES)}
             runs[DUCKDB] = duckdb(prepared, PATTERNS[name], stream, at / "duck")
-            found.append({"pattern": name, **compared(runs)})
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seed": SEED, "edges": len(graph), "at the hub": last, "peak MB": peak, "patterns": found}
+            found.append({"pattern": name, "edges": len(graph), "at the hub": last, **compared(runs)})
+    return {"seed": SEED, "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "patterns": found}
 
 
 def compared(runs: Mapping[str, Measured]) -> dict[str, Any]:
@@ -249,23 +254,22 @@ def compared(runs: Mapping[str, Measured]) -> dict[str, Any]:
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
-    title = (
-        f"{found['edges']:,} edges, the last {found['at the hub']:,} of them at the hub; peak memory {found['peak MB']:,.0f} MB"
-    )
     heads = ("rows", "rows at the hub", "s", "s at the hub", "CPU s", "CPU s at the hub")
-    table = Table("pattern", "plans", *numbers("answers", *heads), title=title)
+    columns = numbers("edges", "at the hub", "answers", *heads)
+    table = Table("pattern", "plans", *columns, title=f"Cyclic patterns; peak memory {found['peak MB']:,.0f} MB")
     for one in found["patterns"]:
         for name, run in one["runs"].items():
             cells = ["-" if run[key] is None else f"{run[key]:,}" if "rows" in key else f"{run[key]:.3f}" for key in heads]
             cells = [f"> {cell}" if run["stopped"] and cell != "-" else cell for cell in cells]
-            table.add_row(one["pattern"], name, f"{one['answers']:,}", *cells)
+            counts = (f"{one[key]:,}" for key in ("edges", "at the hub", "answers"))
+            table.add_row(one["pattern"], name, *counts, *cells)
     console().print(table)
 
 
 def main() -> None:
     """Runs the study with its own options."""
     parser = argparse.ArgumentParser(description="Cyclic patterns over a graph stream.")
-    parser.add_argument("--edges", type=int, help="distinct edges (default: 5,000)")
+    parser.add_argument("--edges", type=int, help=f"distinct edges (default: {', '.join(f'{n:,}' for n in EDGES.values())})")
     parser.add_argument("--data", type=Path, help="the folder of the data sets: citations in place of generated edges")
     parser.add_argument("--pattern", action="append", choices=[*PATTERNS], default=[], help="only this pattern (can be repeated)")
     parser.add_argument("--plans", action="append", choices=[*MODES], default=[], help="only these plans (can be repeated)")
