@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
 
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans.base_estimates import BaseEstimates
+from cqels_opt.plans.cost import JoinOperator
+from cqels_opt.plans.cycles import multiway_keys
 from cqels_opt.plans.estimate_corrections import EstimateCorrections
 from cqels_opt.plans.plan import Plan
 from cqels_opt.plans.plan_pricing import PricedPlan, cost_of
@@ -36,6 +39,7 @@ class PlanSampling:
     ) -> None:
         self.corrections, self.selection, self.leaves, self.pace = corrections, selection, leaves, pace
         self.memo, self.graph, self._plans = corrections.memo, selection.graph, plans
+        self._has_multiway = bool((self.memo.shape.alternatives.operator == JoinOperator.MULTIWAY).any())
 
     def due(self, seconds: float, costs: Mapping[str, float]) -> list[str]:
         """The sources whose budget allows a sample, by the costs of their plans; ``seconds`` is that of a sample, in the same unit."""
@@ -43,13 +47,13 @@ class PlanSampling:
 
     def sample(self, sampler: Sampler, due: Sequence[str]) -> None:
         """Samples the plans of the sources for which that is due."""
-        wasteful = [source for source in due if self._wastes_rows(source)]
+        first = {source: (*self._first_joins(source),) for source in due}
         for source in due:
             self.corrections.start_sample(source)
-        for source in wasteful:
-            for plan in self._first_joins(source):
+        for source, plans in first.items():
+            for plan in plans:
                 self._sample(sampler, source, plan)
-        if wasteful:
+        if any(first.values()):
             self.memo.refresh()
         self.until_cheapest(sampler, due, lambda s: self.selection.select(s, self.selection.best(s)).plan)
 
@@ -86,7 +90,16 @@ class PlanSampling:
         return max(between, default=0.0) > WASTE * max(scanned, joined)
 
     def _first_joins(self, source: str) -> Iterator[Plan]:
-        """The joins of a source's delta with one relation. Where estimates of other plans are too high, their rows are never observed."""
+        """The joins of a source's delta that are sampled before its cheapest plan.
+
+        Where the current plan wastes rows, they are the joins with one relation: if the estimates of other plans are too high, their rows
+        are never observed. The joins that close a triangle with the delta always are: the sides of a triangle are far from independent,
+        and an estimate that is too high would hide all plans that begin with it.
+        """
         own = self.graph.set_of([source])
-        for i in members(self.graph.neighbourhood(own) & ~self.graph.units):
+        neighbours = [*members(self.graph.neighbourhood(own) & ~self.graph.units)]
+        for i in neighbours if self._wastes_rows(source) else ():
             yield planning.Probe(planning.Scan(source), self.graph.relations[i].name, self.graph.shared(own, 1 << i))
+        for i, j in combinations(neighbours, 2) if self._has_multiway else ():
+            if (keys := multiway_keys(self.graph, own, 1 << i | 1 << j)) is not None:
+                yield planning.Multiway.of(planning.Scan(source), keys)

@@ -12,11 +12,11 @@ from cqels_opt.operators.blocks import Block, BlockFilter, Static
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.interval_join import Indexed, as_rows
-from cqels_opt.operators.multiway_join import fan_out, in_order
+from cqels_opt.operators.multiway_join import JoinedRelation, fan_out, in_order
 from cqels_opt.operators.outer_joins import with_unit
 from cqels_opt.operators.rows import Ints, Rows
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.plans import DeltaRule, Plan
+from cqels_opt.plans import DeltaRule, Multiway, Plan
 from cqels_opt.plans.join_methods import REPLICATED, JoinMethod
 from cqels_opt.plans.plan import relations
 from cqels_opt.state.window_state import NamedContent, content
@@ -116,6 +116,15 @@ class BlockRelations:
         return bool(source) and name in self.rule.before(source)
 
     # ------------------------------------------------------------------ one operator
+    def closing(self, plan: Multiway, bound: Names, source: str) -> list[JoinedRelation]:
+        """The relations that a multiway join adds to rows that bind some variables."""
+        own = [self.variables[name] for name in plan.relations]
+        verified = bound | frozenset.intersection(*own)  # a relation may also bind the times of its elements
+        return [
+            JoinedRelation(self.indexes(name, source), sorted(variables & bound), sorted(variables & verified))
+            for name, variables in zip(plan.relations, own)
+        ]
+
     def joined(
         self, left: Rows, name: str, on: Sequence[str], sides: Sequence[Indexed], method: JoinMethod = REPLICATED
     ) -> Iterator[Rows]:

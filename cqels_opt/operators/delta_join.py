@@ -17,7 +17,7 @@ from cqels_opt.operators.evaluation_step import EvaluationStep, Limits
 from cqels_opt.operators.executed_operators import Chunk, ExecutedOperator, Joined, together
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.interval_join import Indexed
-from cqels_opt.operators.multiway_join import JoinedRelation, multiway_join
+from cqels_opt.operators.multiway_join import multiway_join
 from cqels_opt.operators.observed import Evaluated, Observed
 from cqels_opt.operators.operator_work import WorkMeter
 from cqels_opt.operators.reducing_probe import ReducingProbe
@@ -245,7 +245,7 @@ class _Term:
         join = self.join
         join.meter.switch(operator.work)
         if isinstance(operator.plan, Multiway):
-            joined = self._joined_relations(operator.plan, bound)
+            joined = join.closing(operator.plan, bound, self.source)
             return _Right(lambda left: (left.reduction, multiway_join(left.rows, joined, operator.work.propose)), 1.0)
         if operator.build is None:
             return _Right(ReducingProbe(join, operator, self._indexes, bound).joined, 1.0)
@@ -261,15 +261,6 @@ class _Term:
         if key is not None and (side := known(key, build)) is not None:
             return side
         return remember(key, build, gathered(chunk.rows for chunk in self.chunks(build)))
-
-    def _joined_relations(self, plan: Multiway, bound: frozenset[str]) -> list[JoinedRelation]:
-        """The relations of a multiway join of rows that bind some variables."""
-        own = [self.join.variables[name] for name in plan.relations]
-        verified = bound | frozenset.intersection(*own)  # a relation may also bind the times of its elements
-        return [
-            JoinedRelation(self.join.indexes(name, self.source), sorted(variables & bound), sorted(variables & verified))
-            for name, variables in zip(plan.relations, own)
-        ]
 
     def _scan(self, name: str) -> Rows:
         """The delta's share of this task; or, at the start of a bushy part, a whole relation."""

@@ -29,7 +29,9 @@ class JoinedRelation(NamedTuple):
     verifies: Sequence[str]
 
 
-def multiway_join(left: Rows, relations: Sequence[JoinedRelation], proposed: Callable[[int], None]) -> Iterator[Rows]:
+def multiway_join(
+    left: Rows, relations: Sequence[JoinedRelation], proposed: Callable[[int], None] = lambda candidates: None
+) -> Iterator[Rows]:
     """The joined rows, a bounded number at a time. ``proposed`` is called with numbers of candidates."""
     if not len(left):
         return

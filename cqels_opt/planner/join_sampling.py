@@ -9,14 +9,16 @@ the sample, the counts are exact. Samples are systematic: rows at equal distance
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.interval_join import Indexed
+from cqels_opt.operators.multiway_join import fan_out, multiway_join
 from cqels_opt.operators.rows import Ints, Rows, concat, unit
-from cqels_opt.plans import Join, Plan, Probe, SampledCardinality, Scan
+from cqels_opt.plans import Join, Multiway, Plan, Probe, SampledCardinality, Scan
 from cqels_opt.plans.plan import operators, relations, right_relations
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
@@ -75,6 +77,8 @@ class JoinSampler:
         if isinstance(plan, Scan):
             return plan
         deep = self._left_deep(plan.input)
+        if isinstance(plan, Multiway):
+            return replace(plan, input=deep)
         bound = self.relations.bound(deep)
         waiting = right_relations(plan)
         while waiting:
@@ -89,7 +93,7 @@ class JoinSampler:
         """A sample of a left-deep plan's rows; None where it cannot be sampled."""
         key = (source, str(plan))
         if key not in self._samples:
-            self._samples[key] = self._scanned(source, plan.relation) if isinstance(plan, Scan) else self._probed(source, plan)
+            self._samples[key] = self._scanned(source, plan.relation) if isinstance(plan, Scan) else self._added(source, plan)
         return self._samples[key]
 
     def _scanned(self, source: str, name: str) -> Sample | None:
@@ -110,13 +114,26 @@ class JoinSampler:
         picked = self._pick(places, self.sample)
         return self.relations.delta_at(source, picked), _each(places, picked)
 
-    def _probed(self, source: str, plan: Plan) -> Sample | None:
+    def _added(self, source: str, plan: Plan) -> Sample | None:
         """A sample of a join: of the matches of a sample of its input."""
-        assert isinstance(plan, Probe)
+        assert isinstance(plan, Probe | Multiway)
         before = self._step(source, plan.input)
         if before is None or not len(before[0]):
             return before
-        return self._joined(source, before, plan, self.relations.bound(plan.input))
+        bound = self.relations.bound(plan.input)
+        if isinstance(plan, Multiway):
+            return self._closed(source, before, plan, bound)
+        return self._joined(source, before, plan, bound)
+
+    def _closed(self, source: str, before: Sample, plan: Multiway, bound: frozenset[str]) -> Sample:
+        """A sample joined with the relations of a multiway join: all matches of as many of its rows as have few candidates."""
+        left, scale = before
+        joined = self.relations.closing(plan, bound, source)
+        candidates = int(np.minimum.reduce([fan_out(left, relation.sides, relation.on) for relation in joined]).sum())
+        picked = self._pick(len(left), max(1, len(left) * self.sample * VERIFIED // max(1, candidates)))
+        found = concat([left.take(picked[:0]), *multiway_join(left.take(picked), joined)])
+        after = bound.union(*map(self.relations.variables.__getitem__, plan.relations))
+        return self._kept(source, found, scale * _each(len(left), picked), plan, bound, after)
 
     def _joined(self, source: str, before: Sample, plan: Probe, bound: frozenset[str]) -> Sample | None:
         """A sample joined with one more relation. In a bushy part, rows that no row of the delta can meet are left out."""
@@ -132,12 +149,15 @@ class JoinSampler:
         starts = [0, *cuts[:-1].tolist()]
         parts = [m.rows(places[a:b] - (end - m.total)) for m, a, b, end in zip(matches, starts, cuts.tolist(), ends.tolist())]
         joined = concat(parts) if parts else left.take(np.empty(0, np.int64))
+        return self._kept(source, joined, scale * _each(total, places), plan, bound, bound | self.relations.variables[name])
+
+    def _kept(self, source: str, joined: Rows, scale: float, plan: Plan, before: frozenset[str], after: frozenset[str]) -> Sample:
+        """A sample of joined rows, under the filters that the join can evaluate."""
         if relations(plan)[0] != source:
             joined = self.relations.meeting(joined, source)
-        rows = self.relations.filtered(joined, bound, bound | self.relations.variables[name], self._placed)
+        rows = self.relations.filtered(joined, before, after, self._placed)
         kept = self._pick(len(rows), self.sample)
-        scale *= _each(total, places) * _each(len(rows), kept)
-        return (rows.take(kept) if len(kept) < len(rows) else rows), scale
+        return (rows.take(kept) if len(kept) < len(rows) else rows), scale * _each(len(rows), kept)
 
     def _with_unit(self, left: Rows, scale: float, name: str, sides: Sequence[Indexed], bound: frozenset[str]) -> Sample | None:
         """A sample under a unit, with all matches of each row; None where an OPTIONAL would make too many rows."""

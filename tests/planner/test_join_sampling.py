@@ -139,6 +139,16 @@ def test_a_bushy_part_is_walked_from_its_own_beginning(walked: Callable[[str, in
     assert bushy[1] > 100 and turned[1] == 4 * 15 + 56  # the window, and all whom anybody knows
 
 
+def test_a_multiway_join_is_sampled_from_the_relation_with_the_fewest_matches(
+    walked: Callable[[str, int, int], list[float]],
+) -> None:
+    """All whom a person knows fit into the sample, all who stand at the place do not. So the triangle is counted exactly."""
+    *_, exact = walked("n » u[?x] » knows[?a ?b]", 1_000_000, 0)
+    for start in range(10):
+        assert walked("n » u[?x] & knows[?a]", 1000, start) == walked("n » knows[?a] & u[?x]", 1000, start) == [100, exact]
+    assert len({walked("n » u[?x] » knows[?a ?b]", 1000, start)[-1] for start in range(10)}) > 5
+
+
 def test_the_first_plan_knows_what_pairs_cannot_tell(tmp_path: Path) -> None:
     """Who stands where and who knows whom are exact in pairs, and the triangle of both is not: walks see it at the first delta."""
     worst = {}

@@ -143,3 +143,16 @@ def test_a_restarted_optimizer_samples_in_the_same_batches() -> None:
         sampled.append(found)
     assert sampled[0] == sampled[1]
     assert 0 < sum(map(bool, sampled[0])) < 40
+
+
+def test_triangles_of_a_delta_are_sampled_before_its_plans() -> None:
+    """By pairs the hub of a graph gives a triangle millions of rows, and none of the plans that begin with it would be tried."""
+    words = ("ab", "ac", "bc", "ad", "bd", "cd")
+    graph = QueryGraph([relation(word, " ".join(word), True) for word in words])
+    pairs = {(one, other, x): 4e5 for one in words for other in words for x in {*one} & {*other} if one < other}
+    statistics, world = KnownStatistics(dict.fromkeys(words, 1000.0), pairs), World({"ab": 1000.0})
+    Optimizer(graph, ["ab"]).choose({"ab": statistics}, sampler=world)
+    assert world.walked[:2] == ["ab » ac[?a] & bc[?b]", "ab » ad[?a] & bd[?b]"]
+    paper = World({"ab": 1000.0})
+    Optimizer(graph, ["ab"], "paper").choose({"ab": statistics}, sampler=paper)  # which has no multiway joins
+    assert not any("&" in plan for plan in paper.walked)
