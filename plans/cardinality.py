@@ -8,6 +8,10 @@ selectivity is its join size over the product of its ends, or one over the large
 edges between two relations only the most selective counts. Filters that a set covers multiply by the share they keep, and
 units by their rows per left row (``outer_join_estimates.py``).
 
+The variables of a cycle are not independent, so products may be too large by any factor. An estimate is therefore at most the product of
+the rows of some relations that bind all variables of the set (an edge cover; Atserias, Grohe & Marx 2008, for distinct rows), unless the
+rows of this set have been observed.
+
 An estimate is a product of *factors* (``base_estimates.py``). A *state* is a set of relations with the filters evaluated so far; the
 factors of all states of all sources are one index array, so that one gather and one product estimate all of them.
 """
@@ -22,9 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.plans.base_estimates import BaseEstimates
+from cqels_opt.plans.cycles import is_cyclic
 from cqels_opt.plans.feedback import corrected
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, members, of_all, size
+
+SMALLEST_COVERED = 3
+"""Relations of a set whose rows an edge cover can limit."""
 
 State: TypeAlias = "tuple[RelationSet, int]"
 """A set of relations, and the filters (as bits) that have been evaluated on its rows."""
@@ -55,6 +63,8 @@ class Estimator:
         self._edge = {(e.left, e.right, e.variable): i for i, e in enumerate(self.graph.edges)}
         self._carriers = self.graph.carriers
         self._stars: dict[tuple[int, str, RelationSet], tuple[int, ...]] = {}
+        self._is_cyclic = is_cyclic(self.graph)
+        self._covers: dict[tuple[RelationSet, RelationSet], list[int]] = {}
         self._joins = {variable: carriers for variable, carriers in self._carriers.items() if carriers & carriers - 1}
 
     def ranks(self, source: int) -> list[int]:
@@ -76,6 +86,22 @@ class Estimator:
         if size(relations) == 2 and len(edges) == 1:
             return [leaves.pair_factor(edges[0]), *conditions]
         return [*(leaves.rows_factor(i) for i in members(relations)), *(leaves.edge_factor(e) for e in edges), *conditions]
+
+    def cover(self, source: int, relations: RelationSet) -> list[int]:
+        """The factors whose product limits the rows of a set in a cyclic graph: those of a greedy edge cover, which begins with the delta.
+        None for sets that need no limit."""
+        if not self._is_cyclic or size(relations) < SMALLEST_COVERED or relations & self.graph.units:
+            return []
+        delta = relations & 1 << self.graph.index[self.leaves.sources[source]]
+        key = relations, delta
+        if key not in self._covers:
+            chosen, waiting = [*members(delta)], self.graph.bound(relations) - self.graph.bound(delta)
+            while waiting:
+                best = max(members(relations), key=lambda i: len(self.graph.relations[i].variables & waiting))
+                chosen.append(best)
+                waiting -= self.graph.relations[best].variables
+            self._covers[key] = [self.leaves.rows_factor(i) for i in chosen]
+        return self._covers[key]
 
     def _star(self, source: int, variable: str, inside: RelationSet) -> tuple[int, ...]:
         """The edges from the anchor of a variable to the other relations of a set that have it."""
@@ -107,11 +133,8 @@ class StateTable:
         width = leaves.factor_count
         numbers = [leaves.sources.index(source) for source in sources]
         lists = [[f + width * s for f in estimator.factors(s, *state)] for s in numbers for state in states]
-        depth = max((len(found) for found in lists), default=1)
-        padded = np.zeros((depth, len(lists)), np.int32)
-        for position, found in enumerate(lists):
-            padded[: len(found), position] = found
-        self._factors = padded
+        covers = [[f + width * s for f in estimator.cover(s, relations)] for s in numbers for relations, _ in states]
+        self._factors, self._covers = _padded(lists), _padded(covers)
         self._leaves = leaves
         sets = [relations for relations, _ in states]
         filtered = {relations: at for at, (relations, _) in sorted(enumerate(states), key=lambda state: state[1][1])}
@@ -121,15 +144,19 @@ class StateTable:
         self._sets = np.array(sets, np.int64 if max(sets, default=0) < 1 << 63 else object)
         self._correction = np.ones(len(lists))
         self._corrected = np.zeros(len(lists), bool)
+        self._uncovered: NDArray[np.bool_] = self._covers.sum(axis=0) == 0  # no cover limits their rows
+        self._observed = np.zeros(len(lists), bool)
         self._most = np.full(len(lists), np.inf)
-        self.rows: NDArray[np.float64] = self.uncorrected(slice(None))
+        every = np.arange(len(lists))
+        self.rows: NDArray[np.float64] = np.minimum(self.uncorrected(every), self._greatest(every))
 
     def of_source(self, number: int) -> StateTable:
         """The states of one of the sources."""
         found, span = copy(self), slice(number * len(self._sets), (number + 1) * len(self._sets))
         found._factors, found.rows = self._factors[:, span], self.rows[span].copy()
         found._correction, found._corrected = self._correction[span].copy(), self._corrected[span].copy()
-        found._most = self._most[span].copy()
+        found._covers, found._uncovered = self._covers[:, span], self._uncovered[span]
+        found._most, found._observed = self._most[span].copy(), self._observed[span].copy()
         found._filtered = self._filtered[span] - span.start
         return found
 
@@ -156,7 +183,7 @@ class StateTable:
         """A copy that has the rows of some states under the current factors, corrections and bounds; the others are of the last update."""
         found = copy(self)
         found.rows = self.rows.copy()
-        found.rows[chosen] = np.minimum(self.unlimited(chosen), self._most[chosen])
+        found.rows[chosen] = np.minimum(self.unlimited(chosen), self._greatest(chosen))
         return found
 
     def update(self, changed: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -165,10 +192,18 @@ class StateTable:
         touched = np.flatnonzero(marked | marked[self._filtered])
         self._corrected[:] = False
         moved = np.zeros(len(self.rows), bool)
-        fresh = np.minimum(self.unlimited(touched), self._most[touched])
+        fresh = np.minimum(self.unlimited(touched), self._greatest(touched))
         moved[touched] = fresh != self.rows[touched]
         self.rows[touched] = fresh
         return moved
+
+    def _greatest(self, chosen: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The greatest rows of some states: bounds, and edge covers of sets that have not been observed."""
+        most = self._most[chosen]
+        if len(self._covers):
+            covered = np.multiply.reduce(self._leaves.factors.ravel()[self._covers[:, chosen]], axis=0)
+            most = np.minimum(most, np.where(self._uncovered[chosen] | self._observed[chosen], np.inf, covered))
+        return most
 
     @property
     def pending(self) -> bool:
@@ -182,8 +217,9 @@ class StateTable:
         for relations in sorted(corrections, key=lambda s: (size(s), s)):
             fresh[self._sets & relations == relations] = corrections[relations]
         span = slice(source * count, (source + 1) * count)
-        self._corrected[span] |= fresh != self._correction[span]
-        self._correction[span] = fresh
+        observed = np.isin(self._sets, [*corrections]) if len(self._covers) else self._observed[span]
+        self._corrected[span] |= (fresh != self._correction[span]) | (observed != self._observed[span])
+        self._correction[span], self._observed[span] = fresh, observed
 
     def limit(self, source: int, bounds: Mapping[RelationSet, float]) -> None:
         """Sets the greatest rows of some sets of a source, and removes those of the others: the next update applies them."""
@@ -202,3 +238,11 @@ class StateTable:
         positions = np.array(states, np.intp) + source * len(self._sets)
         found: list[int] = np.unique(self._factors[:, positions] % self._leaves.factor_count).tolist()
         return [factor for factor in found if factor > 0]
+
+
+def _padded(lists: Sequence[Sequence[int]]) -> NDArray[np.int32]:
+    """Lists of factors as columns, padded with the constant factor."""
+    padded = np.zeros((max(map(len, lists), default=0), len(lists)), np.int32)
+    for position, found in enumerate(lists):
+        padded[: len(found), position] = found
+    return padded

@@ -160,3 +160,34 @@ def test_the_drawing_has_an_edge_per_relation() -> None:
     choice = Optimizer(graph, ["ab"]).choose({"ab": known(graph, 100, 500)})
     drawn = dot(choice)
     assert all(f'[label="{name}", shape=ellipse]' in drawn for name in ("ab", "bc", "ca"))
+
+
+def test_a_clique_that_is_planned_greedily_is_closed_variable_by_variable() -> None:
+    graph = graph_of("ab bc ca ad bd cd ae be ce de")
+    optimizer = Optimizer(graph, ["ab"], pair_budget=0)
+    choice = optimizer.choose({"ab": known(graph, 100, 500)})["ab"]
+    assert choice.fallback and sorted(len(join.relations) for join in multiway([choice.plan])) == [2, 3, 4]
+    paper = Optimizer(graph, ["ab"], "paper", pair_budget=0)
+    assert not multiway([paper.choose({"ab": known(graph, 100, 500)})["ab"].plan])
+
+
+def test_estimates_of_a_cycle_are_at_most_those_of_an_edge_cover_until_they_are_observed() -> None:
+    """Two opposite edges of a clique bind all of its nodes. By pairs it would have a billion times as many rows."""
+    graph = graph_of("ab ac bc ad bd cd")
+    optimizer = Optimizer(graph, ["ab"], feedback=True)
+    statistics = {"ab": known(graph, 1000, 10_000)}
+    optimizer.choose(statistics)
+    for relations, most in (("ab ac bc ad bd cd", 1e9), ("ab ac bc", 1e9), ("ac bc ad bd cd", 1e12)):
+        assert optimizer.memo.rows("ab", graph.set_of(relations.split())) <= most
+    assert optimizer.memo.uncorrected_rows("ab", [graph.everything])[0] > 1e13
+    for _ in range(20):  # what was observed may be more: a triple can be in a window many times
+        choice = optimizer.choose(statistics)["ab"]
+        optimizer.observe("ab", [*choice.estimated[:-1], 1e10])
+    assert optimizer.choose(statistics)["ab"].estimated[-1] == pytest.approx(1e10, rel=0.01)
+
+
+def test_estimates_of_acyclic_queries_have_no_edge_cover() -> None:
+    graph = graph_of("ab bc cd")
+    optimizer = Optimizer(graph, ["ab"])
+    optimizer.choose({"ab": known(graph, 10, 1e3)})
+    assert optimizer.memo.rows("ab", graph.everything) == pytest.approx(10 * 1e3 * 1e3)  # ab and cd have 10 · 10,000
