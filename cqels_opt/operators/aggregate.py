@@ -12,6 +12,8 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cqels_opt.lod.multiplicities import by_group, summed
 from cqels_opt.lod.order import run_starts
@@ -22,11 +24,13 @@ from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.aggregates import Total, aggregate
 from cqels_opt.query.algebra import Aggregate
 from cqels_opt.query.values import order_key
-from cqels_opt.rdf.ids import LARGEST_INTEGER, in_order_of_terms, integer_ids, kinds, numeric_parts
+from cqels_opt.rdf.ids import LARGEST_INTEGER, in_order_of_terms, integer_ids, is_inline, kinds, numeric_parts
 from cqels_opt.stats.frequencies import distinct_values
 
 ARGUMENT = "#argument"
 NEVER = np.iinfo(np.int64).max
+MANY = 256
+"""Terms that are sorted as a column; to make a column of fewer takes longer than to compare them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +229,27 @@ def _lists(spec: Aggregate, rows: Rows, argument: Ints, members: Members, terms:
 def ranks(ids: Ints, terms: TermTable, key: Callable[[str | None], Any] = order_key) -> tuple[Ints, Ints]:
     """Each id's place in the order of terms, and the ids in that order. Ids of equal ``key`` share a place."""
     distinct, inverse = np.unique(ids, return_inverse=True)
+    if (by_text := _order_of_iris(distinct, terms)) is not None:
+        places = np.empty(len(distinct), np.int64)
+        places[by_text] = np.arange(len(distinct))
+        return places[inverse], distinct[by_text]
     keys = [key(text) for text in terms.texts(distinct)]
     order = sorted(range(len(distinct)), key=keys.__getitem__)
     rank = np.empty(len(distinct), np.int64)
     rank[order] = np.cumsum([i > 0 and keys[order[i]] != keys[order[i - 1]] for i in range(len(order))])
     return rank[inverse], distinct[order]
+
+
+def _order_of_iris(distinct: Ints, terms: TermTable) -> Ints | None:
+    """The places of many distinct IRIs in the order of their texts, none of which becomes a text of Python; None if they are few, or if
+    there are other terms."""
+    if len(distinct) < MANY or not distinct.all() or is_inline(distinct).any():
+        return None
+    texts = terms.column(distinct)
+    if not pc.all(pc.starts_with(texts, "<")).as_py() or pc.any(pc.starts_with(texts, "<<")).as_py():
+        return None
+    without_brackets = pc.binary_slice(texts.cast(pa.binary()), 1, -1)  # whose bytes have the order of code points
+    return np.asarray(pc.sort_indices(without_brackets)).astype(np.int64)
 
 
 def _extremes(function: str, rows: Rows, group: Ints, argument: Ints, segments: GroupIntervals, terms: TermTable) -> Ints:

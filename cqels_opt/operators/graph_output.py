@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cqels_opt.lod.order import run_starts
 from cqels_opt.operators.algebra.triple import TRIPLE
 from cqels_opt.operators.query_forms import TRUTH
 from cqels_opt.operators.rows import Ints
@@ -17,6 +18,9 @@ from cqels_opt.operators.term_table import TermTable
 from cqels_opt.rdf.ids import TRUE_ID
 
 Lines = Iterator[tuple[pa.Buffer, Ints, Ints]]
+
+TOGETHER = 1 << 13
+"""Triples whose terms are looked up together, about."""
 
 
 def lines(found: Answers, terms: TermTable, query: Any = None) -> Lines:
@@ -40,11 +44,20 @@ def _truths(found: Answers, said: str) -> Lines:
 
 
 def _graphs(found: Answers, terms: TermTable, said: str) -> Lines:
-    """One line per instant, with its triples in the order of their terms."""
-    edges = np.flatnonzero(np.append(True, found.time[1:] != found.time[:-1]))
-    for begin, end in zip(edges.tolist(), [*edges[1:].tolist(), len(found)]):
-        triples = sorted(zip(*(terms.texts(found.columns[name][begin:end]) for name in TRIPLE)))
-        yield _encoded(said, [f'"triples": {json.dumps(triples, ensure_ascii=False)}'], found.time[begin : begin + 1])
+    """One line per instant, with its triples in the order of their terms. The terms of some instants are looked up together."""
+    if not len(found):
+        return
+    begins = run_starts((found.time,))
+    ends = np.append(begins[1:], len(found))
+    # the first instant that ends behind each multiple of the number of triples begins the next lines
+    for lines in np.split(np.arange(len(begins)), np.flatnonzero(np.diff(ends // TOGETHER)) + 1):
+        first = int(begins[lines[0]])
+        triples = [*zip(*(terms.texts(found.columns[name][first : ends[lines[-1]]]) for name in TRIPLE))]
+        graphs = (
+            sorted(triples[begin - first : end - first]) for begin, end in zip(begins[lines].tolist(), ends[lines].tolist())
+        )
+        members = [f'"triples": {json.dumps(graph, ensure_ascii=False)}' for graph in graphs]
+        yield _encoded(said, members, found.time[begins[lines]])
 
 
 def _encoded(said: str, members: list[str], time: Ints) -> tuple[pa.Buffer, Ints, Ints]:

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cqels_opt.lod.multiplicities import LIMIT, summed
+from cqels_opt.lod.order import run_starts
 from cqels_opt.operators.aggregate import ranks
 from cqels_opt.operators.algebra.expression_rows import with_value
-from cqels_opt.operators.algebra.operator import Keyed, variables_read
+from cqels_opt.operators.algebra.operator import Keyed, evaluate, no_rows, variables_read
 from cqels_opt.operators.algebra.outer_rows import OuterRows
 from cqels_opt.operators.algebra.scope import Names, Scope
 from cqels_opt.operators.rows import Ints, Rows, concat, empty, group_ids
+from cqels_opt.operators.semijoin_filter import KeyFilter
 from cqels_opt.query.algebra import Expression
 from cqels_opt.query.values import sort_key
+from cqels_opt.rdf.ids import in_order_of_terms, numeric
 from cqels_opt.stats.frequencies import distinct_values
 
 ORDER = "#order"  # hidden column: the place of a row under ORDER BY
+
+CELLS = 1 << 18
+"""The most pairs of a row and a stretch of time that are compared at once."""
+
+FIRST_ROWS = 64
+"""Rows that are compared first, and twice as many each time after that: most stretches of time need few rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,40 +67,80 @@ class OrderNode(Keyed):
         if not len(rows):
             return rows.with_column(ORDER, np.zeros(0, np.int64))
         if self.each:
-            group, first = group_ids(rows.values(self.each), len(rows))
+            group, _ = group_ids(rows.values(self.each), len(rows))
             whole = replace(self, each=())
-            return concat([whole.apply(rows.take(group == number), scope) for number in range(len(first))])
+            return concat([whole.apply(some, scope) for some in _of_each(rows, group)])
         rows = self._sorted(rows, scope)
         return rows if self.limit is None and not self.offset else self._cut(rows)
 
     def _sorted(self, rows: Rows, scope: Scope) -> Rows:
-        keys: list[Ints] = [rows.columns[ORDER]] if not self.keys and ORDER in rows.columns else []
+        keys: list[NDArray[Any]] = [rows.columns[ORDER]] if not self.keys and ORDER in rows.columns else []
         for place, (expression, _) in enumerate(self.keys):
             rows = with_value(rows, f"{ORDER}{place}", expression, scope)
         for place, (_, descending) in enumerate(self.keys):
-            rank = ranks(rows.columns.pop(f"{ORDER}{place}"), scope.terms, sort_key)[0]
+            rank = _by_value(rows.columns.pop(f"{ORDER}{place}"), scope)
             keys.append(-rank if descending else rank)
-        ties = [ranks(rows.columns[v], scope.terms)[0] for v in self.ties if v in rows.columns]
+        ties = [_by_term(rows.columns[v], scope) for v in self.ties if v in rows.columns]
         rows = rows.take(np.lexsort((*reversed(ties), *reversed(keys))) if keys or ties else np.arange(len(rows)))
         return rows.with_column(ORDER, np.arange(len(rows))) if self.keys else rows
 
+    def changing(self, scope: Scope, share: KeyFilter) -> Rows:
+        """The function of all rows if a block changes. Of an ordered input the changes alone are not computed first: each change moves the
+        places of others, so its rows would be sorted twice.
+        """
+        if self.depends_on_instant or not self.input.ordered:
+            return Keyed.changing(self, scope, share)
+        return scope.unsteady(self.apply(evaluate(self.input, scope), scope)) if self.has_changes(scope) else no_rows(self, scope)
+
     def _cut(self, rows: Rows) -> Rows:
+        """What OFFSET and LIMIT leave of rows in order. A stretch of time that has as many rows as LIMIT asks for reads no later ones."""
         upto = LIMIT if self.limit is None else self.offset + self.limit
         edges = distinct_values(np.concatenate([rows.start, rows.end]))
-        parts = []
-        for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist()):
-            alive = rows.take((rows.start <= begin) & (rows.end >= end))
-            own = np.minimum(alive.n, upto)  # more copies of one row than LIMIT lets through make no difference
-            reached = summed(own, np.cumsum)
+        first, last = np.searchsorted(edges, rows.start), np.searchsorted(edges, rows.end)
+        stretches, counted = np.arange(len(edges) - 1), np.zeros(len(edges) - 1, np.int64)
+        parts = [rows.between(0, 0)]
+        at, size = 0, FIRST_ROWS
+        while at < len(rows) and len(stretches):
+            some = slice(at, at + max(1, min(size, CELLS // len(stretches))))
+            alive = (first[some, None] <= stretches) & (last[some, None] > stretches)
+            # more copies of one row than LIMIT lets through make no difference
+            own = np.where(alive, np.minimum(rows.n[some], upto)[:, None], 0)
+            reached = summed(np.vstack([counted, own]), lambda n: np.cumsum(n, axis=0))[1:]
             n = np.clip(reached, self.offset, upto) - np.clip(reached - own, self.offset, upto)
-            some = n > 0
-            kept = alive.take(some)
-            parts.append(Rows(kept.columns, np.full(len(kept), begin), np.full(len(kept), end), n[some]))
-        return concat(parts) if parts else rows.take(np.empty(0, np.int64))
+            row, place = np.nonzero(n)
+            parts.append(_during(rows.between(some.start, some.stop), row, stretches[place], n[row, place], edges))
+            waiting = reached[-1] < upto
+            stretches, counted, at, size = stretches[waiting], reached[-1][waiting], some.stop, 2 * size
+        return concat(parts)
 
     def for_each(self, outer: OuterRows, scope: Scope) -> Rows:
         """The rows of each outer row by themselves."""
         rows = self.input.for_each(outer, scope)
-        numbers = distinct_values(rows.columns[outer.mark]).tolist()
-        pieces = [self.apply(rows.take(rows.columns[outer.mark] == number), scope) for number in numbers]
+        pieces = [self.apply(some, scope) for some in _of_each(rows, rows.columns[outer.mark])]
         return concat([empty([*rows.columns]), *pieces])
+
+
+def _of_each(rows: Rows, group: Ints) -> list[Rows]:
+    """The rows of each group, in their order."""
+    by_group = np.argsort(group, kind="stable")
+    return [rows.take(places) for places in np.split(by_group, run_starts((group[by_group],))[1:])] if len(rows) else []
+
+
+def _during(rows: Rows, row: Ints, stretch: Ints, n: Ints, edges: Ints) -> Rows:
+    """Rows in stretches of time between edges, ordered by row and stretch; in stretches that follow on each other a row is one."""
+    begins = np.flatnonzero(np.diff(row, prepend=-1) | (np.diff(stretch, prepend=-1) != 1) | np.diff(n, prepend=0))
+    ends = np.append(begins[1:], len(row))[: len(begins)] - 1
+    kept = rows.take(row[begins])
+    return Rows(kept.columns, edges[stretch[begins]], edges[stretch[ends] + 1], n[begins])
+
+
+def _by_value(ids: Ints, scope: Scope) -> NDArray[Any]:
+    """Numbers in the order of some ids under ORDER BY, equal for equal values; of most inline numbers these themselves."""
+    values, exact = numeric(ids)
+    return values if exact.all() else ranks(ids, scope.terms, sort_key)[0]
+
+
+def _by_term(ids: Ints, scope: Scope) -> Ints:
+    """Numbers in the order of some ids as terms."""
+    places = in_order_of_terms(ids)
+    return ranks(ids, scope.terms)[0] if places is None else places
