@@ -1,4 +1,5 @@
-"""Finds likely mistakes in valid queries: variables that nothing binds, conditions that are never true, and odd window clauses."""
+"""Finds likely mistakes in valid queries: variables that nothing binds, conditions that are never true or join nothing, and odd window
+clauses."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Collection
 
 from cqels_opt.query.algebra import Distinct, OrderBy, Project, Query, Slice
 from cqels_opt.query.never_true import never_true
+from cqels_opt.query.not_joined import not_joined
 from cqels_opt.query.reading import line_and_column
 from cqels_opt.query.visible import nameable, visible
 
@@ -28,7 +30,7 @@ def meant(name: str, bound: Collection[str], selected: Collection[str]) -> str |
 
 def likely_mistakes(query: Query) -> tuple[str, ...]:
     """One sentence per likely mistake, for a warning."""
-    return (*odd_windows(query), *never_true(query), *never_bound(query))
+    return (*odd_windows(query), *never_true(query), *not_joined(query), *never_bound(query))
 
 
 def odd_windows(query: Query) -> tuple[str, ...]:

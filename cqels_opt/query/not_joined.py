@@ -1,0 +1,58 @@
+"""Finds conditions ``?a = ?b`` that compare all rows of two patterns, where one variable for both would join them.
+
+SPARQL compares values: ``"1"^^xsd:integer`` and ``"1.0"^^xsd:decimal`` are equal and are different terms. So a comparison is no join, and
+each row of one pattern meets each row of the other. A subject is no literal, so there the two mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from cqels_opt.query.algebra import Algebra, Bgp, Call, Expression, Extend, Filter, Join, Query, TriplePattern, Variable
+from cqels_opt.query.scope import inputs, operands
+
+
+def not_joined(query: Query) -> tuple[str, ...]:
+    """One sentence per such condition."""
+    sentences = (
+        f"{one} and {other} are compared for each pair of matches, because no pattern connects them: write one variable for both"
+        for pattern in _below(query.body, lambda _: True)
+        if isinstance(pattern, Filter)
+        for one, other in _compared(pattern.condition)
+        if _are_apart(one, other, _joined_triples(pattern))
+    )
+    return tuple(dict.fromkeys(sentences))
+
+
+def _compared(condition: Expression) -> Iterator[tuple[Variable, Variable]]:
+    """The pairs of variables that a condition wants to be equal."""
+    for part in operands(condition, "&&"):
+        match part:
+            case Call("=" | "SAMETERM", (Variable() as one, Variable() as other)):
+                yield one, other
+
+
+def _joined_triples(pattern: Filter) -> list[TriplePattern]:
+    """The triple patterns that are joined below a filter."""
+    parts = _below(pattern, lambda part: isinstance(part, Filter | Join | Extend))
+    return [triple for part in parts if isinstance(part, Bgp) for triple in part.patterns]
+
+
+def _below(body: Algebra, enters: Callable[[Algebra], bool]) -> Iterator[Algebra]:
+    """A pattern and those inside it, of the ones that a function ``enters``. Without recursion: patterns may be deep."""
+    waiting = [body]
+    while waiting:
+        pattern = waiting.pop()
+        yield pattern
+        waiting.extend(reversed(inputs(pattern)) if enters(pattern) else ())
+
+
+def _are_apart(one: Variable, other: Variable, triples: list[TriplePattern]) -> bool:
+    """Whether the triples bind both variables, one of them as a subject, and no variables connect them."""
+    if not {one, other} & {triple.s for triple in triples} or not any(other in triple.variables for triple in triples):
+        return False
+    reached, grows = {one}, True
+    while grows:
+        more = {v for triple in triples if reached & {*triple.variables} for v in triple.variables}
+        reached, grows = reached | more, not more <= reached
+    return len(reached) > 1 and other not in reached
