@@ -7,6 +7,7 @@ the same answers, and if many are expected, a plan that wastes seconds before wo
 from __future__ import annotations
 
 from cqels_opt.plans import plan_extraction
+from cqels_opt.plans.cost_models.seconds import SecondsCost
 from cqels_opt.plans.memo import Memo
 
 NEAR_TIE = 0.05
@@ -25,10 +26,11 @@ LARGE = 0.2
 def compared_cost(memo: Memo, source: str) -> float:
     """What savings are shares of: the cost of the cheapest plan, or the part of it in which plans differ, if it is large.
 
-    Every plan ends with a join that gives the answers, so all cost at least as much as the cheapest one of these joins.
+    Every plan ends with a join that gives the answers, so all cost at least as much as the cheapest one of these joins. Only a plan of
+    the project's own operators costs nothing to begin; Spark compiles code for a new one.
     """
     least = plan_extraction.cheapest_cost(memo, source)
-    if memo.model.unit != "s" or least <= LARGE:
+    if not isinstance(memo.model, SecondsCost) or least <= LARGE:
         return least
     return max(LARGE, least - memo.cheapest_join(memo.root(source)))
 

@@ -6,6 +6,7 @@ import pytest
 
 from cqels_opt.bench.shapes import relation
 from cqels_opt.plans import NEAR_TIE, KnownStatistics, Optimizer, QueryGraph
+from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.plans.switching_rule import LARGE, compared_cost
 
 GRAPH = QueryGraph([relation("s", "x", True), relation("a", "x u"), relation("b", "x v")])
@@ -43,7 +44,8 @@ def test_what_savings_are_shares_of() -> None:
     assert 0.02 < found[1e5] < 0.1
 
 
-def test_costs_without_a_unit_are_compared_as_a_whole() -> None:
-    optimizer = Optimizer(GRAPH, ["s"], "paper")
+@pytest.mark.parametrize("model", ["paper", SparkCost()])
+def test_costs_of_other_models_are_compared_as_a_whole(model: str | SparkCost) -> None:
+    optimizer = Optimizer(GRAPH, ["s"], model)
     (choice,) = optimizer.choose({"s": statistics(1e5, 3e6, 4e6)}).values()
     assert compared_cost(optimizer.memo, "s") == choice.cost > LARGE
