@@ -87,9 +87,15 @@ class Estimator:
             return [leaves.pair_factor(edges[0]), *conditions]
         return [*(leaves.rows_factor(i) for i in members(relations)), *(leaves.edge_factor(e) for e in edges), *conditions]
 
+    def limit(self, source: int, relations: RelationSet, filters: int) -> list[int]:
+        """The factors whose product limits the rows of a state: of an edge cover of its relations, and of its filters. No factors: there is
+        no limit."""
+        found = self.cover(source, relations)
+        return [*found, *(self.leaves.filter_factor(i) for i in members(filters))] if found else []
+
     def cover(self, source: int, relations: RelationSet) -> list[int]:
         """The factors whose product limits the rows of a set in a cyclic graph: those of a greedy edge cover, which begins with the delta.
-        None for sets that need no limit."""
+        No factors for sets that need no limit."""
         if not self._is_cyclic or size(relations) < SMALLEST_COVERED or relations & self.graph.units:
             return []
         delta = relations & 1 << self.graph.index[self.leaves.sources[source]]
@@ -133,7 +139,7 @@ class StateTable:
         width = leaves.factor_count
         numbers = [leaves.sources.index(source) for source in sources]
         lists = [[f + width * s for f in estimator.factors(s, *state)] for s in numbers for state in states]
-        covers = [[f + width * s for f in estimator.cover(s, relations)] for s in numbers for relations, _ in states]
+        covers = [[f + width * s for f in estimator.limit(s, *state)] for s in numbers for state in states]
         self._factors, self._covers = _padded(lists), _padded(covers)
         self._leaves = leaves
         sets = [relations for relations, _ in states]

@@ -77,13 +77,8 @@ class PlanSampling:
         self.corrections.add_sample(source, zip(covered, sampler(source, plan), strict=True))
 
     def _wastes_rows(self, source: str) -> bool:
-        """Whether an operator of the current plan gives many times the rows of the delta and of the answers.
-
-        Not where filters are operators: a sample of a plan without them evaluates them at once.
-        """
+        """Whether an operator of the current plan gives many times the rows of the delta and of the answers."""
         current = self._plans[source].current
-        if any(relation.kind == "filter" for relation in self.graph.relations):
-            return False
         if current is None or cost_of(self.memo, source, current) is None:
             return False
         scanned, *between, joined = PricedPlan.of(self.memo, source, current, ()).rows()[0]
@@ -95,7 +90,11 @@ class PlanSampling:
         Where the current plan wastes rows, they are the joins with one relation: if the estimates of other plans are too high, their rows
         are never observed. The joins that close a triangle with the delta always are: the sides of a triangle are far from independent,
         and an estimate that is too high would hide all plans that begin with it.
+
+        None of them where filters are operators: a sample of a plan without these evaluates them at once.
         """
+        if any(relation.kind == "filter" for relation in self.graph.relations):
+            return
         own = self.graph.set_of([source])
         neighbours = [*members(self.graph.neighbourhood(own) & ~self.graph.units)]
         for i in neighbours if self._wastes_rows(source) else ():

@@ -48,8 +48,9 @@ class Corrections:
         uncorrected = max(uncorrected, LEAST)
         if found.scale == 1:
             factor = found.rows / uncorrected
+        elif (prior := self._prior(relations)) == 0:  # a smaller sub-pattern had no rows at all
+            factor = found.rows * found.scale / uncorrected
         else:
-            prior = self._prior(relations)
             expected = uncorrected * prior / found.scale
             weight = expected / ENOUGH if expected < 1 and found.rows >= ENOUGH else PRIOR
             factor = prior * (found.rows + weight) / (expected + weight)

@@ -1,7 +1,7 @@
 """When another plan is worth a switch: it must save enough, in one batch or over several.
 
 Savings are shares of the cheapest plan's cost. Where that is large, the part of it that every plan has does not count: all plans write
-the same answers, and if many are expected, a plan that wastes seconds before would be a tie.
+the same answers, and if many are expected, a plan that wastes seconds in the joins before the last one would be a tie.
 """
 
 from __future__ import annotations

@@ -24,13 +24,13 @@ from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.aggregates import Total, aggregate
 from cqels_opt.query.algebra import Aggregate
 from cqels_opt.query.values import order_key
-from cqels_opt.rdf.ids import LARGEST_INTEGER, in_order_of_terms, integer_ids, is_inline, kinds, numeric_parts
+from cqels_opt.rdf.ids import KIND_IRI, LARGEST_INTEGER, in_order_of_terms, integer_ids, kinds, numeric_parts
 from cqels_opt.stats.frequencies import distinct_values
 
 ARGUMENT = "#argument"
 NEVER = np.iinfo(np.int64).max
 MANY = 256
-"""Terms that are sorted as a column; to make a column of fewer takes longer than to compare them."""
+"""From this number of IRIs on they are sorted as a column; to make a column of fewer takes longer than to compare them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,12 +243,11 @@ def ranks(ids: Ints, terms: TermTable, key: Callable[[str | None], Any] = order_
 def _order_of_iris(distinct: Ints, terms: TermTable) -> Ints | None:
     """The places of many distinct IRIs in the order of their texts, none of which becomes a text of Python; None if they are few, or if
     there are other terms."""
-    if len(distinct) < MANY or not distinct.all() or is_inline(distinct).any():
+    if len(distinct) < MANY or (kinds(distinct) != KIND_IRI).any():
         return None
-    texts = terms.column(distinct)
-    if not pc.all(pc.starts_with(texts, "<")).as_py() or pc.any(pc.starts_with(texts, "<<")).as_py():
-        return None
-    without_brackets = pc.binary_slice(texts.cast(pa.binary()), 1, -1)  # whose bytes have the order of code points
+    without_brackets = pc.binary_slice(
+        terms.column(distinct).cast(pa.binary()), 1, -1
+    )  # whose bytes have the order of code points
     return np.asarray(pc.sort_indices(without_brackets)).astype(np.int64)
 
 

@@ -49,15 +49,13 @@ def _graphs(found: Answers, terms: TermTable, said: str) -> Lines:
         return
     begins = run_starts((found.time,))
     ends = np.append(begins[1:], len(found))
-    # the first instant that ends behind each multiple of the number of triples begins the next lines
-    for lines in np.split(np.arange(len(begins)), np.flatnonzero(np.diff(ends // TOGETHER)) + 1):
-        first = int(begins[lines[0]])
-        triples = [*zip(*(terms.texts(found.columns[name][first : ends[lines[-1]]]) for name in TRIPLE))]
-        graphs = (
-            sorted(triples[begin - first : end - first]) for begin, end in zip(begins[lines].tolist(), ends[lines].tolist())
-        )
-        members = [f'"triples": {json.dumps(graph, ensure_ascii=False)}' for graph in graphs]
-        yield _encoded(said, members, found.time[begins[lines]])
+    # the first instant that ends behind a multiple of TOGETHER begins the next lines
+    for some in np.split(np.arange(len(begins)), np.flatnonzero(np.diff(ends // TOGETHER)) + 1):
+        first, upto = int(begins[some[0]]), int(ends[some[-1]])
+        triples = [*zip(*(terms.texts(found.columns[name][first:upto]) for name in TRIPLE))]
+        places = zip((begins[some] - first).tolist(), (ends[some] - first).tolist())
+        graphs = [json.dumps(sorted(triples[begin:end]), ensure_ascii=False) for begin, end in places]
+        yield _encoded(said, [f'"triples": {graph}' for graph in graphs], found.time[begins[some]])
 
 
 def _encoded(said: str, members: list[str], time: Ints) -> tuple[pa.Buffer, Ints, Ints]:

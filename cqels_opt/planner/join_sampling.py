@@ -8,7 +8,7 @@ the sample, the counts are exact. Samples are systematic: rows at equal distance
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -33,6 +33,9 @@ FILTERED = 512
 
 VERIFIED = 16
 """Matches per row of the sample that are read where they must be verified on a second variable."""
+
+MOST_CLOSED = 1 << 17
+"""Rows of a multiway join that are made for a sample; a window may have a triple many times."""
 
 SECONDS = 0.001
 """Seconds per relation that sampling a delta's plan takes."""
@@ -125,15 +128,20 @@ class JoinSampler:
             return self._closed(source, before, plan, bound)
         return self._joined(source, before, plan, bound)
 
-    def _closed(self, source: str, before: Sample, plan: Multiway, bound: frozenset[str]) -> Sample:
-        """A sample joined with the relations of a multiway join: all matches of as many of its rows as have few candidates."""
+    def _closed(self, source: str, before: Sample, plan: Multiway, bound: frozenset[str]) -> Sample | None:
+        """A sample joined with the relations of a multiway join: all matches of as many of its rows as have few candidates and few
+        matches; None where one row has too many."""
         left, scale = before
         joined = self.relations.closing(plan, bound, source)
         candidates = int(np.minimum.reduce([fan_out(left, relation.sides, relation.on) for relation in joined]).sum())
         picked = self._pick(len(left), max(1, len(left) * self.sample * VERIFIED // max(1, candidates)))
-        found = concat([left.take(picked[:0]), *multiway_join(left.take(picked), joined)])
+        while (found := _at_most(multiway_join(left.take(picked), joined), MOST_CLOSED)) is None:
+            if len(picked) == 1:
+                return None
+            picked = picked[::2]
         after = bound.union(*map(self.relations.variables.__getitem__, plan.relations))
-        return self._kept(source, found, scale * _each(len(left), picked), plan, bound, after)
+        rows = concat([left.take(picked[:0]), *found])
+        return self._kept(source, rows, scale * _each(len(left), picked), plan, bound, after)
 
     def _joined(self, source: str, before: Sample, plan: Probe, bound: frozenset[str]) -> Sample | None:
         """A sample joined with one more relation. In a bushy part, rows that no row of the delta can meet are left out."""
@@ -184,6 +192,17 @@ class JoinSampler:
         if (name, source) not in self._sides:
             self._sides[name, source] = self.relations.indexes(name, source)
         return self._sides[name, source]
+
+
+def _at_most(parts: Iterable[Rows], most: int) -> list[Rows] | None:
+    """All parts; None if they have more rows, of which no more are made."""
+    found, rows = list[Rows](), 0
+    for part in parts:
+        found.append(part)
+        rows += len(part)
+        if rows > most:
+            return None
+    return found
 
 
 def _each(total: int, places: Ints) -> float:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from cqels_opt.query.algebra import Algebra, Bgp, Call, Expression, Extend, Filter, Join, Query, TriplePattern, Variable
+from cqels_opt.query.algebra import Algebra, Bgp, Call, Expression, Extend, Filter, Join, Query, Variable, graph_in
 from cqels_opt.query.scope import inputs, operands
+from cqels_opt.query.visible import visible
 
 
 def not_joined(query: Query) -> tuple[str, ...]:
@@ -19,7 +20,7 @@ def not_joined(query: Query) -> tuple[str, ...]:
         for pattern in _below(query.body, lambda _: True)
         if isinstance(pattern, Filter)
         for one, other in _compared(pattern.condition)
-        if _are_apart(one, other, _joined_triples(pattern))
+        if _are_apart(one, other, _joined(pattern))
     )
     return tuple(dict.fromkeys(sentences))
 
@@ -32,10 +33,13 @@ def _compared(condition: Expression) -> Iterator[tuple[Variable, Variable]]:
                 yield one, other
 
 
-def _joined_triples(pattern: Filter) -> list[TriplePattern]:
-    """The triple patterns that are joined below a filter."""
-    parts = _below(pattern, lambda part: isinstance(part, Filter | Join | Extend))
-    return [triple for part in parts if isinstance(part, Bgp) for triple in part.patterns]
+def _joined(pattern: Filter) -> list[Algebra]:
+    """The patterns that are joined below a filter."""
+    return [part for part in _below(pattern, _is_join) if not _is_join(part)]
+
+
+def _is_join(pattern: Algebra) -> bool:
+    return isinstance(pattern, Filter | Join | Extend)
 
 
 def _below(body: Algebra, enters: Callable[[Algebra], bool]) -> Iterator[Algebra]:
@@ -47,12 +51,18 @@ def _below(body: Algebra, enters: Callable[[Algebra], bool]) -> Iterator[Algebra
         waiting.extend(reversed(inputs(pattern)) if enters(pattern) else ())
 
 
-def _are_apart(one: Variable, other: Variable, triples: list[TriplePattern]) -> bool:
-    """Whether the triples bind both variables, one of them as a subject, and no variables connect them."""
-    if not {one, other} & {triple.s for triple in triples} or not any(other in triple.variables for triple in triples):
+def _are_apart(one: Variable, other: Variable, joined: list[Algebra]) -> bool:
+    """Whether triples bind both variables, one of them as a subject, and no variables connect them."""
+    triples = [triple for part in joined if isinstance(part, Bgp) for triple in part.patterns]
+    if not {one, other} & {triple.s for triple in triples} or not all(
+        any(variable in triple.variables for triple in triples) for variable in (one, other)
+    ):
         return False
+    # a graph's variable connects all triples of its pattern, and any other pattern the variables that it binds
+    groups = [{*triple.variables} for triple in triples]
+    groups += [{*visible(part)} for part in joined if not isinstance(part, Bgp) or isinstance(graph_in(part.source), Variable)]
     reached, grows = {one}, True
     while grows:
-        more = {v for triple in triples if reached & {*triple.variables} for v in triple.variables}
+        more = {v for group in groups if reached & group for v in group}
         reached, grows = reached | more, not more <= reached
-    return len(reached) > 1 and other not in reached
+    return other not in reached

@@ -54,6 +54,14 @@ FOUND = {
         "SELECT ?x { GRAPH ?w { ?a :at ?x } BIND(IF(?x = :x, 1, 1.0) AS ?k) } ORDER BY ?k DESC(?x) LIMIT 1",
         Settings("rstream"),
     ),
+    "NOW below ORDER BY and LIMIT changes although no row begins or ends": (
+        "SELECT ?a (NOW() AS ?now) { GRAPH ?w { ?a :val ?v } } ORDER BY ?a LIMIT 10",
+        Settings(),
+    ),
+    "a sort key with NOW changes although no row begins or ends": (
+        "SELECT ?a { GRAPH ?w { ?a :val ?v } } ORDER BY IF(SECONDS(NOW()) > 2, ?v, -?v) LIMIT 1",
+        Settings(),
+    ),
     "DISTINCT after ORDER BY goes by the first of equal rows that are there": (
         "SELECT DISTINCT ?x { GRAPH ?w { ?a :at ?x } } ORDER BY ?a LIMIT 1",
         Settings("rstream"),

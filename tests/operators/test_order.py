@@ -43,7 +43,7 @@ def expected(rows: Rows, node: OrderNode, terms: TermTable) -> Counter[tuple[int
     return found
 
 
-@pytest.mark.parametrize("cells", [1, 7, order.CELLS])
+@pytest.mark.parametrize(("cells", "pair"), [(1, 1e9), (7, 1e9), (order.CELLS, 1e9), (order.CELLS, 0), (order.CELLS, order.PAIR)])
 @given(
     plain=plain_rows(1, values=6, unbound=True, most=20),
     texts=st.sampled_from([NUMBERS, TERMS]),
@@ -52,14 +52,20 @@ def expected(rows: Rows, node: OrderNode, terms: TermTable) -> Counter[tuple[int
     limit=st.sampled_from([None, 0, 1, 2, 5, 100]),
 )
 def test_at_each_instant_the_first_rows_are_left(
-    cells: int, plain: list[Plain], texts: list[str], keys: tuple[tuple[Variable, bool], ...], offset: int, limit: int | None
+    cells: int,
+    pair: float,
+    plain: list[Plain],
+    texts: list[str],
+    keys: tuple[tuple[Variable, bool], ...],
+    offset: int,
+    limit: int | None,
 ) -> None:
     terms, rows = TermTable(PUBLIC, None), rows_of("v", plain)
     codes = np.concatenate([[0], terms.ids(texts)])
     rows.columns["v"] = codes[rows.columns["v"] % len(codes)]
     rows.columns["k"] = terms.ids([f'"{i:02}"' for i in range(len(rows))])
     node = OrderNode(ValuesNode((), ()), keys, offset, limit, ("v", "k"))
-    with patch.object(order, "CELLS", cells), patch.object(order, "FIRST_ROWS", 2):
+    with patch.object(order, "CELLS", cells), patch.object(order, "PAIR", pair), patch.object(order, "FIRST_ROWS", 2):
         found = node.apply(rows, Scope({}, "", terms, np.arange(HORIZON), 0, {}))
     assert snapshots(found, "k") == expected(rows, node, terms)
 

@@ -16,7 +16,7 @@ from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.planner import query_planner
+from cqels_opt.planner import join_sampling, query_planner
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.join_sampling import JoinSampler
 from cqels_opt.planner.planner_options import PlannerOptions
@@ -147,6 +147,18 @@ def test_a_multiway_join_is_sampled_from_the_relation_with_the_fewest_matches(
     for start in range(10):
         assert walked("n » u[?x] & knows[?a]", 1000, start) == walked("n » knows[?a] & u[?x]", 1000, start) == [100, exact]
     assert len({walked("n » u[?x] » knows[?a ?b]", 1000, start)[-1] for start in range(10)}) > 5
+
+
+def test_a_multiway_join_with_many_equal_rows_is_sampled_from_fewer_of_its_rows(
+    walked: Callable[[str, int, int], list[float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a window that has the same triples many times."""
+    *_, exact = walked("n » u[?x] & knows[?a]", 1_000_000, 0)
+    monkeypatch.setattr(join_sampling, "MOST_CLOSED", int(exact) // 3)
+    _, found = walked("n » u[?x] & knows[?a]", 1_000_000, 0)
+    assert found != exact and found == pytest.approx(exact, rel=0.5)
+    monkeypatch.setattr(join_sampling, "MOST_CLOSED", 0)
+    assert len(walked("n » u[?x] & knows[?a]", 1_000_000, 0)) == 1  # the scan alone
 
 
 def test_the_first_plan_knows_what_pairs_cannot_tell(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from cqels_opt.bench.shapes import relation
-from cqels_opt.plans import KnownStatistics, Optimizer, Plan, QueryGraph, SampledCardinality, parse_plan
+from cqels_opt.plans import FilterNode, KnownStatistics, Optimizer, Plan, QueryGraph, SampledCardinality, parse_plan
 from cqels_opt.plans.plan import operators
 from cqels_opt.plans.plan_sampling import SAMPLING_ROUNDS
 from cqels_opt.plans.sampling import PRIOR, Corrections
@@ -76,6 +76,25 @@ def test_walks_come_to_an_end() -> None:
     world = World({"".join(sorted(names)): 10.0 ** (4 + len(names)) for names in ("as", "bs", "acs", "bcs", "abs")})
     Optimizer(GRAPH, ["s"]).choose({"s": STATISTICS}, sampler=world)
     assert 1 < len(world.walked) == len(set(world.walked)) <= SAMPLING_ROUNDS
+
+
+def test_nothing_is_sampled_without_a_filter_that_is_an_operator() -> None:
+    """A sample of a triangle alone would evaluate the filter, and its rows would count as those of the triangle without it."""
+    words = ("ab", "ac", "bc", "ad")
+    graph = QueryGraph(
+        [relation(word, " ".join(word), True) for word in words], filters=[FilterNode("f", frozenset("abc"), weight=1e6)]
+    )
+    statistics, world = KnownStatistics(dict.fromkeys(words, 1000.0)), World({"ab": 1000.0})
+    Optimizer(graph, ["ab"]).choose({"ab": statistics}, sampler=world)
+    assert world.walked and all("f" in plan for plan in world.walked)
+
+
+def test_a_sample_after_one_without_rows_replaces_the_estimate() -> None:
+    """The smaller pattern had no rows where a filter was evaluated, and the larger one has some without it."""
+    corrections = Corrections({})
+    corrections.learn(0b011, 300.0, SampledCardinality(0, 1.0))
+    corrections.learn(0b111, 1000.0, SampledCardinality(100, 2.0))
+    assert corrections.known == {0b011: 0.0, 0b111: 0.2}
 
 
 def test_few_rows_of_a_sample_say_little() -> None:

@@ -32,6 +32,10 @@ def test_comparisons_that_join_nothing(where: str) -> None:
         "?a :at ?x . ?b :val ?v FILTER(?a != ?b)",
         "?a :at ?x OPTIONAL { ?b :val ?v } FILTER(?a = ?b)",
         "?a :at ?x BIND(:home AS ?b) FILTER(?a = ?b)",
+        "?a :at ?x . ?b :val ?v . ?x :in* ?v FILTER(?a = ?b)",
+        "?a :at ?x . ?b :val ?v . ?x (:in|:out) ?b FILTER(?a = ?b)",
+        "?a :at ?x . ?b :val ?v . VALUES (?a ?v) { (:p 1) } FILTER(?a = ?b)",
+        "GRAPH ?g { ?a :at ?x } GRAPH ?g { ?b :val ?v } FILTER(?a = ?b)",
     ],
 )
 def test_other_comparisons(where: str) -> None:

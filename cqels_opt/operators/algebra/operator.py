@@ -205,6 +205,11 @@ def inputs_first(operator: Operator) -> Iterator[Operator]:
     yield operator
 
 
+def has_instant(operator: Operator) -> bool:
+    """Whether an operator, or one below it, can have other results for the same rows from instant to instant."""
+    return operator.depends_on_instant or any(map(has_instant, operator.inputs))
+
+
 def variables_read(operator: Operator) -> Names:
     """The variables that the expressions of an operator read."""
     return frozenset[str]().union(*map(read_by, (*operator.conditions, *operator.values)))

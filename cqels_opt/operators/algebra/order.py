@@ -12,7 +12,7 @@ from cqels_opt.lod.multiplicities import LIMIT, summed
 from cqels_opt.lod.order import run_starts
 from cqels_opt.operators.aggregate import ranks
 from cqels_opt.operators.algebra.expression_rows import with_value
-from cqels_opt.operators.algebra.operator import Keyed, evaluate, no_rows, variables_read
+from cqels_opt.operators.algebra.operator import Keyed, evaluate, has_instant, no_rows, variables_read
 from cqels_opt.operators.algebra.outer_rows import OuterRows
 from cqels_opt.operators.algebra.scope import Names, Scope
 from cqels_opt.operators.rows import Ints, Rows, concat, empty, group_ids
@@ -26,6 +26,12 @@ ORDER = "#order"  # hidden column: the place of a row under ORDER BY
 
 CELLS = 1 << 18
 """The most pairs of a row and a stretch of time that are compared at once."""
+
+MOST_PAIRS = 1 << 22
+"""The most pairs of a row and a stretch of time in which it is valid that are held at once."""
+
+PAIR = 4
+"""The time that such a pair takes, over that of comparing a row with a stretch of time."""
 
 FIRST_ROWS = 64
 """Rows that are compared first, and twice as many each time after that: most stretches of time need few rows."""
@@ -85,33 +91,68 @@ class OrderNode(Keyed):
         return rows.with_column(ORDER, np.arange(len(rows))) if self.keys else rows
 
     def changing(self, scope: Scope, share: KeyFilter) -> Rows:
-        """The function of all rows if a block changes. Of an ordered input the changes alone are not computed first: each change moves the
-        places of others, so its rows would be sorted twice.
+        """The function of all rows if a block changes, unless the result depends on the instant.
+
+        The changes of an ordered input are not computed first: each of them moves the places of other rows, so the input would sort all
+        its rows for the changes, and once more for the whole.
         """
-        if self.depends_on_instant or not self.input.ordered:
+        if has_instant(self) or not self.input.ordered:
             return Keyed.changing(self, scope, share)
         return scope.unsteady(self.apply(evaluate(self.input, scope), scope)) if self.has_changes(scope) else no_rows(self, scope)
 
     def _cut(self, rows: Rows) -> Rows:
-        """What OFFSET and LIMIT leave of rows in order. A stretch of time that has as many rows as LIMIT asks for reads no later ones."""
+        """What OFFSET and LIMIT leave of rows in order."""
         upto = LIMIT if self.limit is None else self.offset + self.limit
         edges = distinct_values(np.concatenate([rows.start, rows.end]))
         first, last = np.searchsorted(edges, rows.start), np.searchsorted(edges, rows.end)
+        pairs, stretches = int((last - first).sum()), len(edges) - 1
+        read = len(rows) * min(
+            1.0, FIRST_ROWS / max(1, len(rows)) + upto * stretches / max(1, pairs)
+        )  # about, until all have enough
+        if pairs <= MOST_PAIRS and PAIR * pairs < read * stretches:
+            return self._cut_pairs(rows, first, last, edges, upto)
+        return self._cut_in_turn(rows, first, last, edges, upto)
+
+    def _cut_pairs(self, rows: Rows, first: Ints, last: Ints, edges: Ints, upto: int) -> Rows:
+        """From all pairs of a row and a stretch of time in which it is valid."""
+        row = np.repeat(np.arange(len(rows)), last - first)
+        stretch = np.arange(len(row)) - np.repeat(np.cumsum(last - first) - last, last - first)
+        order = np.argsort(stretch, kind="stable")
+        row, stretch = row[order], stretch[order]
+        own = np.minimum(rows.n, upto)[row]  # more copies of one row than LIMIT lets through make no difference
+        begins = run_starts((stretch,))
+
+        def within(n: Ints) -> Ints:
+            total: Ints = np.cumsum(n)
+            before: Ints = np.repeat(total[begins] - n[begins], np.diff(begins, append=len(n)))
+            return np.subtract(total, before)
+
+        n = self._left_of(summed(own, within), own, upto)
+        kept = np.flatnonzero(n)
+        kept = kept[np.argsort(row[kept], kind="stable")]
+        return _during(rows, row[kept], stretch[kept], n[kept], edges)
+
+    def _cut_in_turn(self, rows: Rows, first: Ints, last: Ints, edges: Ints, upto: int) -> Rows:
+        """Row by row: a stretch of time that has as many rows as LIMIT asks for reads no later ones."""
         stretches, counted = np.arange(len(edges) - 1), np.zeros(len(edges) - 1, np.int64)
         parts = [rows.between(0, 0)]
         at, size = 0, FIRST_ROWS
         while at < len(rows) and len(stretches):
             some = slice(at, at + max(1, min(size, CELLS // len(stretches))))
             alive = (first[some, None] <= stretches) & (last[some, None] > stretches)
-            # more copies of one row than LIMIT lets through make no difference
             own = np.where(alive, np.minimum(rows.n[some], upto)[:, None], 0)
             reached = summed(np.vstack([counted, own]), lambda n: np.cumsum(n, axis=0))[1:]
-            n = np.clip(reached, self.offset, upto) - np.clip(reached - own, self.offset, upto)
+            n = self._left_of(reached, own, upto)
             row, place = np.nonzero(n)
             parts.append(_during(rows.between(some.start, some.stop), row, stretches[place], n[row, place], edges))
             waiting = reached[-1] < upto
             stretches, counted, at, size = stretches[waiting], reached[-1][waiting], some.stop, 2 * size
         return concat(parts)
+
+    def _left_of(self, reached: Ints, own: Ints, upto: int) -> Ints:
+        """What OFFSET and LIMIT leave of each row's ``own`` copies; with these there are ``reached`` copies."""
+        left: Ints = np.clip(reached, self.offset, upto) - np.clip(reached - own, self.offset, upto)
+        return left
 
     def for_each(self, outer: OuterRows, scope: Scope) -> Rows:
         """The rows of each outer row by themselves."""

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from cqels_opt.operators.algebra.operator import Operator, changing, evaluate
+from cqels_opt.operators.algebra.operator import Operator, changing, evaluate, has_instant
 from cqels_opt.operators.algebra.scope import Names, Schema, Scope
 from cqels_opt.operators.expressions import needs_instant
 from cqels_opt.operators.interval_join import combine, compatible_pairs, disjoint, visible
@@ -47,7 +47,7 @@ class TwoSided(Operator):
     @property
     def depends_on_instant(self) -> bool:
         """Whether its expressions do, or a pattern that is evaluated for each row."""
-        return any(map(needs_instant, self.conditions)) or any(map(_has_instant, self.correlated))
+        return any(map(needs_instant, self.conditions)) or any(map(has_instant, self.correlated))
 
     def output(self, schema: Schema) -> Names:
         """By default the variables of the left side."""
@@ -124,10 +124,6 @@ class TwoSided(Operator):
         left, right = self.inputs[:2]
         found = left.divisible_by(self.below(0, names, schema), schema)
         return found & right.divisible_by(found.intersection(self.touched_by(schema)), schema) if right.moves else found
-
-
-def _has_instant(operator: Operator) -> bool:
-    return operator.depends_on_instant or any(map(_has_instant, operator.inputs))
 
 
 def keys_for(other: Operator, rows: Rows, on: Sequence[str], scope: Scope) -> KeyFilter:
