@@ -12,7 +12,7 @@ from cqels_opt.lod.multiplicities import LIMIT, summed
 from cqels_opt.lod.order import run_starts
 from cqels_opt.operators.aggregate import ranks
 from cqels_opt.operators.algebra.expression_rows import with_value
-from cqels_opt.operators.algebra.operator import Keyed, evaluate, has_instant, no_rows, variables_read
+from cqels_opt.operators.algebra.operator import Keyed, changing, evaluate, has_instant, no_rows, variables_read
 from cqels_opt.operators.algebra.outer_rows import OuterRows
 from cqels_opt.operators.algebra.scope import Names, Scope
 from cqels_opt.operators.rows import Ints, Rows, concat, empty, group_ids
@@ -91,14 +91,21 @@ class OrderNode(Keyed):
         return rows.with_column(ORDER, np.arange(len(rows))) if self.keys else rows
 
     def changing(self, scope: Scope, share: KeyFilter) -> Rows:
-        """The function of all rows if a block changes, unless the result depends on the instant.
+        """The function of all rows if some change, unless the result depends on the instant.
 
-        The changes of an ordered input are not computed first: each of them moves the places of other rows, so the input would sort all
-        its rows for the changes, and once more for the whole.
+        Changes are looked for below all ordered operators: each of them moves the places of other rows, so an ordered input would sort all
+        its rows for its changes, and once more for the whole.
         """
         if has_instant(self) or not self.input.ordered:
             return Keyed.changing(self, scope, share)
-        return scope.unsteady(self.apply(evaluate(self.input, scope), scope)) if self.has_changes(scope) else no_rows(self, scope)
+        below = self.input
+        while below.ordered:
+            (below,) = below.inputs
+        return (
+            scope.unsteady(self.apply(evaluate(self.input, scope), scope))
+            if len(changing(below, scope))
+            else no_rows(self, scope)
+        )
 
     def _cut(self, rows: Rows) -> Rows:
         """What OFFSET and LIMIT leave of rows in order."""
