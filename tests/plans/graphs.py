@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -119,4 +120,5 @@ class RowsEstimator(Estimator):
         result = 1.0
         for factor in self.factors(source, relations, applied):
             result *= float(values[factor])
-        return result
+        limit = [float(values[factor]) for factor in self.limit(source, relations, applied)]
+        return min(result, math.prod(limit)) if limit else result
