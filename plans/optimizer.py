@@ -40,7 +40,6 @@ from cqels_opt.plans.sampling import Sampler
 from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.source_plans import SourcePlans, State
 from cqels_opt.plans.statistics import Key, Statistics
-from cqels_opt.plans.switching_rule import NEAR_TIE
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
 
 MODES = ("adaptive", "static", "first", "worst", "heuristic")
@@ -262,7 +261,7 @@ class Optimizer:
         own = self._plans[source]
         if self.fallback or self.mode != "adaptive" or own.current is None:
             return ()
-        return validity_ranges(self._settled(source), source, own.current, NEAR_TIE)
+        return validity_ranges(self._settled(source), source, own.current)
 
     def read_selectivities(self, statistics: Mapping[str, Statistics]) -> None:
         """Reads what the filters kept in the batch. To be called before :meth:`observe`: the part of an error that they explain is no error

@@ -22,7 +22,7 @@ from cqels_opt.plans.predicate_placement import filter_order
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.source_plans import SourcePlans
-from cqels_opt.plans.switching_rule import NEAR_TIE, SwitchingRule, compared_cost
+from cqels_opt.plans.switching_rule import SwitchingRule, compared_cost, greatest_kept
 
 
 def without_bounds(source: str) -> None:
@@ -55,8 +55,10 @@ class PlanSelection:
 
     def cheapest(self, source: str) -> Plan:
         """The cheapest plan, or the current one if that costs as much."""
-        current = self._plans[source].current
-        return current if current is not None and self.cost(source, current) <= self._tie(source) else self.best(source).plan
+        own = self._plans[source]
+        if own.current is not None and self.cost(source, own.current) <= greatest_kept(own.memo, source):
+            return own.current
+        return self.best(source).plan
 
     def choice(self, source: str, sampled: bool, plan: Plan | None = None, *, stays: bool = False) -> PlanChoice:
         """The choice of a ``plan``, or of the one that the mode takes. The current one ``stays`` where statistics were not read."""
@@ -154,21 +156,18 @@ class PlanSelection:
         current = own.current
         if self.mode != "adaptive" or current == best.plan:
             return best
-        if current is not None and (cost := self.cost(source, current)) <= self._tie(source):
+        if current is not None and (cost := self.cost(source, current)) <= greatest_kept(own.memo, source):
             return Ranked(current, cost)
         return least_risky(own.memo, source, best, self.bounds(source))
 
     def selected_cost(self, source: str, *, stays: bool) -> float:
         """The cost of the plan that :meth:`select` takes in adaptive mode, or of the current one if it ``stays``."""
-        current = self._plans[source].current
-        if current is not None and ((cost := self._current_cost(source, current)) <= self._tie(source) or stays):
-            return cost
-        return plan_extraction.cheapest_cost(self._plans[source].memo, source)
-
-    def _tie(self, source: str) -> float:
-        """The most that the current plan costs if it is kept."""
-        memo = self._plans[source].memo
-        return plan_extraction.cheapest_cost(memo, source) + NEAR_TIE * compared_cost(memo, source)
+        own = self._plans[source]
+        if own.current is not None:
+            cost = self._current_cost(source, own.current)
+            if stays or cost <= greatest_kept(own.memo, source):
+                return cost
+        return plan_extraction.cheapest_cost(own.memo, source)
 
     def _current_cost(self, source: str, current: Plan) -> float:
         own = self._plans[source]

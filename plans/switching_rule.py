@@ -35,6 +35,11 @@ def compared_cost(memo: Memo, source: str) -> float:
     return max(LARGE, least - memo.cheapest_join(memo.root(source)))
 
 
+def greatest_kept(memo: Memo, source: str) -> float:
+    """The greatest cost of a current plan that is a near tie of the cheapest one, and is kept."""
+    return plan_extraction.cheapest_cost(memo, source) + NEAR_TIE * compared_cost(memo, source)
+
+
 class SwitchingRule:
     """For each delta source, what the cheapest plans of the last batches would have saved, added up as shares."""
 

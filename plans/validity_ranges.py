@@ -19,7 +19,7 @@ from cqels_opt.plans.plan import Plan
 from cqels_opt.plans.plan_pricing import cost_of
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.statistics import StatisticKey
-from cqels_opt.plans.switching_rule import compared_cost
+from cqels_opt.plans.switching_rule import greatest_kept
 
 FARTHEST = 2.0**20
 """The largest factor, up or down, by which a statistic is changed; a plan that stays optimal does not depend on it."""
@@ -52,14 +52,14 @@ class ValidityRange:
         return min(_factor(self.now, end) for end in (self.below, self.above) if end is not None)
 
 
-def validity_ranges(memo: Memo, source: str, plan: Plan, tie: float) -> tuple[ValidityRange, ...]:
+def validity_ranges(memo: Memo, source: str, plan: Plan) -> tuple[ValidityRange, ...]:
     """The validity ranges of a delta source's ``plan`` around the statistics that the memo last read; nearest ends first.
 
-    Another plan is chosen if it is cheaper by more than the share ``tie`` (of :func:`compared_cost`). The memo is unchanged afterwards.
+    Another plan is chosen if this one is no near tie (``switching_rule.py``). The memo is unchanged afterwards.
     """
     if len(memo.graph.relations) < 2 or plan_extraction.runner_up(memo, source) is None:
         return ()
-    search = _Search(memo, source, plan, tie)
+    search = _Search(memo, source, plan)
     try:
         places = [
             found for key in filter(partial(_moves, memo.graph), memo.leaves.read_now(source)) if (found := search.places(key))
@@ -104,8 +104,8 @@ class _Search:
     A statistic at whose farthest value the plan is kept therefore needs one costing; otherwise bisection finds the end.
     """
 
-    def __init__(self, memo: Memo, source: str, plan: Plan, tie: float) -> None:
-        self.memo, self.source, self.plan, self.tie = memo.of_source(source), source, plan, tie
+    def __init__(self, memo: Memo, source: str, plan: Plan) -> None:
+        self.memo, self.source, self.plan = memo.of_source(source), source, plan
         self.leaves = memo.leaves
         self.number, self.kept = self.leaves.sources.index(source), self.leaves.raw
         self.costings = 0
@@ -121,8 +121,7 @@ class _Search:
         raw[self.number, column] = value
         self.memo.refresh(self.leaves.replace(raw))
         cost = cost_of(self.memo, self.source, self.plan)
-        least = plan_extraction.cheapest_cost(self.memo, self.source)
-        return cost is not None and cost > least + self.tie * compared_cost(self.memo, self.source)
+        return cost is not None and cost > greatest_kept(self.memo, self.source)
 
     def places(self, key: StatisticKey) -> _Places | None:
         """Where a change of a statistic replaces the plan; None if it does not, or if :data:`COSTINGS` is used up."""

@@ -240,15 +240,19 @@ def ranks(ids: Ints, terms: TermTable, key: Callable[[str | None], Any] = order_
     return rank[inverse], distinct[order]
 
 
+def places_as_terms(ids: Ints, terms: TermTable) -> Ints:
+    """Numbers in the order of some ids as terms: their :func:`ranks`, or of most inline numbers what they contain."""
+    places = in_order_of_terms(ids)
+    return ranks(ids, terms)[0] if places is None else places
+
+
 def _order_of_iris(distinct: Ints, terms: TermTable) -> Ints | None:
     """The places of many distinct IRIs in the order of their texts, none of which becomes a text of Python; None if they are few, or if
     there are other terms."""
     if len(distinct) < MANY or (kinds(distinct) != KIND_IRI).any():
         return None
-    without_brackets = pc.binary_slice(
-        terms.column(distinct).cast(pa.binary()), 1, -1
-    )  # whose bytes have the order of code points
-    return np.asarray(pc.sort_indices(without_brackets)).astype(np.int64)
+    texts = terms.column(distinct).cast(pa.binary())  # bytes of UTF-8 have the order of code points
+    return np.asarray(pc.sort_indices(pc.binary_slice(texts, 1, -1))).astype(np.int64)
 
 
 def _extremes(function: str, rows: Rows, group: Ints, argument: Ints, segments: GroupIntervals, terms: TermTable) -> Ints:
@@ -259,8 +263,7 @@ def _extremes(function: str, rows: Rows, group: Ints, argument: Ints, segments: 
         rows, group, argument = rows.take(bound), group[bound], argument[bound]
     if not len(rows):
         return result
-    place = in_order_of_terms(argument)
-    place = ranks(argument, terms)[0] if place is None else place
+    place = places_as_terms(argument, terms)
     place = -place if function == "MAX" else place
     runs = run_starts((group, rows.start, rows.end))
     best = np.minimum.reduceat(place, runs)

@@ -49,7 +49,6 @@ class JoinSampler:
 
     def __init__(self, relations: BlockRelations, sample: int = SAMPLE, only: tuple[str, Rows, float] | None = None) -> None:
         self.relations, self.sample, self._only = relations, sample, only
-        self._sides: dict[tuple[str, str], list[Indexed]] = {}
         self._samples: dict[tuple[str, str], Sample | None] = {}
         self._placed: frozenset[str] = frozenset()
 
@@ -145,7 +144,7 @@ class JoinSampler:
 
     def _joined(self, source: str, before: Sample, plan: Probe, bound: frozenset[str]) -> Sample | None:
         """A sample joined with one more relation. In a bushy part, rows that no row of the delta can meet are left out."""
-        sides, name, on = self._indexes(plan.relation, source), plan.relation, plan.on
+        sides, name, on = self.relations.indexes(plan.relation, source), plan.relation, plan.on
         left, scale = before
         if self.relations.is_unit(name):
             return self._with_unit(left, scale, name, sides, bound)
@@ -187,11 +186,6 @@ class JoinSampler:
             return np.arange(total)
         start = np.random.default_rng((self.relations.step.batch, total)).random()
         return ((np.arange(sample) + start) * (total / sample)).astype(np.int64)
-
-    def _indexes(self, name: str, source: str) -> list[Indexed]:
-        if (name, source) not in self._sides:
-            self._sides[name, source] = self.relations.indexes(name, source)
-        return self._sides[name, source]
 
 
 def _at_most(parts: Iterable[Rows], most: int) -> list[Rows] | None:

@@ -7,11 +7,9 @@ without a message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from cqels_opt.query.algebra import Aggregate, Algebra, Call, Closure, Expression, Filter, Group, LeftJoin, Query, Variable
+from cqels_opt.query.algebra import Aggregate, Call, Closure, Expression, Filter, Group, LeftJoin, Query, Variable
 from cqels_opt.query.printing.formulas import Bare, expression
-from cqels_opt.query.scope import inputs, operands
+from cqels_opt.query.scope import inputs, operands, parts
 from cqels_opt.query.visible import visible
 
 _LENIENT = ("BOUND", "COALESCE", "||")
@@ -25,7 +23,7 @@ def never_true(query: Query) -> tuple[str, ...]:
     """One sentence per such condition in a query's body. Conditions inside EXISTS are skipped: they also read outer bindings."""
     aggregates = dict[str, Aggregate]()
     found = []
-    for pattern in _patterns(query.body):
+    for pattern in parts(query.body, lambda part: not isinstance(part, Closure)):
         if isinstance(pattern, Group):
             aggregates |= {variable.name: aggregate for variable, aggregate in pattern.aggregates}
         elif isinstance(pattern, Filter | LeftJoin) and pattern.condition is not None:
@@ -38,15 +36,6 @@ def never_true(query: Query) -> tuple[str, ...]:
         if missing
     ]
     return tuple(dict.fromkeys(sentences))
-
-
-def _patterns(body: Algebra) -> Iterator[Algebra]:
-    waiting = [body]
-    while waiting:
-        pattern = waiting.pop()
-        if not isinstance(pattern, Closure):
-            yield pattern
-            waiting.extend(reversed(inputs(pattern)))
 
 
 def _needed(condition: Expression) -> set[Variable]:

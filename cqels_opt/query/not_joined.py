@@ -6,10 +6,10 @@ each row of one pattern meets each row of the other. A subject is no literal, so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from cqels_opt.query.algebra import Algebra, Bgp, Call, Expression, Extend, Filter, Join, Query, Variable, graph_in
-from cqels_opt.query.scope import inputs, operands
+from cqels_opt.query.algebra import Algebra, Bgp, Call, Closure, Expression, Extend, Filter, Join, Query, Variable, graph_in
+from cqels_opt.query.scope import operands, parts
 from cqels_opt.query.visible import visible
 
 
@@ -17,7 +17,7 @@ def not_joined(query: Query) -> tuple[str, ...]:
     """One sentence per such condition."""
     sentences = (
         f"{one} and {other} are compared for each pair of matches, because no pattern connects them: write one variable for both"
-        for pattern in _below(query.body, lambda _: True)
+        for pattern in parts(query.body, lambda part: not isinstance(part, Closure))
         if isinstance(pattern, Filter)
         for one, other in _compared(pattern.condition)
         if _are_apart(one, other, _joined(pattern))
@@ -35,20 +35,11 @@ def _compared(condition: Expression) -> Iterator[tuple[Variable, Variable]]:
 
 def _joined(pattern: Filter) -> list[Algebra]:
     """The patterns that are joined below a filter."""
-    return [part for part in _below(pattern, _is_join) if not _is_join(part)]
+    return [part for part in parts(pattern, _is_join) if not _is_join(part)]
 
 
 def _is_join(pattern: Algebra) -> bool:
     return isinstance(pattern, Filter | Join | Extend)
-
-
-def _below(body: Algebra, enters: Callable[[Algebra], bool]) -> Iterator[Algebra]:
-    """A pattern and those inside it, of the ones that a function ``enters``. Without recursion: patterns may be deep."""
-    waiting = [body]
-    while waiting:
-        pattern = waiting.pop()
-        yield pattern
-        waiting.extend(reversed(inputs(pattern)) if enters(pattern) else ())
 
 
 def _are_apart(one: Variable, other: Variable, joined: list[Algebra]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cqels_opt.query import algebra as a
 from cqels_opt.query.functions import INSTANT_DEPENDENT, SEEDED
@@ -53,6 +53,15 @@ def operands(condition: a.Expression, operator: str) -> list[a.Expression]:
         else:
             found.append(part)
     return found
+
+
+def parts(pattern: a.Algebra, enters: Callable[[a.Algebra], bool]) -> Iterator[a.Algebra]:
+    """A pattern and those inside it, of the ones that a function ``enters``. Without recursion, as above."""
+    waiting = [pattern]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting.extend(reversed(inputs(part)) if enters(part) else ())
 
 
 def _pattern_uses_now(pattern: a.Algebra) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.lod.multiplicities import LIMIT, summed
 from cqels_opt.lod.order import run_starts
-from cqels_opt.operators.aggregate import ranks
+from cqels_opt.operators.aggregate import places_as_terms, ranks
 from cqels_opt.operators.algebra.expression_rows import with_value
 from cqels_opt.operators.algebra.operator import Keyed, changing, evaluate, has_instant, no_rows, variables_read
 from cqels_opt.operators.algebra.outer_rows import OuterRows
@@ -19,7 +19,7 @@ from cqels_opt.operators.rows import Ints, Rows, concat, empty, group_ids
 from cqels_opt.operators.semijoin_filter import KeyFilter
 from cqels_opt.query.algebra import Expression
 from cqels_opt.query.values import sort_key
-from cqels_opt.rdf.ids import in_order_of_terms, numeric
+from cqels_opt.rdf.ids import numeric
 from cqels_opt.stats.frequencies import distinct_values
 
 ORDER = "#order"  # hidden column: the place of a row under ORDER BY
@@ -86,7 +86,7 @@ class OrderNode(Keyed):
         for place, (_, descending) in enumerate(self.keys):
             rank = _by_value(rows.columns.pop(f"{ORDER}{place}"), scope)
             keys.append(-rank if descending else rank)
-        ties = [_by_term(rows.columns[v], scope) for v in self.ties if v in rows.columns]
+        ties = [places_as_terms(rows.columns[v], scope.terms) for v in self.ties if v in rows.columns]
         rows = rows.take(np.lexsort((*reversed(ties), *reversed(keys))) if keys or ties else np.arange(len(rows)))
         return rows.with_column(ORDER, np.arange(len(rows))) if self.keys else rows
 
@@ -101,11 +101,9 @@ class OrderNode(Keyed):
         below = self.input
         while below.ordered:
             (below,) = below.inputs
-        return (
-            scope.unsteady(self.apply(evaluate(self.input, scope), scope))
-            if len(changing(below, scope))
-            else no_rows(self, scope)
-        )
+        if not len(changing(below, scope)):
+            return no_rows(self, scope)
+        return scope.unsteady(self.apply(evaluate(self.input, scope), scope))
 
     def _cut(self, rows: Rows) -> Rows:
         """What OFFSET and LIMIT leave of rows in order."""
@@ -113,9 +111,7 @@ class OrderNode(Keyed):
         edges = distinct_values(np.concatenate([rows.start, rows.end]))
         first, last = np.searchsorted(edges, rows.start), np.searchsorted(edges, rows.end)
         pairs, stretches = int((last - first).sum()), len(edges) - 1
-        read = len(rows) * min(
-            1.0, FIRST_ROWS / max(1, len(rows)) + upto * stretches / max(1, pairs)
-        )  # about, until all have enough
+        read = min(len(rows), FIRST_ROWS + upto * len(rows) * stretches / max(1, pairs))  # about, until all have enough
         if pairs <= MOST_PAIRS and PAIR * pairs < read * stretches:
             return self._cut_pairs(rows, first, last, edges, upto)
         return self._cut_in_turn(rows, first, last, edges, upto)
@@ -186,9 +182,3 @@ def _by_value(ids: Ints, scope: Scope) -> NDArray[Any]:
     """Numbers in the order of some ids under ORDER BY, equal for equal values; of most inline numbers these themselves."""
     values, exact = numeric(ids)
     return values if exact.all() else ranks(ids, scope.terms, sort_key)[0]
-
-
-def _by_term(ids: Ints, scope: Scope) -> Ints:
-    """Numbers in the order of some ids as terms."""
-    places = in_order_of_terms(ids)
-    return ranks(ids, scope.terms)[0] if places is None else places
