@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from cqels_opt.plans.outer_join_estimates import UnitRatios
 from cqels_opt.plans.query_graph import FilterNode, QueryGraph
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
+from cqels_opt.plans.steady import is_steady_share
 
 Floats: TypeAlias = "NDArray[np.float64]"
 
@@ -189,6 +190,12 @@ class BaseEstimates:
         self.factors = self._derive()
         different: NDArray[np.bool_] = self.factors != before
         return different
+
+    def keeps_filters(self, source: str, known: Statistics) -> bool:
+        """Whether the filters keep about what they kept when the statistics of a source were read."""
+        before = self.raw[self.sources.index(source), self._raw_columns.selectivity].tolist()
+        now = (number_of(known.selectivity(*key.names)) for key in self._selectivity)
+        return all(map(is_steady_share, before, now))
 
     def has_rows(self, source: str) -> bool:
         """Whether the delta of a source had rows when its statistics were read."""

@@ -67,13 +67,19 @@ class EstimateCorrections:
         return {s: max(rows, LEAST) * sampled.known[s] for s, rows in zip(sampled.counted, alone, strict=True)}
 
     # ------------------------------------------------------------------ feedback
-    def observe(self, source: str, rows: Iterable[tuple[RelationSet, float]], refuted: Collection[RelationSet] = ()) -> None:
-        """Adds the rows that operators produced in a batch; without feedback it has no effect. ``refuted`` are sets whose estimates were
-        so false that a delta was stopped."""
+    def observe(
+        self,
+        source: str,
+        rows: Iterable[tuple[RelationSet, float]],
+        refuted: Collection[RelationSet] = (),
+        batches: int = 1,
+    ) -> None:
+        """Adds the rows that operators produced in a batch, or in each of several; without feedback it has no effect. ``refuted`` are sets
+        whose estimates were so false that a delta was stopped."""
         if self._feedback is not None:
             seen = dict(rows)
             observed = zip(seen, self.memo.uncorrected_rows(source, seen), seen.values(), strict=True)
-            self._feedback[source].observe(observed, refuted)
+            self._feedback[source].observe(observed, refuted, batches)
             self._apply(source, self._observed(source))
 
     def assume_observed(self, observed: Mapping[str, Iterable[tuple[RelationSet, float]]]) -> None:

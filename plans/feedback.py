@@ -63,15 +63,21 @@ class Feedback:
     _logs: dict[RelationSet, float] = field(default_factory=dict)
     _rows: dict[RelationSet, float] = field(default_factory=dict)
 
-    def observe(self, observations: Iterable[tuple[RelationSet, float, float]], refuted: Collection[RelationSet] = ()) -> None:
-        """Adds one batch: (relations, estimate from the statistics alone, observed rows).
+    def observe(
+        self,
+        observations: Iterable[tuple[RelationSet, float, float]],
+        refuted: Collection[RelationSet] = (),
+        batches: int = 1,
+    ) -> None:
+        """Adds one batch, or several that were alike: (relations, estimate from the statistics alone, observed rows).
 
         Earlier observations of the ``refuted`` sub-patterns do not count any more.
         """
+        earlier, fade = (1 - WEIGHT) ** batches, FADE**batches
         found = {relations: correction_of(observed, estimated) for relations, estimated, observed in observations}
         seen = {relations: math.log(factor) for relations, factor in found.items() if factor > 0}
         faded = {
-            relations: log * FADE for relations, log in self._rows.items() if relations not in seen and log * FADE > NEGLIGIBLE
+            relations: log * fade for relations, log in self._rows.items() if relations not in seen and log * fade > NEGLIGIBLE
         }
         self._rows = faded | {relations: math.log(-rows) for relations, rows in found.items() if rows < 0}
         kept = self._logs.keys() - refuted - self._rows.keys()
@@ -81,9 +87,9 @@ class Feedback:
                 (log for inner, log in reversed(self._logs.items()) if contains(relations, inner)), 0.0
             )  # the largest
             if relations in seen:
-                log = (1 - WEIGHT) * before.get(relations, seen[relations]) + WEIGHT * seen[relations]
+                log = earlier * before.get(relations, seen[relations]) + (1 - earlier) * seen[relations]
             else:
-                log = otherwise + (before[relations] - otherwise) * FADE
+                log = otherwise + (before[relations] - otherwise) * fade
                 if abs(log - otherwise) < NEGLIGIBLE:
                     continue
             self._logs[relations] = log

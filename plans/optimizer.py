@@ -40,6 +40,7 @@ from cqels_opt.plans.sampling import Sampler
 from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.source_plans import SourcePlans, State
 from cqels_opt.plans.statistics import Key, Statistics
+from cqels_opt.plans.steady import row_factors
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
 
 MODES = ("adaptive", "static", "first", "worst", "heuristic")
@@ -83,6 +84,7 @@ class Optimizer:
         self._feedback = feedback
         self._read: set[str] = set()  # the sources whose statistics were read for the last batch
         self._is_stale = False  # whether the memo has not been refreshed for the last choice
+        self.stayed = False  # whether all plans have stayed for the last batch, without a reading or a sample
         self._pace = ReoptimizationBudget()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
         self._reading = ReadingBudget(self.leaves.rows_read)
@@ -145,15 +147,22 @@ class Optimizer:
             if own.priced is not None:  # from the bounds of the last batch, which a restart does not know
                 own.priced.limit(None)
             own.begin()
-        chosen = any(own.current is not None for own in self._plans.values())
-        moved = self.leaves.read(statistics, changed if chosen else None, followed)
-        if self._corrections is None:
-            self._plan_greedily(moved, sampling_seconds)
-            choices = self._choices(sampler is not None, self._read)
+        kept = self._keep(followed, statistics)
+        due = self._due_at(sampler, sampling_seconds, {s: c.cost for s, c in kept.items()}) if kept else None
+        if kept and not due:
+            choices = kept
         else:
-            self._corrections.expire_samples()
-            self.memo.postpone(moved)
-            choices = self._stay_or_choose(sampler, sampling_seconds)
+            self._end_steadiness()
+            self._forget_factors()
+            chosen = any(own.current is not None for own in self._plans.values())
+            moved = self.leaves.read(statistics, changed if chosen else None, followed)
+            if self._corrections is None:
+                self._plan_greedily(moved, sampling_seconds)
+                choices = self._choices(sampler is not None, self._read)
+            else:
+                self._corrections.expire_samples()
+                self.memo.postpone(moved)
+                choices = self._stay_or_choose(sampler, sampling_seconds, due)
         for number, (source, own) in enumerate(self._plans.items()):
             own.choice = choice = choices[source]
             if choice.switched or own.seen is None or self.leaves.has_rows(source):
@@ -161,27 +170,72 @@ class Optimizer:
             if source in self._read:
                 self._reading.read(source, self.leaves.raw[number].tolist(), self._values.get(source, ()))
             self._reading.spend(source, choice.cost, choice.switched)
+        self.stayed = choices is kept or self._is_stale
+        if self.stayed and choices is not kept and all(map(self.leaves.has_rows, self.sources)):  # all have been seen
+            for source, own in self._plans.items():
+                own.anchor(choices[source])
         return choices
 
-    def _stay_or_choose(self, sampler: Sampler | None, sampling_seconds: float) -> dict[str, PlanChoice]:
-        """The choices of a batch. The memo is refreshed only where statistics were read, or plans are sampled."""
+    def _stay_or_choose(
+        self, sampler: Sampler | None, sampling_seconds: float, due: Sequence[str] | None
+    ) -> dict[str, PlanChoice]:
+        """The choices of a batch. The memo is refreshed only where statistics were read, or plans are sampled (``due``, if that is
+        known)."""
         in_place: list[PricedPlan] = []
-        if self._read:
+        if self._read or due:
             self.memo.refresh()
         else:
             in_place = self._selection.in_place()
-        due: Sequence[str] = ()
-        if sampler is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
+        if due is None:
             costs = {priced.source: priced.cost for priced in in_place} or {
                 source: self._selection.selected_cost(source, stays=source not in self._read) for source in self.sources
             }
-            if due := self._sampling.due(sampling_seconds, costs):
-                self.memo.refresh()
-                self._sampling.sample(sampler, due)
+            due = self._due_at(sampler, sampling_seconds, costs)
+        if sampler is not None and due:
+            self.memo.refresh()
+            self._sampling.sample(sampler, due)
         self._is_stale = bool(in_place) and not due
         if self._is_stale:
             return self._selection.stay(in_place)
         return self._choices(sampler is not None, self._read | {*due})
+
+    def _due_at(self, sampler: Sampler | None, seconds: float, costs: Mapping[str, float]) -> Sequence[str]:
+        """The sources whose plans are to be sampled for this batch, where they cost that much; to be asked once per batch."""
+        if sampler is None or self.mode != "adaptive" or len(self.graph.relations) <= 2:
+            return ()
+        return self._sampling.due(seconds, costs)
+
+    def _keep(self, followed: Mapping[str, Followed], statistics: Mapping[str, Statistics]) -> dict[str, PlanChoice]:
+        """The last choices, if the batch is steady."""
+        if self._read or any(own.steady is None for own in self._plans.values()):
+            return {}
+        if any(own.anchored is None for own in self._plans.values()):  # the first batch after a restart
+            for source, choice in self._selection.stay(self._selection.in_place()).items():
+                self._plans[source].anchored = choice
+        rows = np.array([followed[source].rows for source in self.sources])
+        factors = row_factors(self.leaves.raw[:, : self.leaves.rows_read], rows)
+        if factors is None or not all(self.leaves.keeps_filters(s, statistics[s]) for s in self.sources):
+            return {}
+        return {source: own.follow(changed) for changed, (source, own) in zip(factors, self._plans.items())}
+
+    def as_chosen(self, source: str) -> PlanChoice | None:
+        """The last choice of a source, also right after a restart; None if it has no plan."""
+        own = self._plans[source]
+        if own.choice is None and own.current is not None:
+            own.choice = self._selection.stay(self._selection.in_place())[source]
+        return own.choice
+
+    def _end_steadiness(self) -> None:
+        """What follows is not steady: learns what the steady batches before have shown."""
+        for source, own in self._plans.items():
+            if own.steady is not None and own.steady.batches and self._corrections is not None:
+                self._corrections.observe(source, own.steady.rows, batches=own.steady.batches)
+            own.steady = own.anchored = None
+
+    def _forget_factors(self) -> None:
+        """The statistics are those of the batch from now on."""
+        for own in self._plans.values():
+            own.factors = ()
 
     def _choices(self, sampled: bool, planned: Collection[str]) -> dict[str, PlanChoice]:
         """A choice for each source; the plans of those that are not ``planned`` stay."""
@@ -220,6 +274,7 @@ class Optimizer:
         before, and what was seen and sampled is part of the next :meth:`observe`. Not with greedy search, which corrects no estimates.
         """
         assert self._corrections is not None
+        self._end_steadiness()
         own = self._plans[source]
         covered = [self.graph.set_of(step.covers) for step in planning.operators(plan, self.graph)]
         seen = {relations: n for relations, n in zip(covered, rows, strict=True) if n is not None}
@@ -227,6 +282,7 @@ class Optimizer:
         self._reading.doubt(source)
         if source not in self._read:
             self._read.add(source)
+            self._forget_factors()
             others = [other for other in self.sources if other != source]
             self.memo.refresh(self.leaves.read(statistics, None, self._as_read(others, statistics)))
             own.seen = self.leaves.raw[self.sources.index(source)]
@@ -248,7 +304,11 @@ class Optimizer:
 
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Sets measured weights of some filters. Their declared weights have decided which filters are operators; that stays."""
-        self._selection.weights = {name: weights.get(name, known) for name, known in self._selection.weights.items()}
+        before = self._selection.weights
+        self._selection.weights = {name: weights.get(name, known) for name, known in before.items()}
+        if self._selection.weights == before:
+            return
+        self._end_steadiness()
         for memo in {id(own.memo): own.memo for own in self._plans.values()}.values():
             memo.weigh(self._selection.weights)
 
@@ -266,7 +326,11 @@ class Optimizer:
     def read_selectivities(self, statistics: Mapping[str, Statistics]) -> None:
         """Reads what the filters kept in the batch. To be called before :meth:`observe`: the part of an error that they explain is no error
         of the joins, and would be corrected twice otherwise."""
-        if self._corrections is not None and self._feedback and self.leaves.filter_keys:
+        if self._corrections is None or not self._feedback or not self.leaves.filter_keys:
+            return
+        steady = all(own.steady is not None for own in self._plans.values())
+        if not steady or not all(self.leaves.keeps_filters(s, statistics[s]) for s in self.sources):
+            self._end_steadiness()
             self.memo.postpone(self.leaves.read(statistics, self.leaves.filter_keys))
 
     def observe(self, source: str, rows: Sequence[float | None]) -> None:
@@ -280,12 +344,15 @@ class Optimizer:
         assert own.priced is not None
         now = {step: n for step, n in zip(own.priced.covered, rows, strict=True) if n is not None}
         own.observed = [*(own.stopped | now).items()]
+        if own.confirms(now):
+            return
+        self._end_steadiness()
         expected = {relations: own.estimated[relations][0] for relations in now}
         own.confirmed = {relations: seen for relations, seen in now.items() if not is_surprising(expected[relations], seen)}
         if self._reading.observe(source, [(expected[relations], seen) for relations, seen in now.items()]):
             self._pace.reset_budget(source)
         if self._corrections is not None:
-            self._corrections.observe(source, own.observed, own.stopped)
+            self._corrections.observe(source, own.unscaled(own.observed), own.stopped)
 
     def hindsight(self, stopped: Mapping[str, Stopped] | None = None) -> dict[str, Hindsight]:
         """For each source whose operators were observed since the last choice: the cost of its plan, with that of the ``stopped`` plans
@@ -334,6 +401,7 @@ class Optimizer:
             return None
         if not self.sources:
             return 0.0
+        self._end_steadiness()
         moved = self.leaves.read(statistics)
         self._corrections.assume(learnt or {})
         self.memo.refresh(moved)
@@ -345,6 +413,7 @@ class Optimizer:
 
     def seed_feedback(self, learnt: Mapping[str, Learnt]) -> None:
         """Starts with rows that were observed under another design. The optimizer must have read statistics and observed nothing."""
+        self._end_steadiness()
         if self._corrections is not None:
             self._corrections.seed_feedback(learnt)
 
@@ -379,6 +448,8 @@ class Optimizer:
                 own.current, own.seen = plan, np.array(known.seen, np.float64)
                 if known.kept and self.mode == "static":
                     own.kept = plan
+            else:
+                own.steady = None
         if not self.fallback:  # the statistics that were read last
             rows = zip(self._plans.values(), self.leaves.raw)
             self.memo.refresh(self.leaves.replace(np.array([raw if own.seen is None else own.seen for own, raw in rows])))

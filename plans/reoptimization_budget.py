@@ -26,7 +26,7 @@ MOST_DOUBLINGS = 5
 """How often :data:`EXECUTION_PER_READING` doubles at most, once for each reading that confirms the one before. Readings that find it false,
 one after the other, double :data:`EXECUTION_PER_SURPRISE` up to the former: what changes with each batch cannot be followed."""
 
-READING_SECONDS = 8e-5
+READING_SECONDS = 2.5e-4
 """Seconds per delta source and edge with a static relation that reading statistics takes, and pricing the plans again."""
 
 WINDOW_JOIN_FACTOR = 3.5

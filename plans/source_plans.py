@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from cqels_opt.plans.plan_pricing import PricedPlan
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.plans.reoptimization_budget import Reading
+from cqels_opt.plans.steady import SteadyBatches, is_steady
 
 
 class State(NamedTuple):
@@ -27,7 +28,8 @@ class State(NamedTuple):
     feedback, or the last sample; ``estimated`` has sets of relations with their rows and the factors of their corrections. ``sampled`` is
     what plans have cost since they were sampled (None: never), ``reading`` the last reading of statistics (None: to be read at once),
     ``saved`` the savings so far of a switch. ``runner_up`` was the cheapest other plan when the memo was last refreshed,
-    and ``confirmed`` has the observed rows of the last batch that were about the expected ones.
+    and ``confirmed`` has the observed rows of the last batch that were about the expected ones. ``steady`` are the batches since the plan
+    was priced from ``seen``; None if something has been learnt since.
     """
 
     plan: str
@@ -42,6 +44,7 @@ class State(NamedTuple):
     first: str | None = None
     runner_up: str | None = None
     confirmed: Sequence[tuple[RelationSet, float]] = ()
+    steady: SteadyBatches | Sequence[Any] | None = None
 
 
 FORMER = 3
@@ -59,6 +62,10 @@ class SourcePlans:
 
     Since the last choice: ``observed`` rows of operators, the ``confirmed`` ones among them, which were about as expected, the rows of
     operators before the delta was ``stopped``, and ``before``, the current and former plans before that choice.
+
+    ``steady`` are the batches since the plan was priced from ``seen``, which was the choice ``anchored`` (None after a restart: to be
+    priced again); None: the next batch cannot be steady. ``factors`` are those by which the rows of its operators have changed since;
+    none where the last choice was priced.
     """
 
     memo: Memo
@@ -76,9 +83,13 @@ class SourcePlans:
     confirmed: dict[RelationSet, float] = field(default_factory=dict)
     stopped: dict[RelationSet, float] = field(default_factory=dict)
     before: tuple[Plan | None, tuple[Plan, ...], Plan | None] = (None, (), None)
+    steady: SteadyBatches | None = None
+    anchored: PlanChoice | None = None
+    factors: Sequence[float] = ()
 
     def begin(self) -> None:
         """A choice begins."""
+        self.factors = ()
         self.observed, self.stopped, self.before = (), {}, (self.current, self.former, self.first)
 
     def take_back(self) -> None:
@@ -109,6 +120,38 @@ class SourcePlans:
             self.runner_up = None
         return self.priced
 
+    def anchor(self, choice: PlanChoice) -> None:
+        """The plan stays, and is priced from :attr:`seen`."""
+        self.steady, self.anchored = SteadyBatches(), choice
+
+    def follow(self, factors: NDArray[np.float64]) -> PlanChoice:
+        """The choice of a steady batch, by the factors by which the rows of relations have changed."""
+        assert self.anchored is not None
+        assert self.priced is not None
+        known, covered = self.anchored, self.priced.covered
+        self.factors = np.exp(self.priced.members @ np.log(factors)).tolist()
+        rows = tuple(n * factor for n, factor in zip(known.estimated, self.factors))
+        self.estimated = {relations: (n, self.estimated[relations][1]) for relations, n in zip(covered, rows)}
+        self.confirmed = {}
+        return replace(known, estimated=rows, first=False)
+
+    def confirms(self, now: Mapping[RelationSet, float]) -> bool:
+        """Whether the rows of operators are those of a steady batch; they are then noted."""
+        assert self.priced is not None
+        if self.steady is None or not all(is_steady(self.estimated[relations][0], seen) for relations, seen in now.items()):
+            return False
+        if now:
+            self.steady = SteadyBatches(self.steady.batches + 1, self.unscaled([*now.items()]))
+        self.confirmed = {**now}
+        return True
+
+    def unscaled(self, rows: Observed) -> Observed:
+        """Observed rows of operators as if the relations had the rows that the plan was priced with."""
+        if not self.factors or self.priced is None:
+            return rows
+        factors = dict(zip(self.priced.covered, self.factors))
+        return [(relations, seen / factors[relations]) for relations, seen in rows]
+
     def estimate(self, priced: PricedPlan) -> tuple[float, ...]:
         """The estimated rows after each operator. They are kept with the factors of their corrections; none of them is confirmed yet."""
         rows, factors = priced.rows()
@@ -125,7 +168,19 @@ class SourcePlans:
             other = self.priced.second[1]
         seen, runner_up = self.seen.tolist(), None if other is None else str(other)
         return State(
-            str(self.current), seen, kept, learnt, estimated, former, sampled, saved, reading, first, runner_up, confirmed
+            str(self.current),
+            seen,
+            kept,
+            learnt,
+            estimated,
+            former,
+            sampled,
+            saved,
+            reading,
+            first,
+            runner_up,
+            confirmed,
+            self.steady,
         )
 
     def resume(self, state: State) -> None:
@@ -135,3 +190,4 @@ class SourcePlans:
         self.runner_up = None if state.runner_up is None else parse_plan(state.runner_up)
         self.estimated = {relations: (rows, factor) for relations, rows, factor in state.estimated}
         self.confirmed = dict(state.confirmed)
+        self.steady = None if state.steady is None else SteadyBatches(*state.steady)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from math import isfinite
 from typing import Any
 
@@ -17,7 +18,7 @@ from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_graph import graph_of, occurrences_of, static_joins, static_of, what_it_is
 from cqels_opt.planner.delta_plan import DeltaPlan, ExecutedPlan, StoppedChoice
 from cqels_opt.planner.filter_costs import MeasuredCosts
-from cqels_opt.planner.join_sampling import JoinSampler
+from cqels_opt.planner.join_sampling import JoinSampler, on_demand
 from cqels_opt.planner.merged_degrees import MergedDegrees
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.predicate_costs import weight
@@ -259,14 +260,15 @@ class BlockPlanner:
         """What ran in the batch before."""
         return self._ran | {source: plan.ran for source, plan in self.delta_plans.items()}
 
-    def choose(self, step: EvaluationStep | None, terms: TermTable | None) -> None:
-        """Chooses the plans of a batch. With a ``step`` (one that has a delta) joins may be sampled and skewed deltas split."""
+    def choose(self, step: EvaluationStep | None, terms: Callable[[], TermTable] | None) -> None:
+        """Chooses the plans of a batch. With a ``step`` (one that has a delta) joins may be sampled and skewed deltas split; only then its
+        relations are opened, and the ``terms`` are asked for."""
         self._views = views = self.views()
         last, self.observed_rows = self._last_plans(), {}
         relations = sampler = None
         if step is not None and terms is not None:
-            relations = BlockRelations(self.block, self.store, step, terms, self.rule)
-            sampler = JoinSampler(relations) if self.estimates in ("sampling", "all") else None
+            relations = cache(partial(self._relations, step, terms))
+            sampler = on_demand(relations) if self.estimates in ("sampling", "all") else None
         left, self._left = self._left, {}
         timed = self.optimizer.model.unit == "s"
         choices = self.optimizer.choose(
@@ -282,8 +284,11 @@ class BlockPlanner:
         }
         if self.splitter is not None and relations is not None:
             for source, choice in choices.items():
-                split = self.splitter.choose(choice, views[source], relations)
+                split = self.splitter.choose(choice, views[source], relations, self.optimizer.stayed)
                 self.delta_plans[source] = DeltaPlan(choice, split, last.get(source))
+
+    def _relations(self, step: EvaluationStep, terms: Callable[[], TermTable]) -> BlockRelations:
+        return BlockRelations(self.block, self.store, step, terms(), self.rule)
 
     def row_limits(self) -> dict[str, tuple[float, ...]]:
         """The limits on the rows of the operators of the chosen plans, for the sources whose delta can be planned again."""

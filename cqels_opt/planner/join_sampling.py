@@ -8,8 +8,9 @@ the sample, the counts are exact. Samples are systematic: rows at equal distance
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
@@ -18,7 +19,7 @@ from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.multiway_join import fan_out, multiway_join
 from cqels_opt.operators.rows import Ints, Rows, concat, unit
-from cqels_opt.plans import Join, Multiway, Plan, Probe, SampledCardinality, Scan
+from cqels_opt.plans import Join, Multiway, Plan, Probe, SampledCardinality, Sampler, Scan
 from cqels_opt.plans.plan import operators, relations, right_relations
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
@@ -37,8 +38,14 @@ VERIFIED = 16
 MOST_CLOSED = 1 << 17
 """Rows of a multiway join that are made for a sample; a window may have a triple many times."""
 
-SECONDS = 0.001
+SECONDS = 0.002
 """Seconds per relation that sampling a delta's plan takes."""
+
+
+def on_demand(relations: Callable[[], BlockRelations]) -> Sampler:
+    """A :class:`JoinSampler` that is made when a plan is first sampled."""
+    sampler = cache(lambda: JoinSampler(relations()))
+    return lambda source, plan: sampler()(source, plan)
 
 
 class JoinSampler:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from operator import is_
 
 from cqels_opt.operators.algebra.block import BlockNode
@@ -59,11 +59,9 @@ class QueryPlanner:
 
     def choose(self, step: EvaluationStep | None = None) -> tuple[dict[str, dict[str, Plan | Split]], dict[str, DeltaRule]]:
         """The plans by block and source, and the delta rules by block. ``step`` is the step that they are for, if it has a delta."""
-        terms = None
+        terms = cache(lambda: self._terms(step)) if step is not None else None
         for block in self.blocks.values():
             block.settle()
-            if step is not None and terms is None:
-                terms = self._terms(step)
             block.choose(step, terms)
             block.consider()
         return self._plans(), {name: block.rule for name, block in self.blocks.items()}

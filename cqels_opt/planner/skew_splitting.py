@@ -10,7 +10,7 @@ partitioning, Polyzotis 2005.)
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from cqels_opt.planner.join_sampling import JoinSampler
 from cqels_opt.plans import CostModel, Cut, Optimizer, PlanChoice, QueryGraph, ReoptimizationBudget, Split, Statistics
 from cqels_opt.stats.frequencies import distinct_values
 
-SEARCH_SECONDS = 0.01
+SEARCH_SECONDS = 0.02
 """Seconds that the search for a split takes."""
 
 SECOND_PLAN_SECONDS = 0.003
@@ -116,11 +116,13 @@ class Splitter:
         self._optimizers: dict[tuple[str, int], Optimizer] = {}
         self.cuts: dict[str, Cut] = {}
         self.budget = ReoptimizationBudget()
+        self._heavy: dict[str, int] = {}  # rows beyond the cut, where the last choices of the parts are those of the cut in use
+        self._last: dict[str, SplitChoice] = {}  # of these
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint: the budget, and the optimizers of the parts. The cuts are those of the plans that ran."""
         parts = [[source, number, optimizer.state()] for (source, number), optimizer in self._optimizers.items()]
-        return {"since": self.budget.since, "parts": parts}
+        return {"since": self.budget.since, "parts": parts, "heavy": self._heavy}
 
     def resume(self, state: Mapping[str, Any], cuts: Mapping[str, Cut]) -> None:
         """Continues from a :meth:`state` with the cuts in use."""
@@ -128,20 +130,30 @@ class Splitter:
         self.cuts.update(cuts)
         for source, number, known in state["parts"]:
             self._optimizer(source, number).resume(known)
+        self._heavy = {**state.get("heavy", {})}
 
-    def choose(self, whole: PlanChoice, view: Statistics, relations: BlockRelations) -> SplitChoice | None:
-        """The two plans of a source's delta if they pay off; ``whole`` is the plan for all of it, ``view`` its statistics."""
+    def choose(
+        self, whole: PlanChoice, view: Statistics, relations_of_step: Callable[[], BlockRelations], stays: bool = False
+    ) -> SplitChoice | None:
+        """The two plans of a source's delta if they pay off; ``whole`` is the plan for all of it, ``view`` its statistics. Where that
+        ``stays``, without a reading of statistics, the last two do."""
         source, current = whole.source, self.cuts.pop(whole.source, None)
         if self.model.unit != "s" or whole.fallback or whole.retained < 2:
             return None
         due = self.budget.due(source, whole.cost, SEARCH_SECONDS)
         if not due and current is None:
             return None
+        if stays and not due and current is not None and (kept := self._kept(source, current)) is not None:
+            self.cuts[source] = current
+            return kept
+        self._heavy.pop(source, None)
+        relations = relations_of_step()
         places = relations.delta_places(source)
         picked = np.arange(0, places, max(1, places // SAMPLE))
         rows, each = relations.delta_at(source, picked), places / max(1, len(picked))
         fans = self._fans(source, rows, relations)
         best: SplitChoice | None = None
+        chosen = 0
         others = cuts(self._joined(fans)) if due or current is None or current[:2] not in fans else []
         for cut in dict.fromkeys([*([current] if current and current[:2] in fans else []), *others]):
             heavy = fans[cut.relation, cut.variable] >= cut.at_least
@@ -154,13 +166,27 @@ class Splitter:
                 few, many = (
                     self._part(number, source, view, part, fans, relations, at_once) for number, part in enumerate(parts)
                 )
+                chosen += 1
                 found = SplitChoice(cut, round(heavy.sum() * each), few, many)
                 if few.plan != many.plan and found.cost + SECOND_PLAN_SECONDS < least:
                     best = found if best is None or found.cost < best.cost else best
                     break
         if best is not None:
             self.cuts[source] = best.cut
+            if chosen == 1:
+                self._heavy[source], self._last[source] = best.heavy, best
         return best
+
+    def _kept(self, source: str, cut: Cut) -> SplitChoice | None:
+        """The last choice for a cut; None if the parts have been planned for another one since."""
+        if source not in self._heavy:
+            return None
+        if source not in self._last:  # the first batch after a restart
+            few, many = (self._optimizer(source, number).as_chosen(source) for number in (0, 1))
+            if few is None or many is None:
+                return None
+            self._last[source] = SplitChoice(cut, self._heavy[source], few, many)
+        return self._last[source]
 
     def _fans(self, source: str, rows: Rows, relations: BlockRelations) -> Fans:
         """The matches of each row of a delta in the relations around it."""

@@ -221,7 +221,9 @@ class Driver(RunState):
         terms = [f for f in batch.done.kept if f.kind == "terms"]  # of earlier stages
         files = self.step_files([*batch.files, *terms])
         self._instants.clear()
-        steps = {p.id: self._step(p, number, batch.after, upto[p.id], files) for p in stage}
+        bare = {p.id: self._step(p, number, batch.after, upto[p.id], files) for p in stage}
+        batch.clock.lap("execute")
+        steps = {p.id: self.planned(p, bare[p.id], sample=upto[p.id] > batch.after) for p in stage}
         batch.clock.lap("optimize")
         if max(upto.values()) > batch.after:
             parts = self.options.parts or self.shares(batch.rows)
@@ -310,6 +312,7 @@ class Driver(RunState):
             self.frontier.suspected(report.suspects)
 
     def _step(self, program: CompiledProgram, number: int, after: int, upto: int, files: StepFiles) -> EvaluationStep:
+        """The step of a program's windows, and its instants, without plans."""
         renewed = program.id in self.state.renewed  # its last answers are in a file; everything else starts again
         previous = int(NOWHEN) if renewed else self.state.reported.get(program.id, int(NOWHEN))
         found = np.empty(0, np.int64)
@@ -323,8 +326,7 @@ class Driver(RunState):
                 moves = {w.name: self.moves(w, files, upto) for w in program.windows if w.every}
                 self._instants[key] = instants(program.windows, program.report, times, first, after, upto, moves)
             found = self._instants[key]
-        step = self.bare_step(program, number, after, upto, np.concatenate([np.array([previous], np.int64), found]), files)
-        return self.planned(program, step, sample=upto > after)
+        return self.bare_step(program, number, after, upto, np.concatenate([np.array([previous], np.int64), found]), files)
 
     def _commit(self, batch: MicroBatch) -> None:
         """Writes the commit record of a batch, and the files that it names; schedules the deletion of files that no longer count."""
