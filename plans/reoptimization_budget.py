@@ -22,11 +22,11 @@ EXECUTION_PER_READING = 2.0
 EXECUTION_PER_SURPRISE = 0.5
 """The same where estimates were false: a plan that costs less than half of reading its statistics cannot be worth a reading."""
 
-MOST_DOUBLINGS = 5
+MOST_DOUBLINGS = 7
 """How often :data:`EXECUTION_PER_READING` doubles at most, once for each reading that confirms the one before. Readings that find it false,
 one after the other, double :data:`EXECUTION_PER_SURPRISE` up to the former: what changes with each batch cannot be followed."""
 
-READING_SECONDS = 2.5e-4
+READING_SECONDS = 8e-5
 """Seconds per delta source and edge with a static relation that reading statistics takes, and pricing the plans again."""
 
 WINDOW_JOIN_FACTOR = 3.5

@@ -344,6 +344,10 @@ class BlockPlanner:
         model, machine = self.optimizer.model, self.options.machine
         if self.planned_by_spark or not isinstance(model, SecondsCost) or self.options.joins == (REPLICATED,):
             return {}
+        others = any(method.in_task and method != REPLICATED for method in self.options.joins)
+        in_memory = len(self.options.joins) > 1 and tasks == 1 and not others  # one task has nothing to distribute
+        if in_memory and machine.memory is None:
+            return {}
         found = {}
         for source, decision in self.delta_plans.items():
             whole = decision.whole
@@ -355,9 +359,8 @@ class BlockPlanner:
                 if r.kind != "filter"
             }
             prices = PhysicalCostModel(machine, tasks, model.constants, relations=relations)
-            others = any(method.in_task and method != REPLICATED for method in self.options.joins)
-            if len(self.options.joins) > 1 and tasks == 1 and not others and not any(map(prices.missing, relations)):
-                continue  # one task has nothing to distribute
+            if in_memory and not any(map(prices.missing, relations)):
+                continue
             way = physical(whole.plan, whole.operators, whole.estimated, prices, self.options.joins)
             if not way.fused:
                 found[source] = way.by
