@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -69,13 +70,16 @@ def final_times(task: Task) -> list[int]:
 
 
 def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: float, turn: int = 0) -> list[Ran]:
-    """One pass over the task, with a rotating start per batch; a contender that exceeds ``limit`` seconds in total is stopped."""
+    """One pass over the task, in another order for each batch; a contender that exceeds ``limit`` seconds in total is stopped.
+
+    The order is random, from the number of the batch. If it only rotated, each contender would always run after the same one, with the
+    memory caches as that one leaves them.
+    """
     runs = {c.name: Ran(c.name, answers=c.answers) for c in contenders}
     live = {c.name: c.run(task, empty_folder(folder / c.name)) for c in contenders}
     finals = final_times(task)
     for number in range(len(finals)):
-        order = list(live)
-        for name in order[(number + turn) % len(order) :] + order[: (number + turn) % len(order)] if order else ():
+        for name in random.Random(f"{turn} {number}").sample([*live], len(live)):
             run, began = runs[name], time.perf_counter()
             try:
                 done, took = _next(live[name])
