@@ -226,7 +226,7 @@ class Optimizer:
         return own.choice
 
     def _end_steadiness(self) -> None:
-        """What follows is not steady: learns what the steady batches before have shown."""
+        """What follows is not steady: the rows of the steady batches before it correct the estimates."""
         for source, own in self._plans.items():
             if own.steady is not None and own.steady.batches and self._corrections is not None:
                 self._corrections.observe(source, own.steady.rows, batches=own.steady.batches)

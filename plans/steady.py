@@ -1,7 +1,7 @@
 """Steady batches: what their plans depend on is about what it was when the plans were priced, so nothing is priced again.
 
 The plans and their costs stay. Their estimates follow the rows of the relations in proportion, which is what pricing them would give, but
-for limits, edge covers and units of OPTIONAL. What operators gave teaches little in one such batch: it is learnt once, after the last.
+for limits, edge covers and units of OPTIONAL. The rows that operators gave correct the estimates once, after the last of them.
 """
 
 from __future__ import annotations
