@@ -23,7 +23,7 @@ from cqels_opt.planner.join_sampling import JoinSampler
 from cqels_opt.plans import CostModel, Cut, Optimizer, PlanChoice, QueryGraph, ReoptimizationBudget, Split, Statistics
 from cqels_opt.stats.frequencies import distinct_values
 
-SEARCH_SECONDS = 0.02
+SEARCH_SECONDS = 0.01
 """Seconds that the search for a split takes."""
 
 SECOND_PLAN_SECONDS = 0.003

@@ -16,6 +16,7 @@ from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.plans.reoptimization_budget import (
     EXECUTION_PER_READING,
     EXECUTION_PER_SURPRISE,
+    MOST_DOUBLINGS,
     ROW_SECONDS,
     WINDOW_JOIN_FACTOR,
     Reading,
@@ -71,9 +72,9 @@ def read_in(run: Run, batches: int, statistics: Counted) -> list[int]:
 
 @pytest.mark.parametrize("batches", (1, 2, 5))
 def test_statistics_are_read_once_plans_have_cost_a_multiple_of_reading_that_doubles(batches: int) -> None:
-    """Each reading that confirms the plan doubles it, up to 32 times."""
+    """Each reading that confirms the plan doubles it, up to a limit."""
     run = Run(share=batches / EXECUTION_PER_READING - 1e-9)
-    gaps = [1, 2, 4, 8, 16, 32, 32, 32]
+    gaps = [*(2**n for n in range(MOST_DOUBLINGS + 1)), *[2**MOST_DOUBLINGS] * 2]
     at = [batches * sum(gaps[:n]) for n in range(len(gaps))]
     assert read_in(run, at[-1] + 1, counted()) == at
 
