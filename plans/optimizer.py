@@ -84,7 +84,7 @@ class Optimizer:
         self._feedback = feedback
         self._read: set[str] = set()  # the sources whose statistics were read for the last batch
         self._is_stale = False  # whether the memo has not been refreshed for the last choice
-        self.stayed = False  # whether all plans have stayed for the last batch, without a reading or a sample
+        self.is_steady = False  # whether the last batch was
         self._pace = ReoptimizationBudget()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
         self._reading = ReadingBudget(self.leaves.rows_read)
@@ -147,13 +147,16 @@ class Optimizer:
             if own.priced is not None:  # from the bounds of the last batch, which a restart does not know
                 own.priced.limit(None)
             own.begin()
-        kept = self._keep(followed, statistics)
-        due = self._due_at(sampler, sampling_seconds, {s: c.cost for s, c in kept.items()}) if kept else None
-        if kept and not due:
-            choices = kept
+        factors, due = self._row_factors(followed, statistics), None
+        if factors:
+            costs = {source: choice.cost for source, choice in self._anchored().items()}
+            due = self._due_at(sampler, sampling_seconds, costs)
+        self.is_steady = bool(factors) and not due
+        if self.is_steady:
+            choices = {source: own.keep(factors[source]) for source, own in self._plans.items()}
+            self._is_stale = True
         else:
             self._end_steadiness()
-            self._forget_factors()
             chosen = any(own.current is not None for own in self._plans.values())
             moved = self.leaves.read(statistics, changed if chosen else None, followed)
             if self._corrections is None:
@@ -170,8 +173,7 @@ class Optimizer:
             if source in self._read:
                 self._reading.read(source, self.leaves.raw[number].tolist(), self._values.get(source, ()))
             self._reading.spend(source, choice.cost, choice.switched)
-        self.stayed = choices is kept or self._is_stale
-        if self.stayed and choices is not kept and all(map(self.leaves.has_rows, self.sources)):  # all have been seen
+        if self._is_stale and not self.is_steady and all(map(self.leaves.has_rows, self.sources)):  # all have been seen
             for source, own in self._plans.items():
                 own.anchor(choices[source])
         return choices
@@ -179,8 +181,8 @@ class Optimizer:
     def _stay_or_choose(
         self, sampler: Sampler | None, sampling_seconds: float, due: Sequence[str] | None
     ) -> dict[str, PlanChoice]:
-        """The choices of a batch. The memo is refreshed only where statistics were read, or plans are sampled (``due``, if that is
-        known)."""
+        """The choices of a batch. The memo is refreshed only where statistics were read, or plans are sampled. ``due`` are the sources of
+        these, if that is known already."""
         in_place: list[PricedPlan] = []
         if self._read or due:
             self.memo.refresh()
@@ -205,21 +207,33 @@ class Optimizer:
             return ()
         return self._sampling.due(seconds, costs)
 
-    def _keep(self, followed: Mapping[str, Followed], statistics: Mapping[str, Statistics]) -> dict[str, PlanChoice]:
-        """The last choices, if the batch is steady."""
+    def _row_factors(self, followed: Mapping[str, Followed], statistics: Mapping[str, Statistics]) -> dict[str, dict[str, float]]:
+        """For each source the factors by which the rows of relations have changed since its plan was priced; none if the batch is not
+        steady."""
         if self._read or any(own.steady is None for own in self._plans.values()):
             return {}
-        if any(own.anchored is None for own in self._plans.values()):  # the first batch after a restart
-            for source, choice in self._selection.stay(self._selection.in_place()).items():
-                self._plans[source].anchored = choice
         rows = np.array([followed[source].rows for source in self.sources])
         factors = row_factors(self.leaves.raw[:, : self.leaves.rows_read], rows)
         if factors is None or not all(self.leaves.keeps_filters(s, statistics[s]) for s in self.sources):
             return {}
-        return {source: own.follow(changed) for changed, (source, own) in zip(factors, self._plans.items())}
+        return {source: dict(zip(self.graph.index, row)) for source, row in zip(self.sources, factors.tolist())}
 
-    def as_chosen(self, source: str) -> PlanChoice | None:
-        """The last choice of a source, also right after a restart; None if it has no plan."""
+    def _anchored(self) -> dict[str, PlanChoice]:
+        """The choices that were priced last, once more after a restart."""
+        if any(own.anchored is None for own in self._plans.values()):
+            before = {source: (own.estimated, own.confirmed) for source, own in self._plans.items()}
+            for source, choice in self._selection.stay(self._selection.in_place()).items():
+                self._plans[source].anchored = choice
+            for source, own in self._plans.items():
+                own.estimated, own.confirmed = before[source]
+        return {source: own.anchored for source, own in self._plans.items() if own.anchored is not None}
+
+    def scaled(self, choice: PlanChoice) -> PlanChoice:
+        """A choice of before the last batch, which was steady, with estimates for its rows; it may be of another plan."""
+        return self._plans[choice.source].scaled(choice)
+
+    def last_choice(self, source: str) -> PlanChoice | None:
+        """The last choice of a source, priced once more after a restart; None if it has no plan."""
         own = self._plans[source]
         if own.choice is None and own.current is not None:
             own.choice = self._selection.stay(self._selection.in_place())[source]
@@ -231,11 +245,6 @@ class Optimizer:
             if own.steady is not None and own.steady.batches and self._corrections is not None:
                 self._corrections.observe(source, own.steady.rows, batches=own.steady.batches)
             own.steady = own.anchored = None
-
-    def _forget_factors(self) -> None:
-        """The statistics are those of the batch from now on."""
-        for own in self._plans.values():
-            own.factors = ()
 
     def _choices(self, sampled: bool, planned: Collection[str]) -> dict[str, PlanChoice]:
         """A choice for each source; the plans of those that are not ``planned`` stay."""
@@ -282,7 +291,8 @@ class Optimizer:
         self._reading.doubt(source)
         if source not in self._read:
             self._read.add(source)
-            self._forget_factors()
+            for each in self._plans.values():
+                each.changed = {}
             others = [other for other in self.sources if other != source]
             self.memo.refresh(self.leaves.read(statistics, None, self._as_read(others, statistics)))
             own.seen = self.leaves.raw[self.sources.index(source)]
@@ -344,7 +354,7 @@ class Optimizer:
         assert own.priced is not None
         now = {step: n for step, n in zip(own.priced.covered, rows, strict=True) if n is not None}
         own.observed = [*(own.stopped | now).items()]
-        if own.confirms(now):
+        if own.note_if_steady(now):
             return
         self._end_steadiness()
         expected = {relations: own.estimated[relations][0] for relations in now}
@@ -356,11 +366,12 @@ class Optimizer:
 
     def hindsight(self, stopped: Mapping[str, Stopped] | None = None) -> dict[str, Hindsight]:
         """For each source whose operators were observed since the last choice: the cost of its plan, with that of the ``stopped`` plans
-        before it, and of other plans."""
+        before it, and of other plans. In a steady batch they are those of the rows that the plans were priced with."""
         if self._corrections is None:
             return {}
         priced = {source: own.priced for source, own in self._plans.items() if own.priced is not None}
-        observed = {source: self._plans[source].observed for source in priced}
+        observed = {source: self._plans[source].unscaled(self._plans[source].observed) for source in priced}
+        self._is_stale = True  # the memo will have been priced with them
         first = {source: own.first for source, own in self._plans.items()}
         return hindsight(priced, self._corrections, observed, stopped or {}, first)
 

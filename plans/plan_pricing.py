@@ -135,9 +135,9 @@ def cost_of(memo: Memo, source: str, plan: Plan) -> float | None:
 class PricedPlan:
     """The plan of a delta source, with everything that pricing it for the next batch needs.
 
-    ``covered`` are the relations after each operator (``members`` as 0 and 1), and ``states`` their places in the table of rows.
-    ``former`` are plans of earlier batches. ``second`` is the last runner-up: its alternative at the node where it differs (None: it was
-    the cheapest plan), its plan and the places of this.
+    ``covered`` are the relations after each operator, and ``states`` their places in the table of rows. ``former`` are plans of earlier
+    batches. ``second`` is the last runner-up: its alternative at the node where it differs (None: it was the cheapest plan), its plan and
+    the places of this.
     """
 
     memo: Memo
@@ -147,7 +147,6 @@ class PricedPlan:
     operators: tuple[PlanOperator, ...]
     covered: tuple[RelationSet, ...]
     states: NDArray[np.intp]
-    members: NDArray[np.float64]
     former: tuple[tuple[Plan, PlanPlaces], ...]
     second: tuple[int | None, Plan, PlanPlaces | None] | None = None
 
@@ -162,8 +161,7 @@ class PricedPlan:
         shape, number = memo.shape, memo.shape.sources.index(source)
         states = np.array([shape.state_of[s, shape.covered[s]] for s in covered], np.intp) + number * len(shape.states)
         before = ((other, placed) for other in former if (placed := places_of(memo, source, other)) is not None)
-        members = np.array([[float(relations >> r & 1) for r in range(len(memo.graph.relations))] for relations in covered])
-        return cls(memo, source, plan, places, operators, covered, states, members, tuple(before))
+        return cls(memo, source, plan, places, operators, covered, states, tuple(before))
 
     def resume_runner_up(self, runner_up: Plan) -> None:
         """Takes the runner-up that is known from an earlier batch."""

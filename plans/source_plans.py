@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from cqels_opt.plans.estimate_corrections import Logs
 from cqels_opt.plans.hindsight import Observed
 from cqels_opt.plans.memo import Memo
-from cqels_opt.plans.plan import Plan
+from cqels_opt.plans.plan import Plan, PlanOperator
 from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_pricing import PricedPlan
 from cqels_opt.plans.plan_text import parse_plan
@@ -29,7 +30,7 @@ class State(NamedTuple):
     what plans have cost since they were sampled (None: never), ``reading`` the last reading of statistics (None: to be read at once),
     ``saved`` the savings so far of a switch. ``runner_up`` was the cheapest other plan when the memo was last refreshed,
     and ``confirmed`` has the observed rows of the last batch that were about the expected ones. ``steady`` are the batches since the plan
-    was priced from ``seen``; None if estimates have been corrected since.
+    was priced from ``seen``; None if the next batch cannot be steady.
     """
 
     plan: str
@@ -63,9 +64,9 @@ class SourcePlans:
     Since the last choice: ``observed`` rows of operators, the ``confirmed`` ones among them, which were about as expected, the rows of
     operators before the delta was ``stopped``, and ``before``, the current and former plans before that choice.
 
-    ``steady`` are the batches since the plan was priced from ``seen``, which was the choice ``anchored`` (None after a restart: to be
-    priced again); None: the next batch cannot be steady. ``factors`` are those by which the rows of its operators have changed since;
-    none where the last choice was priced.
+    ``steady`` are the batches since the plan was priced from ``seen``; None: the next batch cannot be steady. ``anchored`` is the choice of
+    that pricing; None after a restart, until it is priced once more. ``changed`` has the factors by which the rows of relations have
+    changed since; none where the last choice was priced.
     """
 
     memo: Memo
@@ -85,11 +86,11 @@ class SourcePlans:
     before: tuple[Plan | None, tuple[Plan, ...], Plan | None] = (None, (), None)
     steady: SteadyBatches | None = None
     anchored: PlanChoice | None = None
-    factors: Sequence[float] = ()
+    changed: Mapping[str, float] = field(default_factory=dict)
 
     def begin(self) -> None:
         """A choice begins."""
-        self.factors = ()
+        self.changed = {}
         self.observed, self.stopped, self.before = (), {}, (self.current, self.former, self.first)
 
     def take_back(self) -> None:
@@ -124,33 +125,43 @@ class SourcePlans:
         """The plan stays, and is priced from :attr:`seen`."""
         self.steady, self.anchored = SteadyBatches(), choice
 
-    def follow(self, factors: NDArray[np.float64]) -> PlanChoice:
-        """The choice of a steady batch, by the factors by which the rows of relations have changed."""
+    def keep(self, changed: Mapping[str, float]) -> PlanChoice:
+        """The choice of a steady batch; ``changed`` has the factors by which the rows of relations have changed."""
         assert self.anchored is not None
         assert self.priced is not None
-        known, covered = self.anchored, self.priced.covered
-        self.factors = np.exp(self.priced.members @ np.log(factors)).tolist()
-        rows = tuple(n * factor for n, factor in zip(known.estimated, self.factors))
-        self.estimated = {relations: (n, self.estimated[relations][1]) for relations, n in zip(covered, rows)}
+        self.changed = changed
+        found = self.scaled(self.anchored)
+        rows = zip(self.priced.covered, found.estimated)
+        self.estimated = {relations: (n, self.estimated[relations][1]) for relations, n in rows}
         self.confirmed = {}
-        return replace(known, estimated=rows, first=False)
+        return found
 
-    def confirms(self, now: Mapping[RelationSet, float]) -> bool:
-        """Whether the rows of operators are those of a steady batch; they are then noted."""
-        assert self.priced is not None
-        if self.steady is None or not all(is_steady(self.estimated[relations][0], seen) for relations, seen in now.items()):
-            return False
-        if now:
-            self.steady = SteadyBatches(self.steady.batches + 1, self.unscaled([*now.items()]))
-        self.confirmed = {**now}
-        return True
+    def scaled(self, choice: PlanChoice) -> PlanChoice:
+        """A choice of before a steady batch, with the estimates of the batch."""
+        rows = zip(choice.estimated, self._scales(choice.operators))
+        return replace(choice, estimated=tuple(n * scale for n, scale in rows), previous=None, reason=(), first=False)
+
+    def _scales(self, operators: Iterable[PlanOperator]) -> list[float]:
+        """The factors by which the rows of operators have changed with those of the relations."""
+        return [math.prod(self.changed[name] for name in operator.covers) for operator in operators]
 
     def unscaled(self, rows: Observed) -> Observed:
         """Observed rows of operators as if the relations had the rows that the plan was priced with."""
-        if not self.factors or self.priced is None:
+        if not self.changed or self.priced is None:
             return rows
-        factors = dict(zip(self.priced.covered, self.factors))
-        return [(relations, seen / factors[relations]) for relations, seen in rows]
+        scales = dict(zip(self.priced.covered, self._scales(self.priced.operators)))
+        return [(relations, seen / scales[relations]) for relations, seen in rows]
+
+    def note_if_steady(self, now: Mapping[RelationSet, float]) -> bool:
+        """Notes the rows of the operators of a batch if they are those of a steady one; returns whether they are."""
+        if self.steady is None or not all(is_steady(self.estimated[relations][0], seen) for relations, seen in now.items()):
+            return False
+        if now:
+            if (more := self.steady.after(self.unscaled([*now.items()]))) is None:
+                return False
+            self.steady = more
+        self.confirmed = {**now}
+        return True
 
     def estimate(self, priced: PricedPlan) -> tuple[float, ...]:
         """The estimated rows after each operator. They are kept with the factors of their corrections; none of them is confirmed yet."""

@@ -283,8 +283,9 @@ class BlockPlanner:
             source: DeltaPlan(choice, self.fixed_splits.get(source), last.get(source)) for source, choice in choices.items()
         }
         if self.splitter is not None and relations is not None:
+            scaled = self.optimizer.scaled if self.optimizer.is_steady else None
             for source, choice in choices.items():
-                split = self.splitter.choose(choice, views[source], relations, self.optimizer.stayed)
+                split = self.splitter.choose(choice, views[source], relations, scaled)
                 self.delta_plans[source] = DeltaPlan(choice, split, last.get(source))
 
     def _relations(self, step: EvaluationStep, terms: Callable[[], TermTable]) -> BlockRelations:

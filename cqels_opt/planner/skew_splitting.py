@@ -116,37 +116,46 @@ class Splitter:
         self._optimizers: dict[tuple[str, int], Optimizer] = {}
         self.cuts: dict[str, Cut] = {}
         self.budget = ReoptimizationBudget()
-        self._heavy: dict[str, int] = {}  # rows beyond the cut, where the last choices of the parts are those of the cut in use
-        self._last: dict[str, SplitChoice] = {}  # of these
+        self._heavy: dict[str, tuple[Cut, int]] = {}  # the cut of the last choices of the parts, and the rows beyond it
+        self._last: dict[str, SplitChoice] = {}  # of these; none after a restart
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint: the budget, and the optimizers of the parts. The cuts are those of the plans that ran."""
+        """For a checkpoint: the budget, the cuts in use, and the optimizers of the parts."""
         parts = [[source, number, optimizer.state()] for (source, number), optimizer in self._optimizers.items()]
-        return {"since": self.budget.since, "parts": parts, "heavy": self._heavy}
+        return {"since": self.budget.since, "parts": parts, "cuts": self.cuts, "heavy": self._heavy}
 
     def resume(self, state: Mapping[str, Any], cuts: Mapping[str, Cut]) -> None:
-        """Continues from a :meth:`state` with the cuts in use."""
+        """Continues from a :meth:`state`. Older ones have no cuts; ``cuts`` are those of the plans that ran last."""
         self.budget.resume(state["since"])
-        self.cuts.update(cuts)
+        self.cuts = {source: Cut(*cut) for source, cut in state.get("cuts", cuts).items()}
         for source, number, known in state["parts"]:
             self._optimizer(source, number).resume(known)
-        self._heavy = {**state.get("heavy", {})}
+        self._heavy = {source: (Cut(*cut), heavy) for source, (cut, heavy) in state.get("heavy", {}).items()}
 
     def choose(
-        self, whole: PlanChoice, view: Statistics, relations_of_step: Callable[[], BlockRelations], stays: bool = False
+        self,
+        whole: PlanChoice,
+        view: Statistics,
+        relations_of_step: Callable[[], BlockRelations],
+        scaled: Callable[[PlanChoice], PlanChoice] | None = None,
     ) -> SplitChoice | None:
-        """The two plans of a source's delta if they pay off; ``whole`` is the plan for all of it, ``view`` its statistics. Where that
-        ``stays``, without a reading of statistics, the last two do."""
+        """The two plans of a source's delta if they pay off; ``whole`` is the plan for all of it, ``view`` its statistics.
+
+        In a steady batch, in which choices are ``scaled``, the last two stay, as the plan for all of it does.
+        """
         source, current = whole.source, self.cuts.pop(whole.source, None)
         if self.model.unit != "s" or whole.fallback or whole.retained < 2:
             return None
         due = self.budget.due(source, whole.cost, SEARCH_SECONDS)
         if not due and current is None:
             return None
-        if stays and not due and current is not None and (kept := self._kept(source, current)) is not None:
+        if scaled is not None and not due and current is not None and (last := self._last_of(source, current)) is not None:
             self.cuts[source] = current
-            return kept
+            few, many = scaled(last.few), scaled(last.many)
+            growth = many.estimated[0] / max(last.many.estimated[0], 1.0)
+            return SplitChoice(current, round(last.heavy * growth), few, many)
         self._heavy.pop(source, None)
+        self._last.pop(source, None)
         relations = relations_of_step()
         places = relations.delta_places(source)
         picked = np.arange(0, places, max(1, places // SAMPLE))
@@ -174,18 +183,19 @@ class Splitter:
         if best is not None:
             self.cuts[source] = best.cut
             if chosen == 1:
-                self._heavy[source], self._last[source] = best.heavy, best
+                self._heavy[source], self._last[source] = (best.cut, best.heavy), best
         return best
 
-    def _kept(self, source: str, cut: Cut) -> SplitChoice | None:
+    def _last_of(self, source: str, cut: Cut) -> SplitChoice | None:
         """The last choice for a cut; None if the parts have been planned for another one since."""
-        if source not in self._heavy:
+        known, heavy = self._heavy.get(source, (None, 0))
+        if known != cut:
             return None
-        if source not in self._last:  # the first batch after a restart
-            few, many = (self._optimizer(source, number).as_chosen(source) for number in (0, 1))
+        if source not in self._last:
+            few, many = (self._optimizer(source, number).last_choice(source) for number in (0, 1))
             if few is None or many is None:
                 return None
-            self._last[source] = SplitChoice(cut, self._heavy[source], few, many)
+            self._last[source] = SplitChoice(cut, heavy, few, many)
         return self._last[source]
 
     def _fans(self, source: str, rows: Rows, relations: BlockRelations) -> Fans:

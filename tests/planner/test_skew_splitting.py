@@ -35,7 +35,7 @@ def _iri(kind: str, number: int) -> str:
     return f"<{EX}{kind}{number}>"
 
 
-def crowd(seed: int, most_known: int = 60, most_bought: int = 30) -> World:
+def crowd(seed: int, most_known: int = 60, most_bought: int = 30, seconds: int = 6) -> World:
     """Some know many and bought little, others bought much and know few: who is online decides which side to begin with."""
     rng = random.Random(seed)
     people, products, famous = 120, 150, 12
@@ -44,10 +44,13 @@ def crowd(seed: int, most_known: int = 60, most_bought: int = 30) -> World:
         known, bought = (most_known, 1) if u < famous else (1, most_bought)
         facts += [(_iri("u", u), f"<{EX}knows>", _iri("u", v)) for v in rng.sample(range(people), known)]
         facts += [(_iri("u", u), f"<{EX}bought>", _iri("p", p)) for p in rng.sample(range(products), bought)]
-    online = [Element(1000 * (i // 60), ((_iri("u", rng.randrange(people)), f"<{EX}online>", _iri("d", 0)),)) for i in range(360)]
+    online = [
+        Element(1000 * (i // 60), ((_iri("u", rng.randrange(people)), f"<{EX}online>", _iri("d", 0)),))
+        for i in range(60 * seconds)
+    ]
     views = [
         Element(1000 * (i // 60), ((_iri("u", rng.randrange(people)), f"<{EX}views>", _iri("p", rng.randrange(products))),))
-        for i in range(360)
+        for i in range(60 * seconds)
     ]
     return World({f"{EX}S": [online], f"{EX}T": [views]}, facts)
 
@@ -145,6 +148,30 @@ def test_a_restart_goes_on_with_the_cuts_that_it_had(tmp_path: Path, monkeypatch
         told.append(found)
     assert told[0] == told[1]
     assert sum(" | " in d.plan for deltas in told[0] for d in deltas) > 2
+
+
+def test_a_split_of_steady_batches_stays_also_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parts are planned in some batches only, by a run that restarts before each batch as by one that does not."""
+    monkeypatch.setattr(skew_splitting, "SECOND_PLAN_SECONDS", 0.0)
+    monkeypatch.setattr(skew_splitting, "SEARCH_SECONDS", 2e-4)
+    mode = PlannerOptions(multiway=False, reading_seconds=1.0, sampling_seconds=1.0, view_selection=False)
+    query, how = register(TEXT, crowd(1, 110, 90, seconds=12), tmp_path), Cut("1000ms")
+    planned: list[int] = []
+    of_part = Splitter._part
+    monkeypatch.setattr(Splitter, "_part", lambda self, *given: planned.append(given[0]) or of_part(self, *given))
+    told: list[list[tuple[Delta, ...]]] = []
+    for again in (False, True):
+        folder, sink, found = tmp_path / f"state-{len(told)}", LocalSink(), []
+        for number, rows in enumerate(query.chunks(how)):
+            if again or not number:
+                driver = query.driver(how, folder, sink=sink)
+                driver.options = replace(driver.options, plan=mode)
+                driver.restore(None)
+            found += [tuple(map(unpriced, record.deltas)) for record in driver.batch(number, rows)]
+        told.append(found)
+    assert told[0] == told[1]
+    split = [d for deltas in told[0] for d in deltas if " | " in d.plan]
+    assert len(split) > 4 and len(planned) <= 2 * len(split), "two runs have planned two parts: in half of the batches at most"
 
 
 def test_cuts_are_where_fan_outs_part() -> None:
