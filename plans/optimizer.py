@@ -40,7 +40,7 @@ from cqels_opt.plans.sampling import Sampler
 from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.source_plans import SourcePlans, State
 from cqels_opt.plans.statistics import Key, Statistics
-from cqels_opt.plans.steady import row_factors
+from cqels_opt.plans.steady_plans import SteadyPlans
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
 
 MODES = ("adaptive", "static", "first", "worst", "heuristic")
@@ -103,6 +103,7 @@ class Optimizer:
             self._corrections = EstimateCorrections(memo, self.sources, feedback)
         self._plans = {source: SourcePlans(memos[source], kept.get(source)) for source in self.sources}
         self._selection = PlanSelection(graph, self.mode, self.leaves, self._plans, self.fallback)
+        self._steady = SteadyPlans(self.leaves, self._selection, self._plans, self._corrections)
         if self._corrections is not None:
             self._sampling = PlanSampling(self._corrections, self._selection, self.leaves, self._plans, self._pace)
 
@@ -147,16 +148,16 @@ class Optimizer:
             if own.priced is not None:  # from the bounds of the last batch, which a restart does not know
                 own.priced.limit(None)
             own.begin()
-        factors, due = self._row_factors(followed, statistics), None
+        factors, due = self._steady.factors(followed, statistics), None
         if factors:
-            costs = {source: choice.cost for source, choice in self._anchored().items()}
+            costs = {source: choice.cost for source, choice in self._steady.anchored().items()}
             due = self._due_at(sampler, sampling_seconds, costs)
         self.is_steady = bool(factors) and not due
         if self.is_steady:
-            choices = {source: own.keep(factors[source]) for source, own in self._plans.items()}
+            choices = self._steady.keep(factors)
             self._is_stale = True
         else:
-            self._end_steadiness()
+            self._steady.end()
             chosen = any(own.current is not None for own in self._plans.values())
             moved = self.leaves.read(statistics, changed if chosen else None, followed)
             if self._corrections is None:
@@ -174,8 +175,7 @@ class Optimizer:
                 self._reading.read(source, self.leaves.raw[number].tolist(), self._values.get(source, ()))
             self._reading.spend(source, choice.cost, choice.switched)
         if self._is_stale and not self.is_steady and all(map(self.leaves.has_rows, self.sources)):  # all have been seen
-            for source, own in self._plans.items():
-                own.anchor(choices[source])
+            self._steady.anchor(choices)
         return choices
 
     def _stay_or_choose(
@@ -207,27 +207,6 @@ class Optimizer:
             return ()
         return self._sampling.due(seconds, costs)
 
-    def _row_factors(self, followed: Mapping[str, Followed], statistics: Mapping[str, Statistics]) -> dict[str, dict[str, float]]:
-        """For each source the factors by which the rows of relations have changed since its plan was priced; none if the batch is not
-        steady."""
-        if self._read or any(own.steady is None for own in self._plans.values()):
-            return {}
-        rows = np.array([followed[source].rows for source in self.sources])
-        factors = row_factors(self.leaves.raw[:, : self.leaves.rows_read], rows)
-        if factors is None or not all(self.leaves.keeps_filters(s, statistics[s]) for s in self.sources):
-            return {}
-        return {source: dict(zip(self.graph.index, row)) for source, row in zip(self.sources, factors.tolist())}
-
-    def _anchored(self) -> dict[str, PlanChoice]:
-        """The choices that were priced last, once more after a restart."""
-        if any(own.anchored is None for own in self._plans.values()):
-            before = {source: (own.estimated, own.confirmed) for source, own in self._plans.items()}
-            for source, choice in self._selection.stay(self._selection.in_place()).items():
-                self._plans[source].anchored = choice
-            for source, own in self._plans.items():
-                own.estimated, own.confirmed = before[source]
-        return {source: own.anchored for source, own in self._plans.items() if own.anchored is not None}
-
     def scaled(self, choice: PlanChoice) -> PlanChoice:
         """A choice of before the last batch, which was steady, with estimates for its rows; it may be of another plan."""
         return self._plans[choice.source].scaled(choice)
@@ -238,13 +217,6 @@ class Optimizer:
         if own.choice is None and own.current is not None:
             own.choice = self._selection.stay(self._selection.in_place())[source]
         return own.choice
-
-    def _end_steadiness(self) -> None:
-        """What follows is not steady: the rows of the steady batches before it correct the estimates."""
-        for source, own in self._plans.items():
-            if own.steady is not None and own.steady.batches and self._corrections is not None:
-                self._corrections.observe(source, own.steady.rows, batches=own.steady.batches)
-            own.steady = own.anchored = None
 
     def _choices(self, sampled: bool, planned: Collection[str]) -> dict[str, PlanChoice]:
         """A choice for each source; the plans of those that are not ``planned`` stay."""
@@ -283,7 +255,7 @@ class Optimizer:
         before, and what was seen and sampled is part of the next :meth:`observe`. Not with greedy search, which corrects no estimates.
         """
         assert self._corrections is not None
-        self._end_steadiness()
+        self._steady.end()
         own = self._plans[source]
         covered = [self.graph.set_of(step.covers) for step in planning.operators(plan, self.graph)]
         seen = {relations: n for relations, n in zip(covered, rows, strict=True) if n is not None}
@@ -318,7 +290,7 @@ class Optimizer:
         self._selection.weights = {name: weights.get(name, known) for name, known in before.items()}
         if self._selection.weights == before:
             return
-        self._end_steadiness()
+        self._steady.end()
         for memo in {id(own.memo): own.memo for own in self._plans.values()}.values():
             memo.weigh(self._selection.weights)
 
@@ -338,9 +310,8 @@ class Optimizer:
         of the joins, and would be corrected twice otherwise."""
         if self._corrections is None or not self._feedback or not self.leaves.filter_keys:
             return
-        steady = all(own.steady is not None for own in self._plans.values())
-        if not steady or not all(self.leaves.keeps_filters(s, statistics[s]) for s in self.sources):
-            self._end_steadiness()
+        if not self._steady.may_last or not self._steady.keep_filters(statistics):
+            self._steady.end()
             self.memo.postpone(self.leaves.read(statistics, self.leaves.filter_keys))
 
     def observe(self, source: str, rows: Sequence[float | None]) -> None:
@@ -356,7 +327,7 @@ class Optimizer:
         own.observed = [*(own.stopped | now).items()]
         if own.note_if_steady(now):
             return
-        self._end_steadiness()
+        self._steady.end()
         expected = {relations: own.estimated[relations][0] for relations in now}
         own.confirmed = {relations: seen for relations, seen in now.items() if not is_surprising(expected[relations], seen)}
         if self._reading.observe(source, [(expected[relations], seen) for relations, seen in now.items()]):
@@ -412,7 +383,7 @@ class Optimizer:
             return None
         if not self.sources:
             return 0.0
-        self._end_steadiness()
+        self._steady.end()
         moved = self.leaves.read(statistics)
         self._corrections.assume(learnt or {})
         self.memo.refresh(moved)
@@ -424,7 +395,7 @@ class Optimizer:
 
     def seed_feedback(self, learnt: Mapping[str, Learnt]) -> None:
         """Starts with rows that were observed under another design. The optimizer must have read statistics and observed nothing."""
-        self._end_steadiness()
+        self._steady.end()
         if self._corrections is not None:
             self._corrections.seed_feedback(learnt)
 
