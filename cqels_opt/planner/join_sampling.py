@@ -38,7 +38,7 @@ VERIFIED = 16
 MOST_CLOSED = 1 << 17
 """Rows of a multiway join that are made for a sample; a window may have a triple many times."""
 
-SECONDS = 0.002
+SECONDS = 0.001
 """Seconds per relation that sampling a delta's plan takes."""
 
 

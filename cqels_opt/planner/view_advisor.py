@@ -30,7 +30,7 @@ from cqels_opt.trace.records import SubResults
 
 PRICED = 4  # designs that are priced at a time, at most one of them for the first time; more take turns
 
-PACE = 1.0
+PACE = 0.3
 """Estimated seconds of batches before the first pricing. A pricing takes 5 to 50 milliseconds."""
 
 LONGEST = 3.2

@@ -31,7 +31,7 @@ TEXT = """PREFIX : <http://ex.org/> SELECT ?a ?b ?c ?d FROM NAMED :S [NOW] AS ?u
 WHERE { GRAPH ?u { ?a :at ?x } ?a :knows ?b . ?b :knows ?c . ?c :near ?d }"""
 PAIRS = """PREFIX : <http://ex.org/> SELECT ?a ?b FROM NAMED :S [RANGE 2 s] AS ?u
 WHERE { GRAPH ?u { ?a :at ?x } ?a :wrote ?p . ?b :wrote ?p }"""
-SLOW = Calibration(Constants(**{f.name: 2_000 * getattr(Constants(), f.name) for f in fields(Constants)}))
+SLOW = Calibration(Constants(**{f.name: 600 * getattr(Constants(), f.name) for f in fields(Constants)}))
 """A machine that takes long enough over a few rows for the seconds to matter."""
 
 
