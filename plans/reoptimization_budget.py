@@ -164,7 +164,7 @@ def _changed(before: float, now: float) -> float | None:
     return max(now, FEW) / max(before, FEW) if is_surprising(before, now) else None
 
 
-def is_surprising(expected: float, observed: float) -> bool:
-    """Whether an observed row count differs so much from the estimate that the plan should be optimized again."""
+def is_surprising(expected: float, observed: float, factor: float = SURPRISE) -> bool:
+    """Whether an observed row count differs so much from the estimate, by more than ``factor``, that it must not be ignored."""
     least, most = sorted((max(expected, FEW), max(observed, FEW)))
-    return most > SURPRISE * least
+    return most > factor * least

@@ -18,8 +18,8 @@ from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_pricing import PricedPlan
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.relation_set import RelationSet
-from cqels_opt.plans.reoptimization_budget import Reading
-from cqels_opt.plans.steady import SteadyBatches, is_steady
+from cqels_opt.plans.reoptimization_budget import Reading, is_surprising
+from cqels_opt.plans.steady import STEADY, SteadyBatches
 
 
 class State(NamedTuple):
@@ -154,7 +154,7 @@ class SourcePlans:
 
     def note_if_steady(self, now: Mapping[RelationSet, float]) -> bool:
         """Notes the rows of the operators of a batch if they are those of a steady one; returns whether they are."""
-        if self.steady is None or not all(is_steady(self.estimated[relations][0], seen) for relations, seen in now.items()):
+        if self.steady is None or any(is_surprising(self.estimated[s][0], seen, STEADY) for s, seen in now.items()):
             return False
         if now:
             if (more := self.steady.after(self.unscaled([*now.items()]))) is None:

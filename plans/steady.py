@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from cqels_opt.plans.feedback import WEIGHT
 from cqels_opt.plans.relation_set import RelationSet
-from cqels_opt.plans.reoptimization_budget import FEW
 
 Floats: TypeAlias = "NDArray[np.float64]"
 
@@ -54,12 +53,6 @@ def row_factors(before: Floats, now: Floats) -> Floats | None:
     return found if (np.abs(np.log(found)).sum(axis=1) <= math.log(STEADY)).all() else None
 
 
-def is_steady(expected: float, seen: float) -> bool:
-    """Whether the rows of an operator are about the expected ones."""
-    least, most = sorted((max(expected, FEW), max(seen, FEW)))
-    return most <= STEADY * least
-
-
 def is_steady_share(expected: float, seen: float) -> bool:
-    """The same of the share of rows that a filter keeps; NaN: not known."""
+    """Whether the share of rows that a filter keeps is about the expected one; NaN: not known."""
     return max(expected, seen) <= STEADY * min(expected, seen) or expected == seen or (expected != expected and seen != seen)

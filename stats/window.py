@@ -240,8 +240,6 @@ class WindowStatistics:
         whole = self.whole[variable] if "old" in contents else BoundedCounts()
         values, gone, apart = [], [], self.apart(*contents)
         if not whole.rows and all(held.weight == 1.0 and held.counts[variable].exact for held in apart):
-            if len(apart) == 1:
-                return float(apart[0].counts[variable].counts.distinct)
             return float(len(distinct_values(np.concatenate([EMPTY, *(held.counts[variable].tally().values for held in apart)]))))
         for held in apart:
             mine, counts = held.counts[variable].tally()
