@@ -44,9 +44,9 @@ BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
 help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
-	@echo "make demo     a query over real departures: adaptive beside two plans that never change  (DEMO=--engine=spark: on Spark)"
+	@echo "make demo     a query over real departures: adaptive next to two plans that never change  (DEMO=--engine=spark: on Spark)"
 	@echo "make test     a sample of the tests, every room among them          (TESTS=tests/plans: a part)"
-	@echo "make test-all every test that needs no service beside Spark"
+	@echo "make test-all every test that needs no service other than Spark"
 	@echo "make test-wheel      tests of the wheel in an empty environment, with the newest PySpark   (PYSPARK=4.1.0: that one; EXAMPLES=: without examples)"
 	@echo "make test-oldest     the same with PySpark $(OLDEST), the oldest that everything works with"
 	@echo "make test-spark-3.5  the tests of joins of DataFrames in the wheel, with PySpark $(SPARK_3_5)"

@@ -299,7 +299,7 @@ def show(found: dict[str, Any]) -> None:
         "query",
         "queries",
         "contender",
-        "ms a batch",
+        "ms per batch",
         "× those of 10",
         "the report's ×",
         "registered",
@@ -328,7 +328,7 @@ def show(found: dict[str, Any]) -> None:
     number = next(row["instances"] for row in rows if row["query"] == "different")
     for name, of in found["different"].items():
         console().print(
-            f"{number} different queries, {name}: {of['together_ms']:,.1f} ms a batch, {of['ratio']:.1f} × one alone "
+            f"{number} different queries, {name}: {of['together_ms']:,.1f} ms per batch, {of['ratio']:.1f} × one alone "
             f"({of['one_ms']:.1f} ms, the mean of all)"
         )
 

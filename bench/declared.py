@@ -197,9 +197,9 @@ class _Reader:
         return self.path.resolve().parent / text
 
     def stream(self) -> Stream:
-        rates = self.value("stream.rates", list, [], "a list of elements a second")
+        rates = self.value("stream.rates", list, [], "a list of elements per second")
         if any(not isinstance(rate, int | float) or isinstance(rate, bool) or rate <= 0 for rate in rates):
-            raise self.fail("stream.rates", f"must be positive numbers of elements a second, not {rates!r}")
+            raise self.fail("stream.rates", f"must be positive numbers of elements per second, not {rates!r}")
         return Stream(
             tuple(rates) or (None,),
             self.whole("stream.seconds", 10, 1),

@@ -141,7 +141,7 @@ def _scenario(section: Mapping[str, Any]) -> list[str]:
 
 def _concurrent(section: Mapping[str, Any]) -> list[str]:
     world = section["world"]
-    size = f"{world['authors']:,} authors, {world['rate']:,} elements a batch, without Spark"
+    size = f"{world['authors']:,} authors, {world['rate']:,} elements per batch, without Spark"
     parts = [
         f"## {section['title']}",
         f"Next to the report's Tables 2 and 3. `× 10` is the ratio to the cost of 10 instances. {size}.",

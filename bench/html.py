@@ -82,7 +82,7 @@ def _figure(report: Mapping[str, Any], query: str, contenders: Sequence[str]) ->
         if dict(line)["query"] == query:
             label = ", ".join(f"{value:,g}/s" if key == "rate" else f"{key} {value}" for key, value in line if key != "query")
             groups[label or query] = {name: _bar(query, label, result) for name, result in results.items()}
-    chart = charts.bars(groups, contenders, "ms a batch", f"{query}: median milliseconds a batch")
+    chart = charts.bars(groups, contenders, "ms per batch", f"{query}: median milliseconds per batch")
     return f"<figure>{chart}<figcaption>{escape(query)}</figcaption></figure>"
 
 

@@ -242,7 +242,9 @@ def study(quick: bool) -> dict[str, Any]:
             if at:
                 found.append(life)
                 took = 1000 * statistics.median(life["batches"])
-                progress.print(f"{life['rows']:,} rows: {took:,.0f} ms a batch, restart {life['restore'] + life['first']:.1f} s")
+                progress.print(
+                    f"{life['rows']:,} rows: {took:,.0f} ms per batch, restart {life['restore'] + life['first']:.1f} s"
+                )
             at = life["at"]
     return {"seed": SEED, "rate": RATE, "fill": FILL, "sizes": sizes, "results": found}
 

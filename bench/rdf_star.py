@@ -200,7 +200,7 @@ def show(found: Mapping[str, Any]) -> None:
         bytes_.add_row(str(row["annotated"]), *(str(plain[f]) for f in FORMS), *(str(small[f]) for f in FORMS), ratio)
     console().print(bytes_)
     names = [name for name, _, _ in CONTENDERS]
-    title = f"Median ms a batch of {found['elements a batch']} elements, window of ten batches (joins alone in brackets)"
+    title = f"Median ms per batch of {found['elements a batch']} elements, window of ten batches (joins alone in brackets)"
     shown = table("annotated", *names, "answers", title=title)
     for row in found["results"]:
         cells = [f"{row['milliseconds'][name]['batch']:.1f} ({row['milliseconds'][name]['execute']:.1f})" for name in names]
@@ -210,7 +210,7 @@ def show(found: Mapping[str, Any]) -> None:
         print(f"the e-health query did not run: {found['ehealth']}")
         return
     alerts = table(
-        "form", "instants", "of them verified", "alerts", "among the verified", "ms a batch of 10 s", title="The e-health query"
+        "form", "instants", "of them verified", "alerts", "among the verified", "ms per batch of 10 s", title="The e-health query"
     )
     for row in found["ehealth"]:
         alerts.add_row(

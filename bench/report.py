@@ -68,7 +68,7 @@ class ReportWorld:
         load(spark, files.sources, folder / "store", durable=False)
         described = (
             f"{self.authors // part:,} authors, {files.coauthor_pairs:,} co-author pairs, {files.triples:,} triples, "
-            f"{rate:,} elements a batch, {self.window} s window of {rate * self.window:,}"
+            f"{rate:,} elements per batch, {self.window} s window of {rate * self.window:,}"
         )
         return World(((STREAM, files.stream),), folder, folder / "store", BatchSize(duration=SECOND), WARM_UP, described)
 

@@ -138,7 +138,7 @@ def _phase(name: str, runs: list[Ran], span: range) -> dict[str, Any]:
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
-    title = f"{found['follows']:,} pairs who follow, {found['members']:,} members: rows of all operators a batch"
+    title = f"{found['follows']:,} pairs who follow, {found['members']:,} members: rows of all operators per batch"
     table = Table("phase", *numbers("batches"), "mode", *numbers("rows", "estimated ms"), "plan", title=title)
     for phase in found["phases"]:
         for mode in MODES:

@@ -89,7 +89,7 @@ def paced_rows(section: Mapping[str, Any]) -> Rows:
             [r["parameters"]["query"], f"{r['parameters']['rate']:,}", r["contender"], *cells, *batch, f"{r['behind']:,}"]
         )
     percentiles = ["greatest" if name == "p100" else name for name in section["results"][0]["latency ms"]]
-    heads = ["query", "elements/s", "contender", *percentiles, "batches", "ms a batch", "elements a batch", "never done"]
+    heads = ["query", "elements/s", "contender", *percentiles, "batches", "ms per batch", "elements per batch", "never done"]
     text = "Milliseconds from the intended time of an element to its answers in the sink; and a micro-batch (medians)."
     return Rows(text, heads, lines, 3)
 
@@ -142,7 +142,7 @@ def show(report: Report) -> None:
     columns = names(report)
     described = "; ".join(dict.fromkeys(str(text) for key, text in report["data"].items() if key != "generator" and text))
     heads = list(dict.fromkeys(key for line in by_line(report) for key, _ in line))
-    title = f"{report['title']}\n{described}\nmedian milliseconds a batch (and relative to {columns[0]})"
+    title = f"{report['title']}\n{described}\nmedian milliseconds per batch (and relative to {columns[0]})"
     shown = table(*heads, *numbers(*columns, "optimizer", "answers"), title=title)
     for line, mine in by_line(report).items():
         base = mine.get(columns[0])
@@ -164,7 +164,7 @@ def show(report: Report) -> None:
 
 def _spreads(report: Report, heads: Sequence[str]) -> None:
     measures = numbers("25 %", "median", "75 %", "most", "batches", "latency p50", "p99", "max", "keeps up")
-    title = "Quartiles of milliseconds a batch; latency from an element's own time, in an open loop"
+    title = "Quartiles of milliseconds per batch; latency from an element's own time, in an open loop"
     shown = table(*heads, "contender", *measures, title=title)
     for line, mine in by_line(report).items():
         for name, result in mine.items():

@@ -122,14 +122,16 @@ def show(found: Mapping[str, Any]) -> None:
         gain = speed[CORES[-1]] / speed[CORES[0]]
         shown.add_row(*cells, *(f"{speed[cores]:,.0f}" for cores in CORES), f"{gain:.2f}×")
     console().print(shown)
-    shown = table(*which, "cores", *CpuSeconds._fields, "driver, µs a row", title="CPU seconds a batch")
+    shown = table(*which, "cores", *CpuSeconds._fields, "driver, µs per row", title="CPU seconds per batch")
     for r in found["results"]:
         spent = {name: mean(batch[name] for batch in r["cpu seconds"]) for name in CpuSeconds._fields}
         row = 1e6 * spent["driver"] / r["parameters"]["elements a batch"]
         shown.add_row(*_which(r), str(r["parameters"]["cores"]), *(f"{used:.2f}" for used in spent.values()), f"{row:.2f}")
     console().print(shown)
-    shown = table("query", "seconds a batch", "µs a row", "µs a row on the driver", *(f"{size:,} a batch" for size in LARGE))
-    shown.title = "One core's costs, and elements a second on 50 nodes of 8 cores (estimated)"
+    shown = table(
+        "query", "seconds per batch", "µs per row", "µs per row on the driver", *(f"{size:,} a batch" for size in LARGE)
+    )
+    shown.title = "One core's costs, and elements per second on 50 nodes of 8 cores (estimated)"
     for r in found["cluster"]:
         cost, speeds = r["cost"], r["elements_per_second"].values()
         costs = (f"{cost['fixed']:,.2f}", f"{1e6 * cost['row']:,.2f}", f"{1e6 * cost['driver']:,.2f}")

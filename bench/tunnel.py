@@ -232,10 +232,10 @@ def _as_json(runs: Sequence[Measured]) -> dict[str, Any]:
 def show(found: Mapping[str, Any]) -> None:
     """Prints the study as tables."""
     print(f"verified against the independent evaluation, rows: {', '.join(f'{q} {n:,}' for q, n in found['verified'].items())}")
-    _show("Median ms a batch by threshold", ("query", "threshold"), found["thresholds"])
-    _show("Median ms a batch with and without lazy variables and cache", ("query",), found["lazy and cache"])
-    _show("Median ms a batch by join cardinality × selectivity", ("cardinality", "selectivity"), found["follow-up"])
-    _show("Mean ms a batch while selectivity goes from 5 to 95 %, by join cardinality", ("cardinality",), found["drift"])
+    _show("Median ms per batch by threshold", ("query", "threshold"), found["thresholds"])
+    _show("Median ms per batch with and without lazy variables and cache", ("query",), found["lazy and cache"])
+    _show("Median ms per batch by join cardinality × selectivity", ("cardinality", "selectivity"), found["follow-up"])
+    _show("Mean ms per batch while selectivity goes from 5 to 95 %, by join cardinality", ("cardinality",), found["drift"])
 
 
 def _show(title: str, keys: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:

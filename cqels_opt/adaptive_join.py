@@ -199,7 +199,7 @@ class AdaptiveQuery:
             self._replanner = Replanner("adaptive", BatchJobs(frame.sparkSession).parallelism, "query")
         plain = self.build(frame, 0)
         found = self._replanner.rows(plain, frame)
-        self._replanner.learn(plain, frame)
+        self._replanner.start_counting(plain, frame)
         return found.frame
 
     def batch(

@@ -1,6 +1,6 @@
 """A Spark job as there are many: page views as they come, joined with who follows the viewer and with what is on offer for the page's item.
 
-The joins are done in the order in which they are written, whatever the data are like. ``adaptive_join.py`` beside it is the same job with
+The joins are done in the order in which they are written, whatever the data are like. ``adaptive_join.py`` next to it is the same job with
 the order and the operators chosen again for every micro-batch; a diff of the two is what that takes.
 
     python examples/plain_join.py DATA OUT

@@ -20,7 +20,7 @@ from cqels_opt.plans.sampling import Corrections, SampledCardinality
 Logs: TypeAlias = "list[tuple[RelationSet, float]]"
 """The feedback, or the last sample, of a delta source, as a checkpoint keeps it."""
 
-Learnt: TypeAlias = "Mapping[frozenset[str], float]"
+ObservedRows: TypeAlias = "Mapping[frozenset[str], float]"
 """Observed rows of sets of relations, by the names of these."""
 
 
@@ -99,10 +99,10 @@ class EstimateCorrections:
         for source in sources:
             self._apply(source, self._observed(source))
 
-    def seed_feedback(self, learnt: Mapping[str, Learnt]) -> None:
+    def seed_feedback(self, observed: Mapping[str, ObservedRows]) -> None:
         """Starts with rows that were observed in another memo."""
         if self._feedback is not None:
-            for source, rows in learnt.items():
+            for source, rows in observed.items():
                 found = self._ratios(source, self._rows_of(rows))
                 logs = ((s, math.log(factor)) if factor > 0 else (~s, math.log(-factor)) for s, factor in found.items())
                 self._feedback[source] = Feedback.of(logs)
@@ -116,22 +116,22 @@ class EstimateCorrections:
         return {relations: factor for relations, factor in self._observed(source).items() if factor > 0}
 
     # ------------------------------------------------------------------ rows in place of factors
-    def cardinalities(self, source: str, *, sampled: bool) -> Learnt:
+    def cardinalities(self, source: str, *, sampled: bool) -> ObservedRows:
         """The observed (or last sampled, if ``sampled``) rows of sets of relations."""
         known = self._sampled[source].known if sampled and source in self._sampled else self._observed(source)
         names, alone = self.memo.graph.names, self.memo.uncorrected_rows(source, known)
         found = corrected(np.array(alone), np.array([*known.values()])).tolist()
         return {frozenset(names(s)): rows for s, rows in zip(known, found)}
 
-    def assume(self, learnt: Mapping[str, Learnt]) -> None:
+    def assume(self, observed: Mapping[str, ObservedRows]) -> None:
         """Replaces the estimates of these sets by rows that were observed in another memo, and drops all other corrections."""
         for source in self._numbers:
-            self._apply(source, self._ratios(source, self._rows_of(learnt.get(source, {}))))
+            self._apply(source, self._ratios(source, self._rows_of(observed.get(source, {}))))
 
-    def _rows_of(self, learnt: Learnt) -> dict[RelationSet, float]:
+    def _rows_of(self, observed: ObservedRows) -> dict[RelationSet, float]:
         """The rows of the sets that the memo has, smaller ones first."""
         memo = self.memo
-        sets = {memo.graph.set_of(names): rows for names, rows in learnt.items() if names <= memo.graph.index.keys()}
+        sets = {memo.graph.set_of(names): rows for names, rows in observed.items() if names <= memo.graph.index.keys()}
         known = sorted((s for s in sets if (s, memo.graph.covered_filters(s)) in memo.shape.state_of), key=lambda s: (size(s), s))
         return {s: sets[s] for s in known}
 

@@ -1,7 +1,8 @@
-"""The optimizer: one plan for each delta source, chosen again whenever the statistics have moved.
+"""The optimizer: one plan for each delta source. It prices plans when statistics are read or plans are sampled (``steady.py``).
 
-``adaptive`` takes the cheapest plan. A switch moves no state (DESIGN §4.3), so it costs nothing; only a near tie keeps the current plan, so
-that plans of equal cost do not alternate. ``static`` does what a database does: it keeps the cheapest plan as of the first elements.
+``adaptive`` takes the cheapest plan if it saves enough, in one batch or added up (``switching_rule.py``), so that plans of equal cost do
+not alternate; a switch itself moves no state (DESIGN §4.3).
+``static`` does what a database does: it keeps the cheapest plan as of the first elements.
 ``first`` joins in the order written, ``heuristic`` by the ranks of the graph's relations, ``worst`` takes the most expensive retained join
 order, and given plans are kept as they are.
 """
@@ -22,7 +23,7 @@ from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import Constants, CostModel
 from cqels_opt.plans.cost_models import model_named
 from cqels_opt.plans.dpccp import PAIR_BUDGET, Pair
-from cqels_opt.plans.estimate_corrections import EstimateCorrections, Learnt
+from cqels_opt.plans.estimate_corrections import EstimateCorrections, ObservedRows
 from cqels_opt.plans.greedy import GreedySearch
 from cqels_opt.plans.hindsight import Hindsight, Stopped, hindsight
 from cqels_opt.plans.memo import Memo
@@ -39,7 +40,7 @@ from cqels_opt.plans.reoptimization_budget import Reading, ReadingBudget, Reopti
 from cqels_opt.plans.sampling import Sampler
 from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.source_plans import SourcePlans, State
-from cqels_opt.plans.statistics import Key, Statistics
+from cqels_opt.plans.statistics import Statistics
 from cqels_opt.plans.steady_plans import SteadyPlans
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
 
@@ -85,7 +86,7 @@ class Optimizer:
         self._read: set[str] = set()  # the sources whose statistics were read for the last batch
         self._is_stale = False  # whether the memo has not been refreshed for the last choice
         self.is_steady = False  # whether the last batch was
-        self._pace = ReoptimizationBudget()
+        self._budget = ReoptimizationBudget()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
         self._reading = ReadingBudget(self.leaves.rows_read)
         self._values: dict[str, list[float]] = {}  # distinct values of the last deltas, where these decide what is read
@@ -105,7 +106,7 @@ class Optimizer:
         self._selection = PlanSelection(graph, self.mode, self.leaves, self._plans, self.fallback)
         self._steady = SteadyPlans(self.leaves, self._selection, self._plans, self._corrections)
         if self._corrections is not None:
-            self._sampling = PlanSampling(self._corrections, self._selection, self.leaves, self._plans, self._pace)
+            self._sampling = PlanSampling(self._corrections, self._selection, self.leaves, self._plans, self._budget)
 
     @property
     def memo(self) -> Memo:
@@ -120,7 +121,6 @@ class Optimizer:
     def choose(
         self,
         statistics: Mapping[str, Statistics],
-        changed: Collection[Key] | None = None,
         sampler: Sampler | None = None,
         sampling_seconds: float = 0.0,
         bounds: Callable[[str], SizeBounds | None] | None = None,
@@ -128,8 +128,7 @@ class Optimizer:
     ) -> dict[str, PlanChoice]:
         """The plan of every delta source under the given statistics of each. ``bounds`` gives upper bounds of the rows of its joins.
 
-        ``changed`` may name the only statistics that can have moved since the last call; otherwise all are read. Only
-        alternatives that depend on a changed statistic are priced again. ``sampler`` runs the cheapest plan on a sample of the delta;
+        Only alternatives that depend on a changed statistic are priced again. ``sampler`` runs the cheapest plan on a sample of the delta;
         the counted rows correct the estimates for this delta (without feedback, until the next sample), and the search is repeated until
         its result has been sampled
         (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``sampling_seconds`` is the cost of sampling a plan, in the cost
@@ -141,7 +140,7 @@ class Optimizer:
         if not self.sources:
             return {}
         self._values = {}
-        followed = self._followed(statistics, reading_seconds) if changed is None else {}
+        followed = self._followed(statistics, reading_seconds)
         self._read = {source for source in self.sources if source not in followed}
         self._selection.bounds = cache(bounds) if bounds else without_bounds
         for own in self._plans.values():
@@ -158,8 +157,7 @@ class Optimizer:
             self._is_stale = True
         else:
             self._steady.end()
-            chosen = any(own.current is not None for own in self._plans.values())
-            moved = self.leaves.read(statistics, changed if chosen else None, followed)
+            moved = self.leaves.read(statistics, None, followed)
             if self._corrections is None:
                 self._plan_greedily(moved, sampling_seconds)
                 choices = self._choices(sampler is not None, self._read)
@@ -331,7 +329,7 @@ class Optimizer:
         expected = {relations: own.estimated[relations][0] for relations in now}
         own.confirmed = {relations: seen for relations, seen in now.items() if not is_surprising(expected[relations], seen)}
         if self._reading.observe(source, [(expected[relations], seen) for relations, seen in now.items()]):
-            self._pace.reset_budget(source)
+            self._budget.reset_budget(source)
         if self._corrections is not None:
             self._corrections.observe(source, own.unscaled(own.observed), own.stopped)
 
@@ -374,10 +372,10 @@ class Optimizer:
         return self._plans[source].memo
 
     # ------------------------------------------------------------------ other designs of the block
-    def price(self, statistics: Mapping[str, Statistics], learnt: Mapping[str, Learnt] | None = None) -> float | None:
+    def price(self, statistics: Mapping[str, Statistics], observed: Mapping[str, ObservedRows] | None = None) -> float | None:
         """The total cost of the cheapest plans of all sources, without choosing them; None if there are too many pairs to search.
 
-        ``learnt`` has observed rows, by source; they replace the estimates of these sets.
+        ``observed`` has observed rows, by source; they replace the estimates of these sets.
         """
         if self._corrections is None:
             return None
@@ -385,19 +383,19 @@ class Optimizer:
             return 0.0
         self._steady.end()
         moved = self.leaves.read(statistics)
-        self._corrections.assume(learnt or {})
+        self._corrections.assume(observed or {})
         self.memo.refresh(moved)
         return sum(plan_extraction.cheapest_cost(self.memo, source) for source in self.sources)
 
-    def observed_cardinalities(self, source: str, *, sampled: bool = True) -> Learnt:
+    def observed_cardinalities(self, source: str, *, sampled: bool = True) -> ObservedRows:
         """The observed (or last sampled, if ``sampled``) rows of sets of relations, by the names of these."""
         return {} if self._corrections is None else self._corrections.cardinalities(source, sampled=sampled)
 
-    def seed_feedback(self, learnt: Mapping[str, Learnt]) -> None:
+    def seed_feedback(self, observed: Mapping[str, ObservedRows]) -> None:
         """Starts with rows that were observed under another design. The optimizer must have read statistics and observed nothing."""
         self._steady.end()
         if self._corrections is not None:
-            self._corrections.seed_feedback(learnt)
+            self._corrections.seed_feedback(observed)
 
     # ------------------------------------------------------------------ a restart
     def state(self) -> dict[str, State]:
@@ -405,7 +403,7 @@ class Optimizer:
         return {
             source: own.state(
                 [] if self._corrections is None else self._corrections.state(source),
-                self._pace.since.get(source),
+                self._budget.since.get(source),
                 self._selection.switching.saved.get(source, 0.0),
                 self._reading.last.get(source),
             )
@@ -420,11 +418,11 @@ class Optimizer:
             own.resume(known)
             self._selection.switching.saved[source] = known.saved
             if known.sampled is not None:
-                self._pace.since[source] = known.sampled
+                self._budget.since[source] = known.sampled
             if isinstance(known.reading, Sequence) and len(known.reading) == len(Reading._fields):
                 self._reading.last[source] = Reading(*known.reading)
             if self._corrections is not None:
-                self._corrections.resume(source, known.learnt)
+                self._corrections.resume(source, known.feedback)
             plan = parse_plan(known.plan)
             if self.fallback or cost_of(own.memo, source, plan) is not None:
                 own.current, own.seen = plan, np.array(known.seen, np.float64)
@@ -450,7 +448,7 @@ class Optimizer:
             if own.kept is not None:
                 continue
             current = None if self.mode != "adaptive" else own.current
-            if current is None or self._pace.due(source, self._selection.cost(source, current), sampling_seconds):
+            if current is None or self._budget.due(source, self._selection.cost(source, current), sampling_seconds):
                 own.memo, own.stays = self._greedy_memo(estimator, source, search.pairs(number)), None
         self.priced += search.candidates
 

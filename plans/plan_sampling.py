@@ -27,7 +27,7 @@ WASTE = 4.0
 
 
 class PlanSampling:
-    """Samples the plans of a block's delta sources. ``pace`` is the budget of each of them."""
+    """Samples the plans of a block's delta sources. ``budget`` is that of each of them."""
 
     def __init__(
         self,
@@ -35,15 +35,15 @@ class PlanSampling:
         selection: PlanSelection,
         leaves: BaseEstimates,
         plans: Mapping[str, SourcePlans],
-        pace: ReoptimizationBudget,
+        budget: ReoptimizationBudget,
     ) -> None:
-        self.corrections, self.selection, self.leaves, self.pace = corrections, selection, leaves, pace
+        self.corrections, self.selection, self.leaves, self.budget = corrections, selection, leaves, budget
         self.memo, self.graph, self._plans = corrections.memo, selection.graph, plans
         self._has_multiway = bool((self.memo.shape.alternatives.operator == JoinOperator.MULTIWAY).any())
 
     def due(self, seconds: float, costs: Mapping[str, float]) -> list[str]:
         """The sources whose budget allows a sample, by the costs of their plans; ``seconds`` is that of a sample, in the same unit."""
-        return [s for s, cost in costs.items() if self.leaves.has_rows(s) and self.pace.due(s, cost, seconds)]
+        return [s for s, cost in costs.items() if self.leaves.has_rows(s) and self.budget.due(s, cost, seconds)]
 
     def sample(self, sampler: Sampler, due: Sequence[str]) -> None:
         """Samples the plans of the sources for which that is due."""
@@ -59,15 +59,15 @@ class PlanSampling:
 
     def until_cheapest(self, sampler: Sampler, due: Sequence[str], select: Callable[[str], Plan]) -> None:
         """Samples the plan that ``select`` takes for each source, and corrects the estimates, until it has been sampled."""
-        walked: set[tuple[str, Plan]] = set()
+        sampled: set[tuple[str, Plan]] = set()
         for _ in range(SAMPLING_ROUNDS):
-            before = len(walked)
+            before = len(sampled)
             for source in due:
                 plan = select(source)
-                if (source, plan) not in walked:
-                    walked.add((source, plan))
+                if (source, plan) not in sampled:
+                    sampled.add((source, plan))
                     self._sample(sampler, source, plan)
-            if len(walked) == before:
+            if len(sampled) == before:
                 return
             self.memo.refresh()
 

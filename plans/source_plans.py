@@ -25,7 +25,7 @@ from cqels_opt.plans.steady import STEADY, SteadyBatches
 class State(NamedTuple):
     """What a checkpoint keeps of one delta source; older ones end with ``estimated`` or ``saved``.
 
-    ``seen`` are the statistics that the ``plan`` was chosen from (NaN: not observed), ``kept``: it is kept at any cost. ``learnt`` is the
+    ``seen`` are the statistics that the ``plan`` was chosen from (NaN: not observed), ``kept``: it is kept at any cost. ``feedback`` is the
     feedback, or the last sample; ``estimated`` has sets of relations with their rows and the factors of their corrections. ``sampled`` is
     what plans have cost since they were sampled (None: never), ``reading`` the last reading of statistics (None: to be read at once),
     ``saved`` the savings so far of a switch. ``runner_up`` was the cheapest other plan when the memo was last refreshed,
@@ -36,7 +36,7 @@ class State(NamedTuple):
     plan: str
     seen: list[float]
     kept: bool
-    learnt: Logs
+    feedback: Logs
     estimated: list[tuple[RelationSet, float, float]]
     former: Sequence[str] = ()
     sampled: float | None = None
@@ -169,7 +169,7 @@ class SourcePlans:
         self.estimated, self.confirmed = dict(zip(priced.covered, zip(rows, factors))), {}
         return tuple(rows)
 
-    def state(self, learnt: Logs, sampled: float | None, saved: float, reading: Reading | None) -> State:
+    def state(self, feedback: Logs, sampled: float | None, saved: float, reading: Reading | None) -> State:
         """The state of a source that has a current plan, with what other objects keep of it."""
         assert self.current is not None and self.seen is not None
         estimated = [(relations, *found) for relations, found in self.estimated.items()]
@@ -182,7 +182,7 @@ class SourcePlans:
             str(self.current),
             seen,
             kept,
-            learnt,
+            feedback,
             estimated,
             former,
             sampled,

@@ -120,7 +120,7 @@ class ViewBenefits:
     saved: dict[Design, float] = field(default_factory=dict)
     taken: dict[Design, int] = field(default_factory=dict)
 
-    def note(self, design: Design, cost: float, current: float, batches: int = 1) -> None:
+    def record(self, design: Design, cost: float, current: float, batches: int = 1) -> None:
         """A design would have cost this in a batch where the current one cost ``current``; the costs hold for several ``batches``."""
         gain = (current * (1 - MARGIN) - cost) * batches
         self.saved[design] = max(0.0, self.saved.get(design, 0.0) + gain)

@@ -89,7 +89,7 @@ class WindowStatistics:
         """Does not call a method any more."""
         self._listeners.remove(WeakMethod(listener))
 
-    def _tell(self, slots: Sequence[SlotStatistics], sign: int) -> None:
+    def _notify(self, slots: Sequence[SlotStatistics], sign: int) -> None:
         for reference in [*self._listeners]:
             listener = reference()
             if listener is None:
@@ -109,18 +109,18 @@ class WindowStatistics:
             return
         self._step = step
         self.retract(step[2])
-        self.settle(frontier_before)
+        self.absorb_delta(frontier_before)
         self.expire(frontier_before)
-        self.arrive(slots)
+        self.add_delta(slots)
 
-    def arrive(self, slots: Iterable[SlotCounts]) -> None:
-        """Sets the delta of this step. :meth:`settle` the delta of the step before first."""
+    def add_delta(self, slots: Iterable[SlotCounts]) -> None:
+        """Sets the delta of this step. :meth:`absorb_delta` comes first."""
         if self._delta:
-            raise ValueError("the delta of the step before has not been settled")
+            raise ValueError("the delta of the step before has not been absorbed")
         self._delta = self._hold(slots)
         self.epoch += bool(self._delta)
 
-    def settle(self, frontier: int) -> None:
+    def absorb_delta(self, frontier: int) -> None:
         """Makes the delta old content, as far as it is valid after ``frontier``."""
         delta, self._delta = self._delta, []
         for held in delta:
@@ -174,7 +174,7 @@ class WindowStatistics:
         self._left, self._entered = {}, {}
         for slots, sign in ((left, -1), (entered, 1)):
             if slots:
-                self._tell(slots, sign)
+                self._notify(slots, sign)
             for variable, counts in self.counted.items() if slots else ():
                 mine = together(slots, variable)
                 counts.add(mine) if sign > 0 else counts.remove(mine)
@@ -368,7 +368,7 @@ class WindowStatistics:
 
     def _note_sizes(self, slots: Sequence[SlotStatistics]) -> None:
         """Lets the listeners read the counts of slots while they are exact."""
-        self._tell(slots, 0)
+        self._notify(slots, 0)
 
     def _bound(self, held: SlotStatistics, variable: str) -> None:
         """Reduces a slot that arrives after the budget was exceeded to the retained values; its own heavy values become retained."""

@@ -78,7 +78,7 @@ def paced(contender: str, column: str, rate: str = "") -> list[float]:
 
 
 def drift(query: str) -> str:
-    return f"{ratio(COMPARED[f'{query} under drift, milliseconds: static over adaptive']['figure']):.2f}×"
+    return f"{ratio(COMPARED[f'{query} under drift, mean milliseconds: static over adaptive']['figure']):.2f}×"
 
 
 def over_engine(contender: str) -> list[float]:

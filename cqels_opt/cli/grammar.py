@@ -240,7 +240,7 @@ def _demo() -> Command:
         "demo",
         make_demo,
         params,
-        "run a continuous query over real departures and weather, adaptive beside two plans that never change",
+        "run a continuous query over real departures and weather, adaptive next to two plans that never change",
     )
 
 

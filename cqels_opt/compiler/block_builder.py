@@ -31,7 +31,7 @@ from cqels_opt.operators import compiled_query as p
 from cqels_opt.operators.algebra.operator import evaluate
 from cqels_opt.operators.algebra.scope import Scope
 from cqels_opt.operators.blocks import Block, BlockFilter, PatternOccurrence, Static
-from cqels_opt.operators.evaluation_step import NOWHEN
+from cqels_opt.operators.evaluation_step import NO_INSTANT
 from cqels_opt.operators.rows import is_nameable
 from cqels_opt.query import algebra as a
 from cqels_opt.query.scope import seeded
@@ -146,7 +146,7 @@ class BlockBuilder:
                 "over the store"
             )
         tree = self.finished(plan, needed)
-        instants = np.array([NOWHEN, 0], np.int64)
+        instants = np.array([NO_INSTANT, 0], np.int64)
         scope = Scope({}, self.store_folder, self.terms, instants, 1, {}, most=PAIRS)
         part = StaticPart(name, relation_of(evaluate(tree, scope), needed), None, 0)
         if all((column != 0).all() for column in part.relation.columns.values()):

@@ -36,7 +36,7 @@ def write_array(folder: Path, name: str, array: NDArray[Any]) -> dict[str, FileE
 
 
 def file_entry(path: Path) -> FileEntry:
-    """The size and digest of a file that was written; the hashes of the blocks of a large file are written beside it."""
+    """The size and digest of a file that was written; the hashes of the blocks of a large file are written next to it."""
     return checksum.entry(path, checksum.blocks_file(path))
 
 

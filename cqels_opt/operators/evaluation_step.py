@@ -23,7 +23,7 @@ Limits: TypeAlias = "tuple[float, ...]"
 
 T = TypeVar("T")
 
-NOWHEN = np.int64(-(1 << 62))  # the instant before the first: nothing is valid at it
+NO_INSTANT = np.int64(-(1 << 62))  # the instant before the first: nothing is valid at it
 
 
 @lru_cache(64)
@@ -62,7 +62,7 @@ class StepFiles(tuple[SlotFile, ...]):
 class EvaluationStep:
     """The step ``(after, upto]`` of the frontier in one batch.
 
-    ``instants`` begins with the instant reported last (NOWHEN: none); those of E in the step follow. ``files`` are all files that
+    ``instants`` begins with the instant reported last (NO_INSTANT: none); those of E in the step follow. ``files`` are all files that
     count before the step, and the batch's own slots; ``dropped`` has the number of elements in the dropped tables of each stream.
     """
 
@@ -81,9 +81,7 @@ class EvaluationStep:
     limits: Mapping[str, Mapping[str, Limits]] = field(default_factory=dict)  # by block and delta source
     displaced: tuple[tuple[str, int], ...] = ()  # terms that have a second id, see :class:`~cqels_opt.rdf.ids.IdScheme`
     remember: bool = True  # whether results of extension functions are kept until the step ends, where that pays off
-    looked_back: int | None = (
-        None  # rows that end by this instant do not count; None: those that end by the beginning of the step
-    )
+    expired_by: int | None = None  # rows that end by this instant do not count; None: those that end by the beginning of the step
     program: str = ""  # whose step it is, for caches of what only one query has
 
     @property
@@ -94,7 +92,7 @@ class EvaluationStep:
     @property
     def ended(self) -> int:
         """Rows of windows that end by this instant do not count."""
-        return self.after + 1 if self.looked_back is None else self.looked_back
+        return self.after + 1 if self.expired_by is None else self.expired_by
 
     @property
     def floor(self) -> int:

@@ -171,7 +171,7 @@ class BlockPlanner:
             self.take(self.advisor.current)
         return True
 
-    def settle(self) -> None:
+    def apply_due_design(self) -> None:
         """Changes to a design that has paid for itself and is built."""
         if self.advisor is not None and (design := self.advisor.due()) is not None:
             self._left = {**self.optimizer.current}
@@ -191,8 +191,8 @@ class BlockPlanner:
             return
         for static in self.catalogue.statics.values():
             self.declare(static)
-        learnt = {source: self.optimizer.observed_cardinalities(source) for source in self.sources}
-        self.advisor.weigh(self._views, cost, learnt, self.block, [choice.plan for choice in self.choices.values()])
+        observed = {source: self.optimizer.observed_cardinalities(source) for source in self.sources}
+        self.advisor.weigh(self._views, cost, observed, self.block, [choice.plan for choice in self.choices.values()])
 
     def declare(self, static: Static) -> None:
         """Adds a static relation to the statistics, whether or not the current design uses it."""

@@ -22,7 +22,7 @@ from cqels_opt.lod.build import build_store
 from cqels_opt.lod.relation import Relation
 from cqels_opt.operators.blocks import Block, BlockFilter, PatternOccurrence, Static
 from cqels_opt.operators.delta_join import DeltaJoin
-from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep, StepFiles
+from cqels_opt.operators.evaluation_step import NO_INSTANT, EvaluationStep, StepFiles
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.plans import Constants, DeltaRule, parse_plan
 from cqels_opt.query.algebra import Call, Constant, Variable, Window
@@ -141,7 +141,7 @@ class SyntheticData:
         source = self.windows[window].name
         block = Block("b", (self.windows[window],), tuple(self.statics), tuple(filters), ("k", "a"))
         plans, rules = {"b": {source: parse_plan(f"{source}{then}")}}, {"b": DeltaRule((source,))}
-        instants = np.array([NOWHEN], np.int64)
+        instants = np.array([NO_INSTANT], np.int64)
         step = EvaluationStep(str(self.folder), str(self.folder), 0, 0, TIME, instants, StepFiles(self.slots), {}, plans, rules)
         joins = _TimedJoin(block, str(self.folder / "store"), step, self.terms)
         for _ in joins.rows():

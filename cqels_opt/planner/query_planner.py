@@ -61,7 +61,7 @@ class QueryPlanner:
         """The plans by block and source, and the delta rules by block. ``step`` is the step that they are for, if it has a delta."""
         terms = cache(lambda: self._terms(step)) if step is not None else None
         for block in self.blocks.values():
-            block.settle()
+            block.apply_due_design()
             block.choose(step, terms)
             block.consider()
         return self._plans(), {name: block.rule for name, block in self.blocks.items()}

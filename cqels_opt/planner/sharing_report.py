@@ -33,7 +33,7 @@ def text(programs: Sequence[CompiledProgram]) -> str:
     slots = found["slots"]
     lines = [
         f"shared: {found['queries']:,} queries, {len(programs):,} plans; {slots['kinds']:,} kinds of binding slots for "
-        f"{slots['patterns']:,} patterns; one ingest, and one job of each kind a batch"
+        f"{slots['patterns']:,} patterns; one ingest, and one job of each kind per batch"
     ]
     for name, template in found["templates"].items():
         lines.append(

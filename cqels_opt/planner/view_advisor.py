@@ -21,7 +21,7 @@ from cqels_opt.planner.statistics_adapters import CandidateStatistics
 from cqels_opt.planner.view_candidates import Measured
 from cqels_opt.plans import Optimizer, Plan, Statistics
 from cqels_opt.plans.cost import Constants
-from cqels_opt.plans.estimate_corrections import Learnt
+from cqels_opt.plans.estimate_corrections import ObservedRows
 from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.plans.reoptimization_budget import SURPRISE
 from cqels_opt.plans.view_selection import Design, ViewBenefits, design_of, neighbours, suggested
@@ -96,7 +96,7 @@ class ViewCatalogue:
         return not self.missing(design)
 
 
-def translated(learnt: Learnt, catalogue: ViewCatalogue, before: Block, after: Block) -> dict[frozenset[str], float]:
+def translated(observed: ObservedRows, catalogue: ViewCatalogue, before: Block, after: Block) -> dict[frozenset[str], float]:
     """Observed rows of sets of relations, translated to the sets of another design that join the same parts.
 
     Sub-results that count rows with multiplicities have fewer rows for the same bag, on average.
@@ -104,7 +104,7 @@ def translated(learnt: Learnt, catalogue: ViewCatalogue, before: Block, after: B
     old, new = ({s.name: s.of for s in block.inner} for block in (before, after))
     groups = list(new.items())
     found: dict[frozenset[str], float] = {}
-    for names, rows in learnt.items():
+    for names, rows in observed.items():
         covered = sum(old.get(name, 0) for name in names)
         inside = [(name, group) for name, group in groups if group & ~covered == 0]
         if sum(group for _, group in inside) == covered:
@@ -186,7 +186,7 @@ class ViewAdvisor:
         self,
         views: Mapping[str, Statistics],
         cost: float,
-        learnt: Mapping[str, Learnt],
+        observed: Mapping[str, ObservedRows],
         block: Block,
         plans: Iterable[Plan],
     ) -> None:
@@ -199,7 +199,7 @@ class ViewAdvisor:
             first = design not in self._priced
             if not (fresh and first) and self._known(design):
                 fresh |= first
-                self._price(design, views, cost, learnt, block)
+                self._price(design, views, cost, observed, block)
         self._turn += PRICED
         self.pause = PACE if fresh or any(self.benefits.saved.values()) else min(2 * self.pause, LONGEST)
         if self._target is None:
@@ -237,18 +237,18 @@ class ViewAdvisor:
         return max(passed, default=0.0) <= ROW_BUDGET and self.catalogue.bytes(design) <= self.catalogue.block.budget
 
     def _price(
-        self, design: Design, views: Mapping[str, Statistics], cost: float, learnt: Mapping[str, Learnt], block: Block
+        self, design: Design, views: Mapping[str, Statistics], cost: float, observed: Mapping[str, ObservedRows], block: Block
     ) -> None:
         sketch = self.catalogue.sketch(design)
         if design not in self._optimizers:
             self._optimizers[design] = self.optimizer_of(sketch)
         coming = self.catalogue.coming(design)
-        known = {s: translated(rows, self.catalogue, block, sketch) for s, rows in learnt.items()}
+        known = {s: translated(rows, self.catalogue, block, sketch) for s, rows in observed.items()}
         price = self._optimizers[design].price({s: CandidateStatistics(view, coming) for s, view in views.items()}, known)
         if price is not None:
             since = self._batch - self._priced.get(design, self._batch - 1)
             self._priced[design], self._costs[design] = self._batch, price
-            self.benefits.note(design, price, cost, since)
+            self.benefits.record(design, price, cost, since)
 
     def _ask(self, what: str, group: RelationSet) -> Any:
         catalogue, folder = self.catalogue, self.background_jobs.folder

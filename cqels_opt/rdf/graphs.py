@@ -117,7 +117,7 @@ class _Elements:
     def _add_about(self, triple: Statement, line: int) -> None:
         name = triple[0]
         if _digest(name) in self._finished:
-            self.reject(line, f"the default graph speaks of graph {name} after its element: its triples stand beside its time")
+            self.reject(line, f"the default graph speaks of graph {name} after its element: its triples stand next to its time")
             return
         if name in self._waiting or name in self._announced:
             self._set_current(name)

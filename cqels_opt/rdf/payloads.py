@@ -121,7 +121,7 @@ def decode(payload: Payload, values: Sequence[bytes | None], times: Sequence[int
             _check_characters(rows)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # noqa: BLE001  a panic of pyoxigraph is no Exception; no message fails those beside it
+        except BaseException as error:  # noqa: BLE001  a panic of pyoxigraph is no Exception; no message fails others
             reason = str(error) if isinstance(error, ValueError) else f"cannot be read ({type(error).__name__}: {error})"
             refused[number] = _with_excerpt(reason, value)
             continue

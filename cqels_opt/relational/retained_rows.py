@@ -128,9 +128,9 @@ class RetainedRows:
     ) -> None:
         """Commits the batch."""
         archive_path = f"{OPTIMIZER}/{number:012d}.zip"
-        learnt, statistics = planner.state()
+        feedback, statistics = planner.state()
         with sealed_files.sealing(self.folder / archive_path) as file, ZipFile(file, "w") as archive:
-            archive.writestr("planner.json", json.dumps(learnt))
+            archive.writestr("planner.json", json.dumps(feedback))
             archive.writestr("statistics", statistics)
         state = Commit(
             number,
@@ -145,15 +145,15 @@ class RetainedRows:
         self.state = state
         self._sweep()
 
-    def seed_feedback(self, planner: JoinPlanner) -> str | None:
+    def restore_planner(self, planner: JoinPlanner) -> str | None:
         """Restores a planner from the last commit. Returns the reason if that fails; the planner is unusable then."""
         if not self.state.optimizer:
             return None
         path = self.folder / self.state.optimizer
         try:
             with ZipFile(pa.BufferReader(sealed_files.opened_whole(path))) as archive:
-                learnt: Any = json.loads(archive.read("planner.json"))
-                planner.resume(learnt, archive.read("statistics"))
+                feedback: Any = json.loads(archive.read("planner.json"))
+                planner.resume(feedback, archive.read("statistics"))
         except Exception as error:  # noqa: BLE001  # the readers raise anything for a damaged archive
             return f"{path}: the statistics of the optimizer are lost ({error}); they are counted again"
         return None

@@ -18,7 +18,7 @@ import pyarrow.parquet as parquet
 from cqels_opt.state.task_files import task_path
 from cqels_opt.storage import checksum, disk
 
-SHARE = 50_000  # minimum rows per task, while there are enough tasks
+ROWS_PER_TASK = 50_000  # minimum rows per task, while there are enough tasks
 FEW_TERMS = ["p", "o"]
 
 
@@ -31,10 +31,10 @@ class Piece:
 
 
 def shares(chunk: Path, most: int) -> list[Piece]:
-    """The row groups of a chunk in shares of at least ``SHARE`` rows, ``most`` shares at most."""
+    """The row groups of a chunk in shares of at least ``ROWS_PER_TASK`` rows, ``most`` shares at most."""
     with disk.opened(checksum.verify_name(chunk)) as file:
         about = parquet.read_metadata(file)
-    wanted = max(1, min(most, about.num_rows // SHARE, about.num_row_groups))
+    wanted = max(1, min(most, about.num_rows // ROWS_PER_TASK, about.num_row_groups))
     cuts = np.linspace(0, about.num_row_groups, wanted + 1).astype(int).tolist()
     return [Piece(task_path(chunk), tuple(range(first, last))) for first, last in pairwise(cuts)]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from cqels_opt.errors import CheckpointError, DataError, RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep, StepFiles
+from cqels_opt.operators.evaluation_step import NO_INSTANT, EvaluationStep, StepFiles
 from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.rows import Ints
 from cqels_opt.rdf.ids import CollisionError
@@ -36,7 +36,7 @@ from cqels_opt.runtime.run_state import FOLDERS, RunState
 from cqels_opt.state.commit_log import Commit
 from cqels_opt.state.pending_counts import LostOptimizerStateError
 from cqels_opt.state.retention import Retention
-from cqels_opt.state.slot_indexes import LARGE
+from cqels_opt.state.slot_indexes import INDEXED_FROM
 from cqels_opt.state.task_files import task_path
 from cqels_opt.storage import sealed_files
 from cqels_opt.trace.records import TraceRecord
@@ -69,7 +69,7 @@ class Driver(RunState):
         self.quotas.resume(self.state.batch)
         if self._changed and self.catalog is not None and self.catalog.changed:
             raise CheckpointError(
-                f"{self.folder}: queries came or went while the run went on: start it with those that it was first started with; "
+                f"{self.folder}: queries were added or removed during the run: start it with the queries of its first start; "
                 "run.add and run.remove change them"
             )
         self.log.sweep(FOLDERS)
@@ -168,7 +168,7 @@ class Driver(RunState):
             self.reconfiguration.apply_catalog(number, self.catalog)
         after, store = self.frontier.value, self.programs[0].store
         pages = tuple(map(task_path, self.term_pages(self.state.files)))
-        keys = self.index_keys() if self._rows >= LARGE else {}
+        keys = self.index_keys() if self._rows >= INDEXED_FROM else {}
         task = IngestTask(
             task_path(self.folder),
             number,
@@ -314,7 +314,7 @@ class Driver(RunState):
     def _step(self, program: CompiledProgram, number: int, after: int, upto: int, files: StepFiles) -> EvaluationStep:
         """The step of a program's windows, and its instants, without plans."""
         renewed = program.id in self.state.renewed  # its last answers are in a file; everything else starts again
-        previous = int(NOWHEN) if renewed else self.state.reported.get(program.id, int(NOWHEN))
+        previous = int(NO_INSTANT) if renewed else self.state.reported.get(program.id, int(NO_INSTANT))
         found = np.empty(0, np.int64)
         first = min((self.state.firsts[s] for s in program.streams if s in self.state.firsts), default=None)
         if not program.windows and after < program.report.origin("") <= upto:

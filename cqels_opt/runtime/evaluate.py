@@ -26,7 +26,7 @@ from cqels_opt.operators.algebra.scope import Scope
 from cqels_opt.operators.answer_files import write_arrow, write_parquet
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.delta_join import DeltaJoin
-from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
+from cqels_opt.operators.evaluation_step import NO_INSTANT, EvaluationStep
 from cqels_opt.operators.graph_output import lines
 from cqels_opt.operators.incremental_evaluation import accumulate, in_chunks
 from cqels_opt.operators.instances import names_of
@@ -305,7 +305,7 @@ def _answers(
     work: TreeWork,
 ) -> Iterator[Answers]:
     program, step, instants = task.program, task.step, task.step.instants
-    low = 1 if instants[0] == NOWHEN else 0
+    low = 1 if instants[0] == NO_INSTANT else 0
     scope = Scope(rows_of, program.store, terms, instants, low, task.program.pushdown.schema, work=work)
     before = answers_before(program)
     report.replaced += before.paths(step)

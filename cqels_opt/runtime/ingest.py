@@ -17,7 +17,7 @@ from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
 from cqels_opt.runtime.term_encoding import ROW_SCHEMA, Texts, TripleTerms, encode_rows
 from cqels_opt.state import worker_cache
-from cqels_opt.state.slot_indexes import LARGE, write_slot_index
+from cqels_opt.state.slot_indexes import INDEXED_FROM, write_slot_index
 from cqels_opt.state.time_slices import Key
 from cqels_opt.stats import SlotCounts, slot_counts, slot_parts, with_instants
 from cqels_opt.storage.columns import Columns, write_columns
@@ -164,7 +164,7 @@ def _write_slots(folder: Path, name: str, shape: Shape, columns: Columns, keys: 
     """
     t = columns["t"]
     rest = int(np.searchsorted(t, t[-1]))
-    indexed = keys is not None and rest >= LARGE
+    indexed = keys is not None and rest >= INDEXED_FROM
     files = []
     for mark, some in (("", slice(rest)), ("-last", slice(rest, None))) if indexed else (("", slice(None)),):
         part = {name: column[some] for name, column in columns.items()}

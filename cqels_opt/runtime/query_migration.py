@@ -16,9 +16,9 @@ import numpy as np
 
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.ingest import count_parts
-from cqels_opt.state.slot_indexes import KIND as INDEX
+from cqels_opt.state.slot_indexes import INDEX
 from cqels_opt.state.sorted_runs import SortedRun
-from cqels_opt.state.time_slices import read_time_slice, sealed
+from cqels_opt.state.time_slices import TIME_SLICE, covered_until, read_time_slice
 from cqels_opt.stats import SlotCounts, slot_parts
 from cqels_opt.storage import sealed_files
 from cqels_opt.storage.columns import Columns, read_columns, write_columns
@@ -54,13 +54,13 @@ def patterns_of(programs: Iterable[CompiledProgram]) -> dict[str, str]:
     return found
 
 
-def unsealed(folder: Path, files: Sequence[SlotFile], batch: int) -> list[SlotFile]:
+def without_time_slices(folder: Path, files: Sequence[SlotFile], batch: int) -> list[SlotFile]:
     """The files of a state with slots instead of segments, and without indexes: they were chosen for the plans of the previous query."""
-    found = [f for f in files if f.kind not in ("segment", "slot", INDEX)]
-    for shape in dict.fromkeys((f.stream, f.shape) for f in files if f.kind in ("segment", "slot")):
+    found = [f for f in files if f.kind not in (TIME_SLICE, "slot", INDEX)]
+    for shape in dict.fromkeys((f.stream, f.shape) for f in files if f.kind in (TIME_SLICE, "slot")):
         mine = [f for f in files if (f.stream, f.shape) == shape]
-        segments = [f for f in mine if f.kind == "segment"]
-        upto = sealed(segments)
+        segments = [f for f in mine if f.kind == TIME_SLICE]
+        upto = covered_until(segments)
         found += [f for f in mine if f.kind == "slot" and f.least > upto]
         parts = [_columns(read_time_slice(folder / f.path)) for f in segments]
         straddling = [f for f in mine if f.kind == "slot" and f.least <= upto < f.greatest]
@@ -105,10 +105,10 @@ def counted_all(folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shape]
     """:func:`counted_again`, also for segments."""
     found = counted_again(folder, [f for f in files if f.kind == "slot"], shapes, upto)
     for shape in shapes:
-        segments = [f for f in files if (f.kind, f.stream, f.shape) == ("segment", shape.stream, shape.key)]
+        segments = [f for f in files if (f.kind, f.stream, f.shape) == (TIME_SLICE, shape.stream, shape.key)]
         if not segments:
             continue
-        behind = sealed(segments)
+        behind = covered_until(segments)
         slots = [f for f in files if (f.kind, f.stream, f.shape) == ("slot", shape.stream, shape.key) and f.greatest > behind]
         parts = [_columns(read_time_slice(folder / f.path)) for f in segments]
         parts.append(read_span(folder, slots, behind, upto, shape.width))

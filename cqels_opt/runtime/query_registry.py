@@ -79,7 +79,7 @@ class QueryRegistry(ABC, Generic[Q]):
 
     @abstractmethod
     def _check_sink(self, sink: Sink, coming: Q, others: Sequence[CompiledProgram]) -> None:
-        """InputError if the sink of a run cannot take the answers of a query beside those of others."""
+        """InputError if the sink of a run cannot take the answers of a query with those of others."""
 
     def _coming(self, sink: Sink, queries: Sequence[object], options: Mapping[str, Any]) -> list[Member]:
         """Registers queries that are added to a run: texts, or queries registered with this engine."""

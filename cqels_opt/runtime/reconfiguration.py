@@ -14,13 +14,13 @@ import numpy as np
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import InputError
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.operators.evaluation_step import NOWHEN
+from cqels_opt.operators.evaluation_step import NO_INSTANT
 from cqels_opt.operators.stream_operators import stream_operator
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.planner_migration import count_up, covered, following_planner, gone_with, reported_last, take_over
 from cqels_opt.runtime.query_catalog import QueryCatalog
-from cqels_opt.runtime.query_migration import counted_again, taken_over, unsealed
+from cqels_opt.runtime.query_migration import counted_again, taken_over, without_time_slices
 from cqels_opt.runtime.run_state import RunState
 from cqels_opt.runtime.static_refresh import goes_on, has_windows_of
 from cqels_opt.state.pending_counts import KIND as PENDING
@@ -42,16 +42,16 @@ class Reconfiguration:
         upto, ingest_state = driver.frontier.value, driver.ingest_state
         keys = {shape.stream + shape.key for shape in driver.shapes}
         ingest_state.pending = {key: waiting for key, waiting in ingest_state.pending.items() if key in keys}
-        files = unsealed(folder, [f for f in state.files if not is_result(f)], number)
+        files = without_time_slices(folder, [f for f in state.files if not is_result(f)], number)
         new = {key: ingest_state.numbered(parts) for key, parts in counted_again(folder, files, driver.shapes, upto).items()}
         parts = driver.options.parts or driver.shares(sum(c.total for counts in new.values() for c in counts))
         tasks, of_step = [], driver.step_files(files)
         for program in driver.programs:
             planner = driver.planners[program.id]
             planner.advance(new, int(BEFORE_TIME), upto)
-            reported = state.reported.get(program.id, int(NOWHEN))
-            looked_at = np.unique(np.array([int(NOWHEN), reported], np.int64))  # as if it were the first instant of all
-            step = driver.bare_step(program, number, int(BEFORE_TIME), upto, looked_at, of_step)
+            reported = state.reported.get(program.id, int(NO_INSTANT))
+            instants = np.unique(np.array([int(NO_INSTANT), reported], np.int64))  # as if it were the first instant of all
+            step = driver.bare_step(program, number, int(BEFORE_TIME), upto, instants, of_step)
             step = replace(driver.planned(program, step, sample=True), joins=planner.physical(parts))
             tasks.append(replace(driver.task_of(program, step), feeds=None))  # its graphs are elements already
         done = driver.evaluate(tasks, parts).complete()
@@ -156,10 +156,10 @@ class Reconfiguration:
             if (at := reported_last(program, driver.ingest_state.in_order(), state.firsts, upto, moves)) is not None:
                 state.reported[program.id] = at
         since = program.instances.since if known and program.instances is not None else None
-        reported = state.reported.get(program.id, int(NOWHEN))
-        looked_at = np.unique(np.array([int(NOWHEN), reported], np.int64))
-        step = driver.bare_step(program, number, upto, upto, looked_at, driver.step_files(state.files))
-        step = replace(step, run=f"{step.run}-taken{number}", looked_back=min(reported, upto + 1))
+        reported = state.reported.get(program.id, int(NO_INSTANT))
+        instants = np.unique(np.array([int(NO_INSTANT), reported], np.int64))
+        step = driver.bare_step(program, number, upto, upto, instants, driver.step_files(state.files))
+        step = replace(step, run=f"{step.run}-taken{number}", expired_by=min(reported, upto + 1))
         taking = take_over(driver.planners[program.id], since)
         return replace(driver.task_of(program, step), feeds=None, take_over=taking)
 
@@ -196,15 +196,15 @@ class Reconfiguration:
         reported = driver.state.reported.get(program.id)
         if stream_operator(program.operator).whole or reported is None:
             return None
-        looked_at = np.array([int(NOWHEN), reported], np.int64)
-        step = driver.bare_step(program, number, upto, upto, looked_at, driver.step_files(driver.state.files))
+        instants = np.array([int(NO_INSTANT), reported], np.int64)
+        step = driver.bare_step(program, number, upto, upto, instants, driver.step_files(driver.state.files))
         return replace(driver.task_of(program, step), feeds=None, leaving=True)
 
     def _standing_over(self, program: CompiledProgram, number: int) -> EvaluateTask:
         """A task that computes the rows of a program's blocks from the content of its windows."""
         driver, upto = self.driver, self.driver.frontier.value
         files = driver.step_files([f for f in driver.state.files if not is_result(f)])
-        step = driver.bare_step(program, number, upto, upto, np.array([int(NOWHEN)], np.int64), files)
+        step = driver.bare_step(program, number, upto, upto, np.array([int(NO_INSTANT)], np.int64), files)
         step = replace(step, run=f"{step.run}-taken{number}")
         return replace(driver.task_of(program, step), feeds=None, take_over=take_over(driver.planners[program.id], None))
 

@@ -20,6 +20,7 @@ from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.query.algebra import Window
 from cqels_opt.rdf.ids import CollisionError, encode, encode_one
+from cqels_opt.runtime.chunks import ROWS_PER_TASK
 from cqels_opt.runtime.dead_letters import DeadLetters
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.idle_streams import IdleStreams
@@ -45,7 +46,6 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.kinds import kind_of
 
 FOLDERS = ("slots", "results", "answers", "optimizer")  # of a checkpoint, whose files commit records name
-LARGE = 50_000  # delta rows per task; more are divided among tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class DriverOptions:
     plan: PlannerOptions = field(default_factory=PlannerOptions)
     sources: Mapping[int, str] = field(default_factory=dict)  # partition -> file, for messages
     parts: int | None = None  # shares of each delta; None: depends on its size
-    large: int = LARGE
+    large: int = ROWS_PER_TASK
     tiers: CompactionPolicy = field(default_factory=CompactionPolicy)  # when small files of the state are merged
     named: bool = False  # lines of answers name their query
     rejects: Path | None = None  # the dead-letter file, one JSON object per line: file, line, reason
@@ -262,7 +262,7 @@ class RunState(ABC):
         return StepFiles((*files, *self.pages, *made))
 
     def bare_step(
-        self, program: CompiledProgram, number: int, after: int, upto: int, looked_at: Ints, files: StepFiles
+        self, program: CompiledProgram, number: int, after: int, upto: int, instants: Ints, files: StepFiles
     ) -> EvaluationStep:
         """A step of a program's windows over :meth:`step_files`, without plans."""
         run, dropped = self.run, dict(self.state.dropped)
@@ -270,7 +270,7 @@ class RunState(ABC):
             run += f"-{self.catalog.living.current.number}"  # caches of workers hold for one version only
         remember = self.options.plan.remember
         folder = task_path(self.folder)
-        return EvaluationStep(folder, run, number, after, upto, looked_at, files, dropped, remember=remember, program=program.id)
+        return EvaluationStep(folder, run, number, after, upto, instants, files, dropped, remember=remember, program=program.id)
 
     def planned(self, program: CompiledProgram, step: EvaluationStep, sample: bool) -> EvaluationStep:
         """A step with the current plans; ``sample``: sample its delta for them."""

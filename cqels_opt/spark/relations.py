@@ -24,6 +24,7 @@ from cqels_opt.runtime.evaluate import EvaluateTask, ranked
 from cqels_opt.spark.scan import Batches as Batches
 from cqels_opt.spark.scan import scanned
 from cqels_opt.spark.tables import Tables
+from cqels_opt.state.time_slices import TIME_SLICE
 from cqels_opt.state.window_state import content
 
 
@@ -96,7 +97,7 @@ class Relations:
         occurrence, step = self.occurrences[name], _lean(self.task.step, self.occurrences[name])
         low = step.after if kind == "delta" else None
         high = step.after if kind == "old" else step.upto
-        slots = [*step.select("segment"), *step.select("slot")]
+        slots = [*step.select(TIME_SLICE), *step.select("slot")]
         rows = sum(s.rows for s in slots if s.least <= high and (low is None or s.greatest > low))
         rows += occurrence.static.rows if occurrence.static is not None and kind != "delta" else 0
         ranks = frozenset(RANK + stream for stream in occurrence.ranked)
@@ -121,7 +122,7 @@ class Relations:
 def _lean(step: EvaluationStep, occurrence: PatternOccurrence) -> EvaluationStep:
     """A step with only the files that a window's content reads, because it is sent with each scan."""
     shapes = dict.fromkeys((part.shape.stream, part.shape.key) for part in occurrence.parts)
-    files = [file for stream, key in shapes for kind in ("segment", "slot") for file in step.select(kind, stream, key)]
+    files = [file for stream, key in shapes for kind in (TIME_SLICE, "slot") for file in step.select(kind, stream, key)]
     files += [file for stream in occurrence.ranked for file in step.select("elements", stream)]
     return replace(step, files=StepFiles(files), plans={}, rules={}, instants=step.instants[:1])
 

@@ -141,7 +141,7 @@ class ReplannedJoin(JoinRun):
         with self._answered(JoinedRows(found.frame), number, lambda: None if own else JoinedRows(plain)) as (_, fallback):
             clock.lap("sink")
         self._replanner.observe(found)
-        self._replanner.learn(plain, frame)
+        self._replanner.start_counting(plain, frame)
         self._record(number, found, clock, jobs, fallback)
 
     def _runner_on(self, session: SparkSession) -> BatchJobs:

@@ -119,7 +119,7 @@ class Replanner:
         except (PySparkException, Py4JError) as error:  # such as a key that cannot be computed for rows that another join drops
             return self._leave(plain, f"it could not be planned: {first_line(error)[:200]}", UNREADABLE)
 
-    def learn(self, plain: DataFrame, stream: DataFrame) -> None:
+    def start_counting(self, plain: DataFrame, stream: DataFrame) -> None:
         """Starts to count the relations of the query in the background, after its first micro-batch."""
         if self._batches == 1 and self._mode == "adaptive":
             self._background.submit(self._count_all, plain, stream)
@@ -224,11 +224,14 @@ class Replanner:
     def _count_all(self, plain: DataFrame, stream: DataFrame) -> None:
         try:
             self._first = query = read(self._catalyst_of(plain.sparkSession), plain, stream)
+            identities = {name: identity_of(query, name) for name in query.relations if name != query.stream}
         except NotReadableError:
             return
-        for name in query.relations:
-            if name != query.stream:
-                self._count_now(query, name, identity_of(query, name))
+        except (PySparkException, Py4JError) as error:
+            _log.warning("%s: the relations could not be counted: %s", self._name, first_line(error)[:200])
+            return
+        for name, identity in identities.items():
+            self._count_now(query, name, identity)
 
     def _count(self, query: JoinQuery, name: str, identity: Identity) -> None:
         """Starts to count a relation in the background, unless it is being counted, or an earlier version of its tables is."""

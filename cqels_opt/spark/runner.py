@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from cqels_opt.errors import CqelsOptError, RunError, first_line
-from cqels_opt.runtime.chunks import SHARE, Piece, read, shares
+from cqels_opt.runtime.chunks import ROWS_PER_TASK, Piece, read, shares
 from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, finish_parts
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.interfaces import Evaluated
@@ -103,7 +103,7 @@ class SparkRunner(BatchJobs):
             reading = frame.mapInArrow(lambda batches: answering(lambda: enumerate(work(batches))), REPORT)
             reports = list(self._collect(reading, INGEST))
         elements = sum(seen.elements + seen.late for report in reports for seen in report.streams.values())
-        self._expect_small = elements <= SHARE and self._one_task_possible
+        self._expect_small = elements <= ROWS_PER_TASK and self._one_task_possible
         if self._expect_small and self._columns is None:
             self._columns = to_arrow_schema(frame.schema)
         check_topics(reports)

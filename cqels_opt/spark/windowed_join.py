@@ -357,7 +357,7 @@ class WindowedJoin(JoinRun):
             counts = {name: self._counts[name] for name in named}
             widths = {name: row_width(plan_of(rows), counts[name]) for name, rows in versions.items()}
             self._planner = JoinPlanner(spec.shape, counts, model, self._mode)
-            if (problem := self.kept.seed_feedback(self._planner)) is not None:
+            if (problem := self.kept.restore_planner(self._planner)) is not None:
                 self._planner, self._notes = JoinPlanner(spec.shape, counts, model, self._mode), (problem,)
                 warnings.warn(problem, RunWarning, stacklevel=4)
             self._planner.widths = widths

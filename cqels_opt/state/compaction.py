@@ -23,10 +23,9 @@ from cqels_opt.errors import RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.rdf.ids import once
-from cqels_opt.state.slot_indexes import KIND as INDEX
-from cqels_opt.state.slot_indexes import index_of
+from cqels_opt.state.slot_indexes import INDEX, index_of
 from cqels_opt.state.task_files import task_path
-from cqels_opt.state.time_slices import Layout, TimeSliceMergeTask, layouts, merge_time_slices
+from cqels_opt.state.time_slices import TIME_SLICE, Layout, TimeSliceMergeTask, layouts, merge_time_slices
 from cqels_opt.storage.compaction_policy import MERGED, CompactionPolicy
 from cqels_opt.windows.binding_slots import SlotFile
 
@@ -64,7 +63,7 @@ def _merge_pages(task: PagesTask) -> SlotFile:
 
 
 class Compaction:
-    """The merges of one run, parallel to its batches. ``run`` does tasks; ``start`` decides when and where (background_jobs.py)."""
+    """The merges of one run, parallel to its batches. ``run`` does tasks; ``start`` decides when and where."""
 
     def __init__(
         self,
@@ -152,7 +151,7 @@ class Compaction:
 
     def _segments(self, layout: Layout, files: Sequence[SlotFile], path: str, frontier: int) -> TimeSliceMergeTask | None:
         """The merge of one shape."""
-        segments = sorted((f for f in files if f.kind == "segment"), key=lambda f: f.least)
+        segments = sorted((f for f in files if f.kind == TIME_SLICE), key=lambda f: f.least)
         slots = [f for f in files if f.kind == "slot"]
         passed_by = [f for f in slots if f.greatest <= frontier]
         indexed = {f.path for f in files if f.kind == INDEX}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.operators.evaluation_step import NOWHEN
+from cqels_opt.operators.evaluation_step import NO_INSTANT
 from cqels_opt.state.commit_log import Commit
 from cqels_opt.state.pending_counts import KIND as PENDING
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements
@@ -58,7 +58,7 @@ class Retention:
 
     def _needed(self, file: SlotFile, reported: Mapping[str, int], bound: int | None) -> bool:
         if file.kind == "result":
-            return file.greatest > reported.get(file.shape.split("/")[0], int(NOWHEN))
+            return file.greatest > reported.get(file.shape.split("/")[0], int(NO_INSTANT))
         return bound is None or file.greatest >= bound
 
     def _bound(self, stream: str, reported_at: Mapping[str, int]) -> int | None:

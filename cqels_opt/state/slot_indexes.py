@@ -17,15 +17,15 @@ from cqels_opt.state.time_slices import Key, indexes_from, indexes_on, opened_on
 from cqels_opt.storage.columns import Columns, read_arrays, read_columns, write_arrays
 from cqels_opt.windows.binding_slots import SlotFile
 
-KIND = "index"
-LARGE = 1 << 15
+INDEX = "index"
+INDEXED_FROM = 1 << 15
 """Rows of a slot that has an index file: to sort fewer takes a worker less time than to open the file."""
 _LAYOUT = "cqels-opt slot index"
 
 
 def index_of(slot: SlotFile) -> SlotFile:
     """The index file of a slot, which need not exist."""
-    return replace(slot, kind=KIND, path=slot.path.replace("slots/slot-", "slots/index-"))
+    return replace(slot, kind=INDEX, path=slot.path.replace("slots/slot-", "slots/index-"))
 
 
 def write_slot_index(folder: Path, slot: SlotFile, columns: Columns, keys: Sequence[Key]) -> SlotFile:

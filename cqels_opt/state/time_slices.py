@@ -31,6 +31,8 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.kinds import kind_of
 
 Key = tuple[int, ...]
+TIME_SLICE = "segment"
+"""The kind of a file with a time slice."""
 _LAYOUT = "cqels-opt segment"
 
 
@@ -133,7 +135,7 @@ def time_slice(path: Path) -> SortedRun:
     return opened_once(path, lambda: read_time_slice(path))
 
 
-def sealed(segments: Sequence[SlotFile]) -> int:
+def covered_until(segments: Sequence[SlotFile]) -> int:
     """The time up to which the time slices of one shape have all elements."""
     return max((s.greatest for s in segments), default=int(BEFORE_TIME))
 
@@ -160,7 +162,7 @@ def merge_time_slices(task: TimeSliceMergeTask) -> SlotFile:
     folder, shape = Path(task.folder), task.layout.shape
     parts = [read_time_slice(folder / s.path) for s in task.segments]
     if task.slots:
-        after = sealed((*task.earlier, *task.segments))
+        after = covered_until((*task.earlier, *task.segments))
         columns = read_span(folder, list(task.slots), after, task.upto, shape.width)
         earlier = [*parts, *(read_time_slice(folder / s.path) for s in task.earlier)] if task.layout.repeats else None
         new = run_of(columns, shape.width, earlier)
@@ -169,4 +171,4 @@ def merge_time_slices(task: TimeSliceMergeTask) -> SlotFile:
         parts = [run if run.before is not None else replace(run, before=np.full(len(run), BEFORE_TIME)) for run in parts]
     run = joined(parts, 0)
     write_time_slice(folder / task.path, run, task.layout.keys)
-    return SlotFile("segment", task.path, shape.stream, shape.key, len(run), run.first, run.last)
+    return SlotFile(TIME_SLICE, task.path, shape.stream, shape.key, len(run), run.first, run.last)

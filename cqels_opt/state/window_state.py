@@ -19,10 +19,9 @@ from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import RANK, Ints, Rows, concat
 from cqels_opt.rdf.ids import integer_ids
-from cqels_opt.state.slot_indexes import KIND as INDEX
-from cqels_opt.state.slot_indexes import index_of, slot_run
+from cqels_opt.state.slot_indexes import INDEX, index_of, slot_run
 from cqels_opt.state.sorted_runs import SortedRun, ends_at, joined, run_of
-from cqels_opt.state.time_slices import sealed, time_slice
+from cqels_opt.state.time_slices import TIME_SLICE, covered_until, time_slice
 from cqels_opt.state.union_window_state import CopiedNewRows, UnionWindowState
 from cqels_opt.state.worker_cache import cached
 from cqels_opt.state.worker_cache import relation as static_relation
@@ -59,7 +58,7 @@ class WindowState:
     def __init__(self, occurrence: PatternOccurrence) -> None:
         self.occurrence = occurrence
         self._instant = int(BEFORE_TIME)  # rows that have ended by then do not count
-        self._upto = self._new_upto = self._sealed = int(BEFORE_TIME)
+        self._upto = self._new_upto = self._covered_until = int(BEFORE_TIME)
         self._held: list[SortedRun] = []  # in memory, later than the time slices
         self._slots: dict[str, SortedRun] = {}  # large slots, mapped, by path; later than the time slices
         self._arrived = _Arrived()  # the new rows
@@ -69,17 +68,17 @@ class WindowState:
 
     def advance(self, step: EvaluationStep) -> None:
         """Moves the content to a step. If it is not the step after the last one, the slots are read again."""
-        segments = step.select("segment", self.occurrence.shape.stream, self.occurrence.shape.key)
-        mapped = sealed(segments)
-        if (self._upto, self._new_upto, self._sealed) == (step.after, step.upto, mapped):
+        segments = step.select(TIME_SLICE, self.occurrence.shape.stream, self.occurrence.shape.key)
+        mapped = covered_until(segments)
+        if (self._upto, self._new_upto, self._covered_until) == (step.after, step.upto, mapped):
             return
         if self._new_upto == step.after and self._upto <= step.after:
             self._append(self._arrived)
             self._upto = step.after
         halved = any(run.first <= mapped < run.last for run in self._slots.values())
-        if self._upto > step.after or mapped < self._sealed or halved:
+        if self._upto > step.after or mapped < self._covered_until or halved:
             self._upto, self._held, self._slots = int(BEFORE_TIME), [], {}
-        self._instant, self._sealed = step.ended, mapped
+        self._instant, self._covered_until = step.ended, mapped
         self._map(step, segments)
         self._held = [run if run.first > mapped else run.since(_behind(run, mapped)) for run in self._held if run.last > mapped]
         if max(self._upto, mapped) < step.after:
@@ -307,7 +306,7 @@ def content(occurrence: PatternOccurrence, step: EvaluationStep) -> NamedContent
     plain = replace(occurrence, name="", window=replace(occurrence.window, name=""))
     if names:
         plain = replace(plain, variables=tuple(v for v in names if v != TIME), time=TIME if occurrence.time else "")
-    key = step.run, step.looked_back, plain
+    key = step.run, step.expired_by, plain
     found = cached(_CONTENTS, key, lambda: _made(plain))
     try:
         if isinstance(found, UnionWindowState):

@@ -309,7 +309,7 @@ def _estimates(relation: str, q_errors: deque[float]) -> Estimates:
 
 def totals(history: QueryHistory) -> str:
     """One line: numbers of batches, elements, late and rejected elements, switches, and the maximum of Spark jobs per batch, if any."""
-    jobs = f", at most {plural(history.most_jobs, 'Spark job')} a batch" if history.most_jobs else ""
+    jobs = f", at most {plural(history.most_jobs, 'Spark job')} per batch" if history.most_jobs else ""
     return (
         f"{plural(history.batches, 'batch')}, {plural(history.elements, 'element')} ({history.late:,} late, "
         f"{history.rejected:,} rejected), {plural(history.switched, 'plan switch')}{jobs}"

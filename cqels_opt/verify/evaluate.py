@@ -133,9 +133,7 @@ def _over_versions(
 def _check_nodes(query: Query, plain: Plain, operator: str) -> None:
     """Raises QueryError if bags of two instants are not comparable."""
     if operator != "rstream" and any(token.word() == "BNODE" for token in tokens(plain.text)):
-        raise QueryError(
-            "verify checks BNODE() beside groups in RSTREAM alone: the node of a group has no name", query.text, 1, 1
-        )
+        raise QueryError("verify checks BNODE() with groups in RSTREAM alone: the node of a group has no name", query.text, 1, 1)
 
 
 def _unnamed(rows: Counter[Row]) -> Counter[Row]:

@@ -104,7 +104,7 @@ def test_the_page_needs_nothing_else(report: dict[str, Any], capsys: pytest.Capt
     data = made.partition('id="data">')[2].partition("</script>")[0]
     assert json.loads(data)[0]["results"] == report["results"]
     tables.show(report)
-    assert "median milliseconds a batch" in capsys.readouterr().out
+    assert "median milliseconds per batch" in capsys.readouterr().out
 
 
 def test_quick_changes_what_it_says(scenario: Path) -> None:

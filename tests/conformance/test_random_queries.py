@@ -59,7 +59,7 @@ def wrong(case: Case, seed: int, whole: bool = False, joins: bool = False, shown
             patch.setattr(eager_aggregation, "FEW", 1)
             patch.setattr(eager_aggregation, "PAYS", 1.0)
             for module in (ingest, driver) if seed % 2 else ():
-                patch.setattr(module, "LARGE", 1)
+                patch.setattr(module, "INDEXED_FROM", 1)
             again = query.run(how := other(seed))
         if again.answers != once.answers:
             return f"{how}: lacks {once.answers - again.answers}, has {again.answers - once.answers}"

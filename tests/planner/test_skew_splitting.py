@@ -130,7 +130,7 @@ def test_explain_shows_both_parts_with_their_rows(tmp_path: Path, monkeypatch: p
 
 
 def unpriced(delta: Delta) -> Delta:
-    """What a walk has learnt stays with the process that walked until the next walk, in the costs of plans that nobody takes."""
+    """The samples of a process stay there until the next sample, in the costs of plans that are not chosen."""
     operators = tuple(replace(operator, ms=None) for operator in delta.operators)
     return replace(delta, former=tuple(replace(former, cost=None) for former in delta.former), operators=operators)
 

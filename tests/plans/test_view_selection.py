@@ -55,7 +55,7 @@ def test_a_design_is_taken_when_it_has_paid_for_itself() -> None:
     ledger, half = ViewBenefits(), (3, 4)
     batches = 0
     while ledger.due({half: 3.0}, 1.0) is None:
-        ledger.note(half, 0.5, 1.0)
+        ledger.record(half, 0.5, 1.0)
         batches += 1
     assert ledger.due({half: 3.0}, 1.0) == half
     assert batches == int((3 + PATIENCE) / (0.5 - MARGIN)) + 1
@@ -64,10 +64,10 @@ def test_a_design_is_taken_when_it_has_paid_for_itself() -> None:
 def test_near_ties_and_changing_luck_take_nothing() -> None:
     ledger, other = ViewBenefits(), (3, 4)
     for batch in range(200):
-        ledger.note(other, 0.95 if batch % 2 else 0.91, 1.0)
+        ledger.record(other, 0.95 if batch % 2 else 0.91, 1.0)
         assert ledger.due({other: 0.0}, 1.0) is None
     for batch in range(200):
-        ledger.note(other, 0.2 if batch % 3 else 3.0, 1.0)
+        ledger.record(other, 0.2 if batch % 3 else 3.0, 1.0)
         assert ledger.due({other: 0.0}, 1.0) is None
     assert ledger.saved[other] >= 0
 
@@ -75,7 +75,7 @@ def test_near_ties_and_changing_luck_take_nothing() -> None:
 def test_one_that_was_taken_and_left_must_show_twice_as_much() -> None:
     def batches(ledger: ViewBenefits) -> int:
         for batch in range(1, 100):
-            ledger.note((3, 4), 0.4, 1.0)
+            ledger.record((3, 4), 0.4, 1.0)
             if ledger.due({(3, 4): 0.0}, 1.0):
                 return batch
         raise AssertionError("never due")
@@ -92,12 +92,12 @@ def test_one_that_was_taken_and_left_must_show_twice_as_much() -> None:
 def test_the_best_of_several_is_taken() -> None:
     ledger = ViewBenefits()
     for design, cost in (((3, 4), 0.5), ((1, 6), 0.1), ((7,), 0.05)):
-        ledger.note(design, cost, 1.0, batches=10)
+        ledger.record(design, cost, 1.0, batches=10)
     assert ledger.due({(3, 4): 0.0, (1, 6): 1.0, (7,): 5.0}, 1.0) == (1, 6)
     assert ledger.due({(7,): 50.0}, 1.0) is None
 
 
-# ------------------------------------------------------------------ prices, and what is learnt
+# ------------------------------------------------------------------ prices, and observed rows
 def optimizer(**options: bool) -> Optimizer:
     relations = [RelationNode(n, frozenset(x), n == "d") for n, x in (("d", "x"), ("r", "xy"), ("s", "yz"))]
     return Optimizer(QueryGraph(relations), ["d"], **options)
@@ -117,12 +117,12 @@ def test_what_was_learnt_elsewhere_prices_as_if_it_had_been_observed_here() -> N
     choice = one.choose({"d": KNOWN})["d"]
     seen = [50.0, 200.0, 90_000.0]
     one.observe("d", seen)
-    learnt = one.observed_cardinalities("d")
-    assert learnt == {step.covers: pytest.approx(rows) for step, rows in zip(choice.operators, seen)}
-    price = other.price({"d": KNOWN}, {"d": learnt})
+    observed = one.observed_cardinalities("d")
+    assert observed == {step.covers: pytest.approx(rows) for step, rows in zip(choice.operators, seen)}
+    price = other.price({"d": KNOWN}, {"d": observed})
     again = one.choose({"d": KNOWN})["d"]
     assert price == pytest.approx(cheapest_cost(one.memo, "d"))
-    other.seed_feedback({"d": learnt})
+    other.seed_feedback({"d": observed})
     assert other.choose({"d": KNOWN})["d"].estimated == pytest.approx(again.estimated)
     assert other.price({"d": KNOWN}) == pytest.approx(optimizer().price({"d": KNOWN})), "without it, as the statistics say"
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from cqels_opt.runtime.chunks import SHARE, read, shares
+from cqels_opt.runtime.chunks import ROWS_PER_TASK, read, shares
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.storage import checksum
 
@@ -25,10 +25,10 @@ def _chunk(folder: Path, rows: int, group: int) -> Path:
     ("rows", "group", "most", "wanted"),
     [
         (10, 4, 8, 1),  # too few rows for two tasks
-        (2 * SHARE, SHARE, 8, 2),
-        (2 * SHARE, 2 * SHARE, 8, 1),  # a row group is not cut
-        (6 * SHARE, SHARE // 2, 4, 4),  # no more tasks than slots
-        (5 * SHARE, SHARE, 3, 3),
+        (2 * ROWS_PER_TASK, ROWS_PER_TASK, 8, 2),
+        (2 * ROWS_PER_TASK, 2 * ROWS_PER_TASK, 8, 1),  # a row group is not cut
+        (6 * ROWS_PER_TASK, ROWS_PER_TASK // 2, 4, 4),  # no more tasks than slots
+        (5 * ROWS_PER_TASK, ROWS_PER_TASK, 3, 3),
     ],
 )
 def test_shares(tmp_path: Path, rows: int, group: int, most: int, wanted: int) -> None:

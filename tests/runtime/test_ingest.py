@@ -13,8 +13,7 @@ from cqels_opt.operators.term_table import Page
 from cqels_opt.rdf.ids import PUBLIC, encode
 from cqels_opt.runtime import ingest as ingest_module
 from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, ingest
-from cqels_opt.state.slot_indexes import KIND as INDEX
-from cqels_opt.state.slot_indexes import slot_run
+from cqels_opt.state.slot_indexes import INDEX, slot_run
 from cqels_opt.storage.columns import read_columns
 from cqels_opt.windows.binding_slots import Shape
 
@@ -75,7 +74,7 @@ def test_triples_go_into_the_slots_whose_shape_they_have(tmp_path: Path) -> None
 
 def test_a_large_slot_has_an_index_on_the_probed_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last instant, which the frontier does not pass yet, is a slot of its own; a shape that nothing probes has no index."""
-    monkeypatch.setattr(ingest_module, "LARGE", 4)
+    monkeypatch.setattr(ingest_module, "INDEXED_FROM", 4)
     (tmp_path / "slots").mkdir()
     rows = [row(f"<http://ex.org/{i % 2}>", AT, f"<http://ex.org/{i}>", min(i, 5), i) for i in range(8)]
     task = IngestTask(str(tmp_path), 3, (S, T), (EVERYTHING, PLACES), "", PUBLIC, -1, frozenset(), keys={PLACES: ((0,),)})

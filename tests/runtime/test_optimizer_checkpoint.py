@@ -47,7 +47,7 @@ def test_a_restart_goes_on_as_if_nothing_had_happened(seed: int, tmp_path: Path)
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("damage", [b"", b"PK", None])
-def test_what_was_learnt_may_be_lost(damage: bytes | None, seed: int, tmp_path: Path) -> None:
+def test_observed_rows_may_be_lost(damage: bytes | None, seed: int, tmp_path: Path) -> None:
     """Before each batch: answers are those of a run that loses nothing, and each loss is named in the trace."""
     case = make(9_100 + seed)
     query = register(case.query(), case.world, tmp_path / "q", case.settings)

@@ -281,7 +281,7 @@ def test_an_error_in_the_users_dataframe_is_that_of_the_job(bad: int, spark: Spa
 
 def test_a_batch_takes_one_task_after_a_small_one(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a large one its partitions are read by tasks of their own; the counts are the same."""
-    monkeypatch.setattr(runner_module, "SHARE", 30)
+    monkeypatch.setattr(runner_module, "ROWS_PER_TASK", 30)
     (tmp_path / "slots").mkdir()
     shape = Shape("<s>", (ANYTHING, ANYTHING, ANYTHING), (0, -1, 1))
     runner = SparkRunner(spark, 2)

@@ -12,7 +12,7 @@ from local_runs import Cut, Registered, World, register
 from cqels_opt.errors import CheckpointError
 from cqels_opt.runtime import driver, ingest
 from cqels_opt.state import window_state
-from cqels_opt.state.slot_indexes import KIND as INDEX
+from cqels_opt.state.slot_indexes import INDEX
 from cqels_opt.storage import checksum
 from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.trace.writer import TraceFile
@@ -47,7 +47,7 @@ def started(tmp_path: Path, text: str = QUERY, how: Cut = CUT) -> tuple[Register
 @pytest.mark.parametrize("kind", ["slot", INDEX, "elements", "terms", "times", "result"])
 def test_a_file_of_the_state(kind: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (driver, ingest) if kind == INDEX else ():
-        monkeypatch.setattr(module, "LARGE", 1)
+        monkeypatch.setattr(module, "INDEXED_FROM", 1)
     text, cut = QUERY, CUT
     if kind == INDEX:  # few merges, so that some are left
         text, cut = QUERY.replace("TRIPLES 3", "RANGE 2 s"), Cut("10", tiers=CompactionPolicy())

@@ -24,8 +24,7 @@ from cqels_opt.planner.background_jobs import Start, at_once
 from cqels_opt.query.algebra import Window
 from cqels_opt.state import window_state
 from cqels_opt.state.compaction import Compaction, MergeTask, merge
-from cqels_opt.state.slot_indexes import KIND as INDEX
-from cqels_opt.state.slot_indexes import write_slot_index
+from cqels_opt.state.slot_indexes import INDEX, write_slot_index
 from cqels_opt.state.sorted_runs import SortedRun, relation_of
 from cqels_opt.state.time_slices import Layout, layouts, read_time_slice, write_time_slice
 from cqels_opt.state.window_state import WindowState

@@ -245,10 +245,10 @@ def test_pairs_of_bounded_windows(seed: int) -> None:
     pair = WindowPair(left, right, "x")
     for second in range(50):
         for side in (left, right):
-            side.settle(second * 1000)
+            side.absorb_delta(second * 1000)
             side.expire(second * 1000)
             column = rng.integers(0, 900, 60)
-            side.arrive([slot_counts(second, second * 1000 + rng.integers(1, 1000, 60), {"x": column})])
+            side.add_delta([slot_counts(second, second * 1000 + rng.integers(1, 1000, 60), {"x": column})])
         truth = left.whole["x"].dot(right.whole["x"])
         assert pair.product("old", "old") == pytest.approx(truth + _apart(left, right), rel=1e-9)
     assert left.whole["x"].kept.level

@@ -77,9 +77,9 @@ def test_with_a_part_a_time_everything_is_exact(drawn: list[list[tuple[int, int]
     window, rows = WindowStatistics(["x"], intervals), list[Row]()
     for step, batch in enumerate(batches_of(drawn)):
         frontier = 4 * step - behind
-        window.settle(frontier)
+        window.absorb_delta(frontier)
         window.expire(frontier)
-        window.arrive(told(step, batch, parts=1000))
+        window.add_delta(told(step, batch, parts=1000))
         old, delta = living(intervals, rows, frontier), living(intervals, batch, -1)
         probe = np.arange(6)
         for contents, expected in ((("old",), old), (("delta",), delta), ((), old + delta)):
@@ -102,10 +102,10 @@ def test_with_a_slot_a_batch_rows_are_exact_and_values_are_a_share(
     window, slots = WindowStatistics(["x"], intervals), list[list[Row]]()
     for step, batch in enumerate(batches_of(drawn)):
         frontier = 4 * step - behind
-        window.settle(frontier)
+        window.absorb_delta(frontier)
         before = window.card("old")
         gone = window.expire(frontier)
-        window.arrive(told(step, batch))
+        window.add_delta(told(step, batch))
         alive = [living(intervals, slot, frontier) for slot in slots]
         assert gone == before - sum(map(len, alive))
         assert window.card("old") == sum(len(slot) for slot in alive)
@@ -128,9 +128,9 @@ def test_looking_a_few_values_up_gives_the_counts_of_the_whole_slots(
     window = WindowStatistics(["x"], intervals)
     for step, batch in enumerate(batches_of(drawn)):
         frontier = 4 * step - behind
-        window.settle(frontier)
+        window.absorb_delta(frontier)
         window.expire(frontier)
-        window.arrive(told(step, batch))
+        window.add_delta(told(step, batch))
         if updates[step]:
             window.update()
         probe = np.array([3, 0, 5, 1, 3, 2, 4])
@@ -167,9 +167,9 @@ def test_moving_ends_are_asked_anew() -> None:
     window = WindowStatistics(["x"], last_two, moving=True)
     for step in range(6):
         times.append(step)
-        window.settle(step - 1)
+        window.absorb_delta(step - 1)
         window.expire(step - 1)
-        window.arrive(told(step, [Row(step, step)]))
+        window.add_delta(told(step, [Row(step, step)]))
         assert window.card("old") == min(step, 2)  # what ends at this step has not expired at step - 1
         assert valid_at(window, step) == min(step + 1, 2)
     assert [held.slots for held in window.held("old")] == [(3,), (4,)]
@@ -190,14 +190,14 @@ def test_moving_ends_follow_steps_without_slots() -> None:
 def test_a_slot_must_have_the_variables() -> None:
     window = WindowStatistics(["x", "y"], now)
     with pytest.raises(ValueError, match="slot 7 has no counts for y"):
-        window.arrive(told(7, [Row(0, 0)]))
+        window.add_delta(told(7, [Row(0, 0)]))
 
 
 def test_the_epoch_rises_with_changes_only() -> None:
     window = WindowStatistics(["x"], half)
-    window.arrive(told(0, [Row(0, 0)]))
+    window.add_delta(told(0, [Row(0, 0)]))
     epoch = window.epoch
-    window.settle(0)
+    window.absorb_delta(0)
     assert window.epoch > epoch
     epoch = window.epoch
     window.expire(4)

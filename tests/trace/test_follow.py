@@ -84,7 +84,7 @@ def test_the_compact_view_says_what_the_last_batch_did() -> None:
     text = shown(view, 120)
     assert "q2  batch 11, 2007-12-28 00:00:11.999, 111 elements, 266 ms (most of it execute)" in text
     assert "lsnow A cost 21.5 lsnow » loc_name[?loc] » ls30[?loc]" in " ".join(text.split())
-    assert "batch 9, delta lsnow: B -> A, fan-out of ls30 on ?loc: 870 -> 2.5" in text
+    assert "batch 9, delta lsnow: B -> A, rows of lsnow joined with ls30 on ?loc: 87,000 -> 270" in text
     assert len(text.splitlines()) == 6
 
 
