@@ -105,9 +105,12 @@ class Index:
             found = self.search.fan_out = fan_out(self.starts)
         return found
 
-    def lookup(self, *keys: Ids) -> tuple[Ids, Ids]:
-        """For probe rows with these keys: (probe positions, relation rows), a pair a match, by ascending probe position."""
-        positions, rows = Runs(self, *self._runs(keys)).pairs()
+    def lookup(self, *keys: Ids, mixed: Ids | None = None) -> tuple[Ids, Ids]:
+        """For probe rows with these keys: (probe positions, relation rows), a pair a match, by ascending probe position.
+
+        ``mixed`` is the :func:`mix` of the keys, if it is known.
+        """
+        positions, rows = Runs(self, *self._runs(keys, mixed)).pairs()
         for place, (column, key) in enumerate(zip(self.columns, keys)):
             if place != self.by:
                 kept = np.flatnonzero(column.take(rows) == key.take(positions))
@@ -119,10 +122,10 @@ class Index:
         few, many = (self, other) if len(self.keys) <= len(other.keys) else (other, self)
         return dot(np.diff(few.starts), many.fanout(np.asarray(few.keys)))
 
-    def fanout(self, *keys: Ids) -> Ids:
-        """How many relation rows each probe row matches."""
+    def fanout(self, *keys: Ids, mixed: Ids | None = None) -> Ids:
+        """How many relation rows each probe row matches; ``mixed`` is as in :meth:`lookup`."""
         if len(self.on) > 1:
-            return np.bincount(self.lookup(*keys)[0], minlength=len(keys[0])).astype(np.int64, copy=False)
+            return np.bincount(self.lookup(*keys, mixed=mixed)[0], minlength=len(keys[0])).astype(np.int64, copy=False)
         probes, _, counts = self._runs(keys)
         result = np.zeros(len(keys[0]), np.int64)
         result[probes] = counts
@@ -138,11 +141,11 @@ class Index:
         """Which probe rows match at all."""
         return self.fanout(*keys) > 0
 
-    def _runs(self, keys: Sequence[Ids]) -> tuple[Ids, Ids, Ids]:
+    def _runs(self, keys: Sequence[Ids], mixed: Ids | None = None) -> tuple[Ids, Ids, Ids]:
         """The probe rows whose sort key occurs, and the beginning and length of its run."""
         if len(keys) != len(self.on):
             raise ValueError(f"the index on {self.on} takes {len(self.on)} keys, not {len(keys)}")
-        probe = keys[self.by] if self.by is not None else mix(keys)
+        probe = keys[self.by] if self.by is not None else mix(keys) if mixed is None else mixed
         hits, at = self.search.find(self.keys, probe)
         begins = self.starts.take(at)
         return hits, begins, self.starts.take(at + 1) - begins

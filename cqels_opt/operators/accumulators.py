@@ -112,7 +112,9 @@ class Accumulated:
         new = self.new if keys is self.touched else keys.within(self.new)
         before = [segment.of(keys, int(BEFORE_TIME)) for segment in self.held]
         counted = new.take(new.start == 0)  # members that the sums before the step include
-        counted = Rows(counted.columns | {name: -counted.columns[name] for name in names}, counted.start, counted.end, counted.n)
+        counted = Rows(
+            {**counted.columns, **{name: -counted.columns[name] for name in names}}, counted.start, counted.end, counted.n
+        )
         rows = concat([new, *(scope.always(part) for part in (counted, *before))])
         group, first = group_ids(rows.values(node.keys), len(rows))
         segments = group_intervals(group, rows, max(len(first), int(node.implicit)), scope.low, scope.high, node.implicit)
@@ -133,7 +135,7 @@ class Accumulated:
         """The difference that the step adds to the sums of each group."""
         names, new = amount_names(self.node), self.new
         sign = (new.start > 0).astype(np.int64) - (new.end < self.scope.high)
-        columns = new.columns | {name: new.columns[name] * sign for name in names}
+        columns = {**new.columns, **{name: new.columns[name] * sign for name in names}}
         return added_up(Rows(columns, new.start, new.end, new.n), self.node.keys, names)
 
 

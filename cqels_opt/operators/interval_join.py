@@ -17,7 +17,7 @@ from cqels_opt.lod.relation import Relation
 from cqels_opt.operators import rows as row_sets
 from cqels_opt.operators.memory import check
 from cqels_opt.operators.row_limit import RowLimit
-from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, gathered, group_ids, pieces
+from cqels_opt.operators.rows import HIDDEN, Ints, Late, Rows, concat, empty, gathered, group_ids, pieces
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
@@ -69,15 +69,18 @@ class Indexed:
         on = self._stored(on)
         index = self._index(on)
         keys = [left.columns[v] for v in on]
+        mixed = left.mixed(on) if index.by is None else None
         # a composite index verifies few candidates per key, and counting them costs as much as finding them
         for at in range(0, len(left), PROBES):
-            probe, found = index.lookup(*[k[at : at + PROBES] for k in keys])
+            some = slice(at, at + PROBES)
+            probe, found = index.lookup(*(key[some] for key in keys), mixed=None if mixed is None else mixed[some])
             yield self._merge(left, probe + at, found, on)
 
     def fan_out(self, left: Rows, on: Sequence[str]) -> Ints:
         """How many rows each left row matches, whatever their intervals."""
         on = self._stored(on)
-        return self._index(on).fanout(*[left.columns[v] for v in on])
+        index = self._index(on)
+        return index.fanout(*[left.columns[v] for v in on], mixed=left.mixed(on) if index.by is None else None)
 
     def sorted_by(self, on: Sequence[str]) -> str | None:
         """The variable whose values are the sort keys of the index on some variables; None if these mix several."""
@@ -89,6 +92,10 @@ class Indexed:
         """The variables in the order of stored indexes: that of the relation's column names."""
         return sorted(on, key=lambda v: self.names[v])
 
+    def has_index(self, on: Sequence[str]) -> bool:
+        """Whether there is an index on these variables yet."""
+        return tuple(self.names[v] for v in self._stored(on)) in self.relation.indexes
+
     def _index(self, on: Sequence[str]) -> Index:
         return self.relation.index(tuple(self.names[v] for v in on))
 
@@ -98,21 +105,23 @@ class Indexed:
         return Matches(self, left, tuple(on), min(runs, key=lambda found: found.total, default=None))
 
     def _merge(self, left: Rows, probe: Ints, found: Ints, on: Sequence[str]) -> Rows:
-        start, end = left.start.take(probe), left.end.take(probe)
+        """The joined rows of pairs of places whose intervals intersect."""
+        rows, start, end, n = left.multiplied(probe), None, None, None
         if self.intervals is not None:
             opened, closed = self.intervals(found)
-            start, end = np.maximum(start, opened), np.minimum(end, closed)
+            start, end = np.maximum(rows.start, opened), np.minimum(rows.end, closed)
             alive = np.flatnonzero(start < end)
             if len(alive) < len(start):
-                probe, found, start, end = probe.take(alive), found.take(alive), start.take(alive), end.take(alive)
-        columns = {v: c.take(probe) for v, c in left.columns.items()}
+                found, start, end = found.take(alive), start.take(alive), end.take(alive)
+                rows = left.multiplied(probe.take(alive))
+        columns = rows.columns
         for variable, own in self.names.items():
-            if variable in on:
-                continue
-            column = self.relation.columns[own].take(found)
-            columns[variable] = np.minimum(columns[variable], column) if variable in columns else column
-        n = left.n.take(probe)
-        return Rows(columns, start, end, n if self.relation.n is None else product(n, self.relation.n.take(found)))
+            if variable not in on:
+                column = Late(self.relation.columns[own], found)
+                columns.held[variable] = np.minimum(columns[variable], column.values()) if variable in columns else column
+        if self.relation.n is not None:
+            n = product(rows.n, self.relation.n.take(found))
+        return rows.replaced(start, end, n)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,13 +148,17 @@ class Matches:
                 probe, found = self.runs.pairs(piece)
                 yield self.side._merge(self.left, probe, found, self.on)
 
-    def rows(self, places: Ints) -> Rows:
-        """The joined rows of the pairs at these positions that agree on all variables and whose intervals intersect."""
+    def pairs(self, places: Ints) -> tuple[Ints, Ints]:
+        """Those of the pairs at these positions that agree on all variables."""
         probe, found = self.runs.pick(places) if self.runs is not None else np.divmod(places, max(self.side.rows, 1))
         for variable in self.on:
             same = self.side.relation.columns[self.side.names[variable]].take(found) == self.left.columns[variable].take(probe)
             probe, found = probe[same], found[same]
-        return self.side._merge(self.left, probe, found, self.on)
+        return probe, found
+
+    def rows(self, places: Ints) -> Rows:
+        """The joined rows of :meth:`pairs` whose intervals intersect."""
+        return self.side._merge(self.left, *self.pairs(places), self.on)
 
 
 def per_row(matches: Sequence[Matches], rows: int) -> Ints:

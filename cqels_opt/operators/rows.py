@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cqels_opt.lod import key_search
 from cqels_opt.lod.order import run_starts
 from cqels_opt.operators.memory import check
 from cqels_opt.windows.intervals import FOREVER
@@ -24,45 +25,157 @@ def is_nameable(column: str) -> bool:
     return not column.startswith((HIDDEN, ".", "_:")) and "~" not in column
 
 
-@dataclass(slots=True)
-class Rows:
-    """Columns of ids by variable (0: unbound), the interval ``[start, end)`` and the multiplicity ``n`` of each row."""
+class Late:
+    """A column that is the values of another one at some places, and is read when it is first needed.
 
-    columns: dict[str, Ints]
-    start: Ints
-    end: Ints
-    n: Ints
+    A column that no operator reads before the rows are filtered is thus read for the rows that are left (late materialization;
+    Abadi et al., ICDE 2007).
+    """
+
+    __slots__ = ("_at", "_of", "_values")
+
+    def __init__(self, of: Ints, at: Ints) -> None:
+        self._of, self._at = of, at
+        self._values: Ints | None = None
 
     def __len__(self) -> int:
-        return len(self.start)
+        return len(self._at)
+
+    def values(self) -> Ints:
+        """The column itself."""
+        if self._values is None:
+            self._values = self._of.take(self._at)
+        return self._values
+
+    def take(self, at: Ints, shared: dict[int, Ints]) -> Late:
+        """The column at some of its places. ``shared`` has the places of the columns that have been taken at the same ``at``."""
+        if self._values is not None:
+            return Late(self._values, at)
+        if (places := shared.get(id(self._at))) is None:
+            places = shared[id(self._at)] = self._at.take(at)
+        return Late(self._of, places)
+
+    def between(self, part: slice) -> Late:
+        """The column from one place to another."""
+        return Late(self._of, self._at[part]) if self._values is None else Late(self._values, np.arange(len(self))[part])
+
+
+Column: TypeAlias = Ints | Late
+
+
+class Columns(MutableMapping[str, Ints]):
+    """The columns of rows by variable. ``held`` has them as they are; those that are :class:`Late` are read when they are looked up."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, held: dict[str, Column]) -> None:
+        self.held = held
+
+    def __getitem__(self, variable: str) -> Ints:
+        return _values(self.held[variable])
+
+    def __setitem__(self, variable: str, column: Ints) -> None:
+        self.held[variable] = column
+
+    def __delitem__(self, variable: str) -> None:
+        del self.held[variable]
+
+    def __contains__(self, variable: object) -> bool:
+        return variable in self.held
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.held)
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+
+class Rows:
+    """Columns of ids by variable (0: unbound), the interval ``[start, end)`` and the multiplicity ``n`` of each row.
+
+    Joins give rows with :class:`Late` columns.
+    """
+
+    __slots__ = ("_end", "_mixed", "_n", "_start", "columns")
+
+    def __init__(self, columns: Columns | Mapping[str, Column], start: Column, end: Column, n: Column) -> None:
+        self.columns = columns if isinstance(columns, Columns) else Columns(dict(columns))
+        self._start, self._end, self._n = start, end, n
+        self._mixed: dict[tuple[str, ...], Ints] = {}
+
+    @property
+    def start(self) -> Ints:
+        """The first instant of each row."""
+        return _values(self._start)
+
+    @property
+    def end(self) -> Ints:
+        """The instant at which each row is no longer valid."""
+        return _values(self._end)
+
+    @property
+    def n(self) -> Ints:
+        """The multiplicity of each row."""
+        return _values(self._n)
+
+    def __len__(self) -> int:
+        return len(self._start)
 
     def take(self, which: NDArray[np.int64] | NDArray[np.bool_]) -> Rows:
         """The rows at these places, or where a mask holds."""
-        at = np.flatnonzero(which) if which.dtype == np.bool_ else which  # once, not for each column
-        return Rows({v: c.take(at) for v, c in self.columns.items()}, self.start.take(at), self.end.take(at), self.n.take(at))
+        at: Any = np.flatnonzero(which) if which.dtype == np.bool_ else which  # once, not for each column
+        shared: dict[int, Ints] = {}
+        return self._each(lambda column: column.take(at, shared) if isinstance(column, Late) else column.take(at))
+
+    def multiplied(self, at: Ints) -> Rows:
+        """The rows at these places, in which a row may be many times: their columns are read when they are needed."""
+        shared: dict[int, Ints] = {}
+        return self._each(lambda column: column.take(at, shared) if isinstance(column, Late) else Late(column, at))
 
     def between(self, first: int, stop: int) -> Rows:
         """The rows at the places from one to another, not copied."""
         part = slice(first, stop)
-        return Rows({v: c[part] for v, c in self.columns.items()}, self.start[part], self.end[part], self.n[part])
+        return self._each(lambda column: column.between(part) if isinstance(column, Late) else column[part])
+
+    def _each(self, taken: Callable[[Column], Column]) -> Rows:
+        """The rows with some of the values of each column."""
+        columns = {variable: taken(column) for variable, column in self.columns.held.items()}
+        return Rows(Columns(columns), taken(self._start), taken(self._end), taken(self._n))
 
     def only(self, variables: Iterable[str]) -> Rows:
         """The rows restricted to some variables; multiplicities stay."""
-        return Rows({v: self.columns[v] for v in variables if v in self.columns}, self.start, self.end, self.n)
+        held = self.columns.held
+        return Rows(Columns({v: held[v] for v in variables if v in held}), self._start, self._end, self._n)
 
     def values(self, variables: Iterable[str]) -> list[Ints]:
         """The columns of some variables; a variable that the rows lack is unbound."""
         return [self.columns[v] if v in self.columns else missing(v, len(self)) for v in variables]
 
-    def with_column(self, variable: str, column: Ints) -> Rows:
+    def mixed(self, on: Sequence[str]) -> Ints:
+        """The mixed key of each row in indexes on several variables: the same in all runs of a window, so it is computed once."""
+        key = tuple(on)
+        if key not in self._mixed:
+            self._mixed[key] = key_search.mix([self.columns[v] for v in on])
+        return self._mixed[key]
+
+    def with_column(self, variable: str, column: Column) -> Rows:
         """The rows with one more column."""
-        return Rows({**self.columns, variable: column}, self.start, self.end, self.n)
+        return Rows(Columns({**self.columns.held, variable: column}), self._start, self._end, self._n)
+
+    def replaced(self, start: Column | None = None, end: Column | None = None, n: Column | None = None) -> Rows:
+        """The rows with other intervals or multiplicities (None: their own)."""
+        own = (self._start, self._end, self._n)
+        return Rows(self.columns, *(old if new is None else new for old, new in zip(own, (start, end, n))))
 
     def with_interval(self, start: Ints, end: Ints) -> Rows:
         """The rows with other intervals; empty ones are dropped."""
-        rows = Rows(self.columns, start, end, self.n)
+        rows = Rows(self.columns, start, end, self._n)
         alive = start < end
         return rows if alive.all() else rows.take(alive)
+
+
+def _values(column: Column) -> Ints:
+    return column.values() if isinstance(column, Late) else column
 
 
 def missing(column: str, length: int) -> Ints:

@@ -18,7 +18,7 @@ from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_graph import graph_of, occurrences_of, static_joins, static_of, what_it_is
 from cqels_opt.planner.delta_plan import DeltaPlan, ExecutedPlan, StoppedChoice
 from cqels_opt.planner.filter_costs import MeasuredCosts
-from cqels_opt.planner.join_sampling import JoinSampler, on_demand
+from cqels_opt.planner.join_sampling import JoinSampler, on_demand, relations_read
 from cqels_opt.planner.merged_degrees import MergedDegrees
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.predicate_costs import weight
@@ -274,7 +274,7 @@ class BlockPlanner:
         choices = self.optimizer.choose(
             views,
             sampler=sampler,
-            sampling_seconds=self.options.sampling_seconds * len(self.optimizer.graph.relations) if timed else 0.0,
+            sampling_seconds=self._sampling_seconds(views) if timed else 0.0,
             bounds=self.size_bounds if step else None,
             reading_seconds=self.options.reading_seconds if timed else 0.0,
         )
@@ -287,6 +287,11 @@ class BlockPlanner:
             for source, choice in choices.items():
                 split = self.splitter.choose(choice, views[source], relations, scaled)
                 self.delta_plans[source] = DeltaPlan(choice, split, last.get(source))
+
+    def _sampling_seconds(self, views: Mapping[str, Statistics]) -> float:
+        """The seconds that sampling a plan takes."""
+        new = sum(views[source].cardinality(source) or 0.0 for source in self.sources)
+        return self.options.sampling_seconds * relations_read(len(self.optimizer.graph.relations), new)
 
     def _relations(self, step: EvaluationStep, terms: Callable[[], TermTable]) -> BlockRelations:
         return BlockRelations(self.block, self.store, step, terms(), self.rule)

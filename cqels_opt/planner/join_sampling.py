@@ -8,7 +8,7 @@ the sample, the counts are exact. Samples are systematic: rows at equal distance
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TypeAlias
@@ -16,8 +16,9 @@ from typing import TypeAlias
 import numpy as np
 
 from cqels_opt.operators.block_relations import BlockRelations
-from cqels_opt.operators.interval_join import Indexed
+from cqels_opt.operators.interval_join import Indexed, Matches
 from cqels_opt.operators.multiway_join import fan_out, multiway_join
+from cqels_opt.operators.row_limit import RowLimit
 from cqels_opt.operators.rows import Ints, Rows, concat, unit
 from cqels_opt.plans import Join, Multiway, Plan, Probe, SampledCardinality, Sampler, Scan
 from cqels_opt.plans.plan import operators, relations, right_relations
@@ -38,8 +39,19 @@ VERIFIED = 16
 MOST_CLOSED = 1 << 17
 """Rows of a multiway join that are made for a sample; a window may have a triple many times."""
 
+SORTED_AT_ONCE = 1 << 20
+"""Rows that are sorted for the candidates of a sample, if they have no index on the variables that these share."""
+
 SECONDS = 0.001
 """Seconds per relation that sampling a delta's plan takes."""
+
+NEW_ROWS = 10_000
+"""New rows of windows that take as long as a relation: they may have to be sorted by the variables of a look-up."""
+
+
+def relations_read(relations: int, new_rows: float) -> float:
+    """The relations whose sampling takes as long as that of a plan of some relations, in a batch with new rows of windows."""
+    return relations + new_rows // NEW_ROWS
 
 
 def on_demand(relations: Callable[[], BlockRelations]) -> Sampler:
@@ -138,7 +150,8 @@ class JoinSampler:
         """A sample joined with the relations of a multiway join: all matches of as many of its rows as have few candidates and few
         matches; None where one row has too many."""
         left, scale = before
-        joined = self.relations.closing(plan, bound, source)
+        closing = self.relations.closing(plan, bound, source)
+        joined = [relation._replace(sides=[*map(VerifyingSide, relation.sides)]) for relation in closing]
         candidates = int(np.minimum.reduce([fan_out(left, relation.sides, relation.on) for relation in joined]).sum())
         picked = self._pick(len(left), max(1, len(left) * self.sample * VERIFIED // max(1, candidates)))
         while (found := _at_most(multiway_join(left.take(picked), joined), MOST_CLOSED)) is None:
@@ -193,6 +206,35 @@ class JoinSampler:
             return np.arange(total)
         start = np.random.default_rng((self.relations.step.batch, total)).random()
         return ((np.arange(sample) + start) * (total / sample)).astype(np.int64)
+
+
+class VerifyingSide(Indexed):
+    """A side that verifies the candidates of a sample. It needs no index on several variables: to sort all rows of a large relation for
+    one takes longer than to look few candidates up by one variable, and to compare the others."""
+
+    def __init__(self, side: Indexed) -> None:
+        super().__init__(side.relation, side.names, side.intervals)
+
+    def probe(self, left: Rows, on: Sequence[str], limit: RowLimit | None = None) -> Iterator[Rows]:
+        """See :meth:`Indexed.probe`."""
+        found = self._by_one(left, on)
+        return super().probe(left, on, limit) if found is None else iter([found.rows(np.arange(found.total))])
+
+    def fan_out(self, left: Rows, on: Sequence[str]) -> Ints:
+        """See :meth:`Indexed.fan_out`."""
+        found = self._by_one(left, on)
+        return (
+            super().fan_out(left, on)
+            if found is None
+            else np.bincount(found.pairs(np.arange(found.total))[0], minlength=len(left))
+        )
+
+    def _by_one(self, left: Rows, on: Sequence[str]) -> Matches | None:
+        """The matches on one of several variables; None if an index on all of them exists, or costs less."""
+        if len(on) < 2 or self.rows < SORTED_AT_ONCE or self.has_index(on) or not all(self.has_index([v]) for v in on):
+            return None
+        found = self.matches(left, on)
+        return found if found.total < self.rows else None
 
 
 def _at_most(parts: Iterable[Rows], most: int) -> list[Rows] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,16 @@ import pytest
 from local_runs import Cut, Registered, World, force_plans, register
 from random_cases import SIX_RELATIONS, make, seeds_with_answers
 
+from cqels_opt.lod.relation import Relation
 from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.evaluation_step import EvaluationStep
+from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.observed import Observed
+from cqels_opt.operators.rows import Rows, concat
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner import join_sampling, query_planner
 from cqels_opt.planner.block_planner import BlockPlanner
-from cqels_opt.planner.join_sampling import JoinSampler
+from cqels_opt.planner.join_sampling import JoinSampler, VerifyingSide
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import DeltaRule, SampledCardinality, parse_plan, q_error
 from cqels_opt.runtime.local_runner import LocalSink
@@ -159,6 +163,30 @@ def test_a_multiway_join_with_many_equal_rows_is_sampled_from_fewer_of_its_rows(
     assert found != exact and found == pytest.approx(exact, rel=0.5)
     monkeypatch.setattr(join_sampling, "MOST_CLOSED", 0)
     assert len(walked("n » u[?x] & knows[?a]", 1_000_000, 0)) == 1  # the scan alone
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_candidates_need_no_index_on_several_variables(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a large relation are looked up by one variable and compared with the others: its rows are not sorted for a sample."""
+    rng = np.random.default_rng(seed)
+    relation = Relation.build({name: rng.integers(1, 30, 400) for name in "ab"})
+    side = Indexed.of_static(relation, ["x", "y"])
+    few = 20
+    left = Rows({v: rng.integers(1, 30, few) for v in "xyz"}, np.zeros(few, np.int64), np.full(few, 9), rng.integers(1, 4, few))
+    for name in relation.variables:
+        relation.index((name,))
+    monkeypatch.setattr(join_sampling, "SORTED_AT_ONCE", 400)
+    (found,), fans = VerifyingSide(side).probe(left, ["x", "y"]), VerifyingSide(side).fan_out(left, ["x", "y"])
+    assert relation.indexes == (("a",), ("b",))
+    assert fans.tolist() == side.fan_out(left, ["x", "y"]).tolist() and ("a", "b") in relation.indexes
+    assert bag(found) == bag(concat([*side.probe(left, ["x", "y"])])) and len(found)
+
+
+def bag(rows: Rows) -> Counter[tuple[int, ...]]:
+    found = Counter[tuple[int, ...]]()
+    for *row, n in zip(*(rows.columns[v].tolist() for v in "xyz"), rows.start.tolist(), rows.end.tolist(), rows.n.tolist()):
+        found[tuple(row)] += n
+    return found
 
 
 def test_the_first_plan_knows_what_pairs_cannot_tell(tmp_path: Path) -> None:
