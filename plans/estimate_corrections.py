@@ -77,10 +77,14 @@ class EstimateCorrections:
         """Adds the rows that operators produced in a batch, or in each of several; without feedback it has no effect. ``refuted`` are sets
         whose estimates were so false that a delta was stopped."""
         if self._feedback is not None:
-            seen = dict(rows)
+            seen = self._of_samples(source) | dict(rows)
             observed = zip(seen, self.memo.uncorrected_rows(source, seen), seen.values(), strict=True)
             self._feedback[source].observe(observed, refuted, batches)
             self._apply(source, self._observed(source))
+
+    def _of_samples(self, source: str) -> dict[RelationSet, float]:
+        """The rows of the sampled sets of a source's delta: of those that no operator gives they are the best that is known."""
+        return self.sampled_rows(source) if source in self._sampled else {}
 
     def assume_observed(self, observed: Mapping[str, Iterable[tuple[RelationSet, float]]]) -> None:
         """Prices the memo with exactly these rows, until :meth:`forget_assumed`.
