@@ -136,7 +136,7 @@ class EstimateCorrections:
         """The rows of the sets that the memo has, smaller ones first."""
         memo = self.memo
         sets = {memo.graph.set_of(names): rows for names, rows in observed.items() if names <= memo.graph.index.keys()}
-        known = sorted((s for s in sets if (s, memo.graph.covered_filters(s)) in memo.shape.state_of), key=lambda s: (size(s), s))
+        known = sorted(filter(memo.has, sets), key=lambda s: (size(s), s))
         return {s: sets[s] for s in known}
 
     def _ratios(self, source: str, rows: Mapping[RelationSet, float]) -> dict[RelationSet, float]:
@@ -152,12 +152,12 @@ class EstimateCorrections:
         return [*self._sampled[source].known.items()] if source in self._sampled else []
 
     def resume(self, source: str, state: Logs) -> None:
-        """Continues from the :meth:`state` of a memo of the same block."""
+        """Continues from the :meth:`state` of a memo of the same block; sets that this memo does not have are dropped."""
         if self._feedback is not None:
-            self._feedback[source] = Feedback.of(state)
+            self._feedback[source] = Feedback.of((s, log) for s, log in state if self.memo.has(s if s >= 0 else ~s))
             self._apply(source, self._observed(source))
         elif state:
-            self._sampled[source] = Corrections(dict(state))
+            self._sampled[source] = Corrections({s: factor for s, factor in state if self.memo.has(s)})
             self._apply(source, self._sampled[source].known)
 
     def _apply(self, source: str, factors: Mapping[RelationSet, float]) -> None:

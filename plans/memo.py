@@ -231,6 +231,10 @@ class Memo:
         """The least Φ of the joins that make a node, whatever their inputs cost; 0 of a leaf."""
         return float(self.phi[self.shape.alternatives_of(node)].min(initial=np.inf)) if node >= self.shape.leaves else 0.0
 
+    def has(self, relations: RelationSet) -> bool:
+        """Whether the rows of a set are estimated."""
+        return (relations, self.graph.covered_filters(relations)) in self.shape.state_of
+
     def rows(self, source: str, relations: RelationSet) -> float:
         """The estimated rows of a set that the memo has, after all its filters."""
         state = self.shape.state_of[relations, self.shape.covered[relations]]

@@ -412,9 +412,12 @@ class Optimizer:
         }
 
     def resume(self, state: Mapping[str, State]) -> None:
-        """Continues from the :meth:`state` of an optimizer of the same block; a plan that this memo does not have is dropped."""
+        """Continues from the :meth:`state` of an optimizer of the same block; a plan that this memo does not have is dropped, and so is the
+        state of another query graph, in which other filters are operators."""
         for source, found in state.items():
             own, known = self._plans[source], State(*found)
+            if len(known.seen) != len(self.leaves.keys):
+                continue
             own.resume(known)
             self._selection.switching.saved[source] = known.saved
             if known.sampled is not None:

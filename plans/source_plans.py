@@ -195,10 +195,12 @@ class SourcePlans:
         )
 
     def resume(self, state: State) -> None:
-        """Continues from a :meth:`state`, without its plan, which the memo need not have."""
+        """Continues from a :meth:`state`, without its plan, and without what is known of sets that the memo does not have."""
+        has = self.memo.has
         self.former = tuple(map(parse_plan, state.former))
         self.first = None if state.first is None else parse_plan(state.first)
         self.runner_up = None if state.runner_up is None else parse_plan(state.runner_up)
-        self.estimated = {relations: (rows, factor) for relations, rows, factor in state.estimated}
-        self.confirmed = dict(state.confirmed)
-        self.steady = None if state.steady is None else SteadyBatches(*state.steady)
+        self.estimated = {relations: (rows, factor) for relations, rows, factor in state.estimated if has(relations)}
+        self.confirmed = {relations: rows for relations, rows in state.confirmed if has(relations)}
+        steady = None if state.steady is None else SteadyBatches(*state.steady)
+        self.steady = steady if steady is not None and all(has(relations) for relations, _ in steady.rows) else None

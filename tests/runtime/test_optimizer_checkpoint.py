@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 from dataclasses import replace
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 
+import local_runs
 import pytest
 from local_runs import Cut, Registered, register, told
 from random_cases import make
@@ -43,6 +45,26 @@ def test_a_restart_goes_on_as_if_nothing_had_happened(seed: int, tmp_path: Path)
     query = register(case.query(), case.world, tmp_path / "q", case.settings)
     how = Cut(["3", "7", "500ms"][seed % 3], ["adaptive", "static", "worst", "first"][seed % 4], 1 + seed % 2)
     assert stopped_each_time(query, how, tmp_path / "state") == at_once(query, how)
+
+
+MODES = ("adaptive", "static", "worst", "first", "adaptive")
+
+
+@pytest.mark.parametrize("pulled", [False, True])
+@pytest.mark.parametrize("seed", range(60))
+def test_a_restart_may_have_another_mode(seed: int, pulled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checkpoint of a mode has sets of relations that the memo of another one does not have; filters may be operators in one only."""
+    rng, case = random.Random(seed), make(9_200 + seed)
+    query = register(case.query(), case.world, tmp_path / "q", case.settings)
+    size, sink = ["3", "7", "500ms"][seed % 3], LocalSink()
+    placing = cycle(["early", "late"] if pulled else ["cost"])
+    mode = local_runs._mode
+    monkeypatch.setattr(local_runs, "_mode", lambda plan: replace(mode(plan), placing=next(placing)))
+    for number, rows in enumerate(query.chunks(Cut(size))):
+        if number == 0 or rng.random() < 0.5:
+            driver = query.driver(Cut(size, rng.choice(MODES)), tmp_path / "state", sink=sink)
+        driver.batch(number, rows)
+    assert query.answers(sink.lines) == query.run(Cut(size)).answers
 
 
 @pytest.mark.parametrize("seed", range(12))
