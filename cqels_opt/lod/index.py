@@ -8,7 +8,7 @@ that can be memory-mapped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -22,6 +22,9 @@ from cqels_opt.stats.frequencies import dot
 
 #: A single column is good enough for a composite index while a row's key has on average at most this many rows to verify.
 VERIFY_LIMIT: Final = 4.0
+
+#: Rows that are verified at a time to count the matches of a composite index.
+CANDIDATES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +58,20 @@ class Runs:
         slots = self.begins[run] + places - (ends[run] - self.counts[run])
         rows = slots if self.index.rows is None else self.index.rows[slots].astype(np.int64, copy=False)
         return self.probes[run], rows
+
+
+def pieces(counts: Ids, size: int, first: int | None = None) -> Iterator[slice]:
+    """Cuts runs into pieces of at most ``size`` rows each, or of one run; ``first`` is the size of the first piece."""
+    total, size, following = np.cumsum(counts), first or size, size
+    if not len(total) or total[-1] <= size:
+        yield slice(0, len(counts))
+        return
+    at = 0
+    while at < len(counts):
+        before = total[at - 1] if at else 0
+        stop = max(at + 1, int(np.searchsorted(total, before + size, "right")))
+        yield slice(at, stop)
+        at, size = stop, following
 
 
 NO_INDEXES: Final[Mapping[str, Index]] = {}
@@ -105,12 +122,23 @@ class Index:
             found = self.search.fan_out = fan_out(self.starts)
         return found
 
-    def lookup(self, *keys: Ids, mixed: Ids | None = None) -> tuple[Ids, Ids]:
-        """For probe rows with these keys: (probe positions, relation rows), a pair a match, by ascending probe position.
+    def lookup(self, *keys: Ids) -> tuple[Ids, Ids]:
+        """For probe rows with these keys: (probe positions, relation rows), a pair a match, by ascending probe position."""
+        runs = Runs(self, *self._runs(keys))
+        return self._verified(runs.pairs(), keys)
+
+    def lookups(self, keys: Sequence[Ids], most: int, mixed: Ids | None = None) -> Iterator[tuple[Ids, Ids]]:
+        """The pairs of :meth:`lookup` in pieces, each of at most ``most`` rows with the sort key of a probe row, or of those of one row.
 
         ``mixed`` is the :func:`mix` of the keys, if it is known.
         """
-        positions, rows = Runs(self, *self._runs(keys, mixed)).pairs()
+        runs = Runs(self, *self._runs(keys, mixed))
+        for some in pieces(runs.counts, most):
+            yield self._verified(runs.pairs(some), keys)
+
+    def _verified(self, pairs: tuple[Ids, Ids], keys: Sequence[Ids]) -> tuple[Ids, Ids]:
+        """The pairs that agree on all variables."""
+        positions, rows = pairs
         for place, (column, key) in enumerate(zip(self.columns, keys)):
             if place != self.by:
                 kept = np.flatnonzero(column.take(rows) == key.take(positions))
@@ -123,11 +151,13 @@ class Index:
         return dot(np.diff(few.starts), many.fanout(np.asarray(few.keys)))
 
     def fanout(self, *keys: Ids, mixed: Ids | None = None) -> Ids:
-        """How many relation rows each probe row matches; ``mixed`` is as in :meth:`lookup`."""
-        if len(self.on) > 1:
-            return np.bincount(self.lookup(*keys, mixed=mixed)[0], minlength=len(keys[0])).astype(np.int64, copy=False)
-        probes, _, counts = self._runs(keys)
+        """How many relation rows each probe row matches; ``mixed`` is as in :meth:`lookups`."""
         result = np.zeros(len(keys[0]), np.int64)
+        if len(self.on) > 1:
+            for positions, _ in self.lookups(keys, CANDIDATES, mixed):
+                result += np.bincount(positions, minlength=len(result))
+            return result
+        probes, _, counts = self._runs(keys)
         result[probes] = counts
         return result
 

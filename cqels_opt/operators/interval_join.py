@@ -70,11 +70,11 @@ class Indexed:
         index = self._index(on)
         keys = [left.columns[v] for v in on]
         mixed = left.mixed(on) if index.by is None else None
-        # a composite index verifies few candidates per key, and counting them costs as much as finding them
         for at in range(0, len(left), PROBES):
             some = slice(at, at + PROBES)
-            probe, found = index.lookup(*(key[some] for key in keys), mixed=None if mixed is None else mixed[some])
-            yield self._merge(left, probe + at, found, on)
+            looked_up = index.lookups([key[some] for key in keys], row_sets.CHUNK, None if mixed is None else mixed[some])
+            for probe, found in looked_up:
+                yield self._merge(left, probe + at, found, on)
 
     def fan_out(self, left: Rows, on: Sequence[str]) -> Ints:
         """How many rows each left row matches, whatever their intervals."""

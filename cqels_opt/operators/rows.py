@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cqels_opt.lod import key_search
+from cqels_opt.lod import index, key_search
 from cqels_opt.lod.order import run_starts
 from cqels_opt.operators.memory import check
 from cqels_opt.windows.intervals import FOREVER
@@ -224,16 +224,7 @@ def chunks(parts: Iterable[Rows]) -> Iterator[Rows]:
 
 def pieces(fanout: Ints, first: int | None = None) -> Iterator[slice]:
     """Cuts probe rows into pieces of a bounded number of pairs each (at least one row); ``first`` bounds the pairs of the first piece."""
-    total, size = np.cumsum(fanout), first or CHUNK
-    if not len(total) or total[-1] <= size:
-        yield slice(0, len(fanout))
-        return
-    at = 0
-    while at < len(fanout):
-        before = total[at - 1] if at else 0
-        stop = max(at + 1, int(np.searchsorted(total, before + size, "right")))
-        yield slice(at, stop)
-        at, size = stop, CHUNK
+    return index.pieces(fanout, CHUNK, first)
 
 
 def gathered(parts: Iterable[Rows]) -> Rows:

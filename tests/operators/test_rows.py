@@ -7,8 +7,11 @@ import random
 import numpy as np
 import pytest
 
+from cqels_opt.lod import index as index_module
 from cqels_opt.lod import key_search
+from cqels_opt.lod.index import Runs
 from cqels_opt.lod.relation import Relation
+from cqels_opt.operators import rows as rows_module
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import Late, Rows, concat
 
@@ -111,3 +114,33 @@ def test_the_runs_of_a_window_share_the_mixed_keys_of_the_probes(monkeypatch: py
 
 def stored(side: Indexed) -> list[tuple[int, int]]:
     return [*zip(side.relation.columns["a"].tolist(), side.relation.columns["b"].tolist())]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_probe_on_several_variables_makes_a_bounded_number_of_pairs_at_a_time(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bushy part of the rows of a window may have a key many times, with other intervals."""
+    rng = random.Random(seed)
+    monkeypatch.setattr(rows_module, "CHUNK", 40)
+    monkeypatch.setattr(index_module, "CANDIDATES", 40)
+    keys = np.array([rng.randrange(3) for _ in range(90)], np.int64)
+    right = Rows({"a": keys, "b": keys + 1}, keys, keys + 9, np.ones(90, np.int64))
+    left = rows_of(rng, 60)
+    left = Rows(
+        {"a": left.columns["a"] % 4, "b": left.columns["a"] % 4 + 1, "c": left.columns["b"]}, left.start % 9, left.end, left.n
+    )
+    side = Indexed.of_rows(right)
+    made: list[int] = []
+    original = Runs.pairs
+    monkeypatch.setattr(
+        Runs, "pairs", lambda self, some=slice(None): (made.append(int(self.counts[some].sum())), original(self, some))[1]
+    )
+    found = concat([*side.probe(left, ["a", "b"])])
+    a, b = np.nonzero((left.columns["a"][:, None] == keys) & (left.columns["b"][:, None] == keys + 1))
+    start, end = np.maximum(left.start[a], right.start[b]), np.minimum(left.end[a], right.end[b])
+    assert sorted(zip(found.columns["c"].tolist(), found.start.tolist(), found.end.tolist())) == sorted(
+        row for row in zip(left.columns["c"][a].tolist(), start.tolist(), end.tolist()) if row[1] < row[2]
+    )
+    assert side.fan_out(left, ["a", "b"]).tolist() == np.bincount(a, minlength=60).tolist()
+    assert sum(made) == 2 * len(a) and max(made) <= max(40, int(np.bincount(keys).max()))
