@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from cqels_opt.errors import InputError
-from cqels_opt.lod.locations import local_path, place_of, state_folder
+from cqels_opt.lod.locations import is_uri, local_path, place_of, state_folder
 
 
 def named(text: str, what: str) -> Path:
@@ -63,19 +63,24 @@ def new_folder(text: str, what: str) -> Path:
     return path
 
 
+def _place(text: str, what: str) -> Path | str:
+    """A path, or a URI."""
+    return place_of(text) if is_uri(text) else named(text, what)
+
+
 def existing_store(text: str, what: str) -> Path | str:
     """A store: an existing folder, or a URI, which is checked when the store is opened."""
-    place = place_of(text)
+    place = _place(text, what)
     return place if isinstance(place, str) else existing_folder(str(place), what)
 
 
 def new_store(text: str, what: str) -> Path | str:
     """A location to write a store to: a folder, or a URI."""
-    place = place_of(text)
+    place = _place(text, what)
     return place if isinstance(place, str) else new_folder(str(place), what)
 
 
 def new_state(text: str, what: str) -> Path | str:
     """The place for the state of a run: a folder, which exists or can be created, or a URI."""
-    place = place_of(text)
+    place = _place(text, what)
     return place if isinstance(place, str) else named(str(state_folder(place, what)), what)

@@ -54,6 +54,8 @@ def parse_policy(text: str) -> Policy:
     """The report policy ``wc,nc`` or ``p:10s``: some of ``cc``, ``ea``, ``wc``, ``nc`` and ``p:DURATION``. Raises InputError."""
     chosen, period = set(), 0
     for policy in text.split(","):
+        if policy.startswith("p:") and period:
+            raise InputError(f"{text!r} has two periods: give one p:DUR")
         if policy.startswith("p:"):
             period = parse_positive_duration(policy[2:])
         elif policy in ("cc", "ea", "wc", "nc"):

@@ -41,13 +41,16 @@ def cache_folder() -> Path:
 
 
 def local_path(place: str | os.PathLike[str], what: str, why: str = "a local file or folder is expected") -> Path:
-    """The path of a local file or folder, given as a path or as ``file:///…``. InputError for another scheme, such as ``dbfs:/x``.
+    """The path of a local file or folder, given as a path or as ``file:///…``. InputError for another scheme, such as ``dbfs:/x``, and for
+    an empty text, such as a variable of a shell that is not set.
 
     ``why`` is the reason in the error message, and ``what`` the parameter that names the place.
     """
     if not isinstance(place, str | os.PathLike):
         raise InputError(f"{what}: {place!r} is no path")
     text = os.fspath(place)
+    if not text:
+        raise InputError(f"{what}: the name is empty")
     scheme = _SCHEME.match(text)
     if scheme is None:
         return Path(text)

@@ -79,9 +79,9 @@ def single(value: float) -> Single:
 
 
 def double(value: Number) -> float:
-    """A number as a double; infinite if an integer is too large."""
+    """A number as a double; infinite if an integer is too large. No decimal is a negative zero (XML Schema, §3.3.3)."""
     try:
-        return float(value)
+        return float(value) + 0.0 if isinstance(value, Decimal) else float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
 

@@ -60,9 +60,10 @@ class Commit:
 class Identity:
     """The identity of a checkpoint.
 
-    ``query`` may change if the user allows it and ``windows`` stay; binding slots are kept for its ``patterns`` (the name of the
-    slot, and the name in the query). All of ``others`` must stay: static data, lateness, and everything else that answers depend
-    on. Of several queries those ``feeding`` others must stay as well, because windows hold their graphs.
+    ``query`` has the queries by name, or a join. They may change if the user allows it and ``windows`` stay; binding slots are kept for
+    their ``patterns`` (the name of the slot, and the name in the query). All of ``others`` must stay: static data, lateness, and
+    everything else that answers depend on. Of several queries those ``feeding`` others must stay as well, because windows hold their
+    graphs.
     """
 
     query: Any = None
@@ -355,6 +356,11 @@ def _difference(before: Identity, now: Identity, changed: bool | None) -> str | 
             return f"its {key} differs; use another folder"
     if before.query == now.query:
         return None
+    names, others = ([*of.query] if isinstance(of.query, Mapping) else [] for of in (before, now))
+    if {*names} != {*others}:
+        noun = "query is" if len(names) == 1 else "queries are"
+        named = f"{', '.join(sorted(names))}, not {', '.join(sorted(others))}"
+        return f"its {noun} named {named} (the name of a query is that of its file); use that name, or another folder"
     if before.windows != now.windows:
         return "its query differs, and has other windows; use another folder"
     if lacking := [name for pattern, name in now.patterns.items() if pattern not in before.patterns]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cqels_opt.query.algebra import Call, Constant, Expression, Variable
 from cqels_opt.query.evaluate import compile_expression
-from cqels_opt.query.numeric import ExpressionError, double_text, parse_double, single
+from cqels_opt.query.numeric import ExpressionError, double, double_text, parse_decimal, parse_double, single
 from cqels_opt.query.values import order_key, value
 from cqels_opt.rdf.terms import XSD, canonical, literal
 
@@ -205,6 +205,13 @@ def test_doubles_read_back(x: float) -> None:
         assert again is not None
         again = single(again) if isinstance(number, type(single(0))) else again
         assert again == number or (math.isnan(again) and math.isnan(number))
+
+
+@pytest.mark.parametrize("zero", ["-0.0", "-0", "-0.000"])
+def test_no_decimal_is_a_negative_zero(zero: str) -> None:
+    found = parse_decimal(zero)
+    assert found is not None
+    assert [math.copysign(1, x) for x in (double(found), single(double(found)), double(-0.0))] == [1, 1, -1]
 
 
 @settings(deadline=None)

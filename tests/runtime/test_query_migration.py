@@ -63,7 +63,7 @@ def text(body: int, windows: tuple[str, str] = WINDOWS[0]) -> str:
 
 
 def identity(query: Registered) -> Identity:
-    return Identity(query.query.text, windows_of(query.program), patterns_of([query.program]))
+    return Identity({"q": query.query.text}, windows_of(query.program), patterns_of([query.program]))
 
 
 class Recorder(LocalSink):

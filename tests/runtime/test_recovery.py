@@ -260,10 +260,10 @@ def started(tmp_path: Path, identity: Identity = ANONYMOUS) -> tuple[Registered,
 
 
 def test_another_query_over_the_same_folder(tmp_path: Path) -> None:
-    query, _, state = started(tmp_path, Identity(TWO))
+    query, _, state = started(tmp_path, Identity({"q": TWO}))
     with pytest.raises(CheckpointError, match="its query differs"):
-        query.driver(Cut("3"), state, identity=Identity(TWO.replace("3", "4"), windows=4))
-    query.driver(Cut("3"), state, identity=Identity(TWO))
+        query.driver(Cut("3"), state, identity=Identity({"q": TWO.replace("3", "4")}, windows=4))
+    query.driver(Cut("3"), state, identity=Identity({"q": TWO}))
 
 
 def test_the_records_of_another_version(tmp_path: Path) -> None:

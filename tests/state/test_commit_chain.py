@@ -142,3 +142,12 @@ def test_a_checkpoint_from_before_records_had_digests(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text('{"version": 2, "run": "0", "identity": {}}')
     with pytest.raises(CheckpointError, match="the checkpoint is of version 2, this is 4"):
         CommitLog(tmp_path).claim(Identity(query={"q": "SELECT"}))
+
+
+def test_a_query_of_another_name(tmp_path: Path) -> None:
+    """The name of a query is that of its file: a copy of the file is another query, and the message says which name is wanted."""
+    CommitLog(tmp_path).claim(Identity(query={"q": "SELECT"}))
+    with pytest.raises(CheckpointError, match=r"its query is named q, not copy \(the name of a query is that of its file\)"):
+        CommitLog(tmp_path).claim(Identity(query={"copy": "SELECT"}))
+    with pytest.raises(CheckpointError, match="its query is named q, not other, q "):
+        CommitLog(tmp_path).claim(Identity(query={"q": "SELECT", "other": "ASK"}), True)
