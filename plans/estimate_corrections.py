@@ -1,7 +1,8 @@
 """What corrects the estimates of a memo: the rows that operators produced (feedback), and those of the last sample of each delta source.
 
-With feedback a sample counts for its own delta only, because observed rows of later deltas are better than samples of earlier ones.
-Without it a sample counts until the next one.
+With feedback a sample counts for its own delta. Then the sampled rows of sets that no operator gave become feedback as well, which decays:
+without them a plan that was sampled and not chosen would be chosen for the next delta that is not sampled. Without feedback a sample counts
+until the next one.
 """
 
 from __future__ import annotations
@@ -74,17 +75,14 @@ class EstimateCorrections:
         refuted: Collection[RelationSet] = (),
         batches: int = 1,
     ) -> None:
-        """Adds the rows that operators produced in a batch, or in each of several; without feedback it has no effect. ``refuted`` are sets
-        whose estimates were so false that a delta was stopped."""
+        """Adds the rows that operators produced in a batch, or in each of several, and those of the last sample of sets that they do not
+        give; without feedback it has no effect. ``refuted`` are sets whose estimates were so false that a delta was stopped."""
         if self._feedback is not None:
-            seen = self._of_samples(source) | dict(rows)
+            seen = (self.sampled_rows(source) if source in self._sampled else {}) | dict(rows)
             observed = zip(seen, self.memo.uncorrected_rows(source, seen), seen.values(), strict=True)
             self._feedback[source].observe(observed, refuted, batches)
+            self._sampled.pop(source, None)
             self._apply(source, self._observed(source))
-
-    def _of_samples(self, source: str) -> dict[RelationSet, float]:
-        """The rows of the sampled sets of a source's delta: of those that no operator gives they are the best that is known."""
-        return self.sampled_rows(source) if source in self._sampled else {}
 
     def assume_observed(self, observed: Mapping[str, Iterable[tuple[RelationSet, float]]]) -> None:
         """Prices the memo with exactly these rows, until :meth:`forget_assumed`.
