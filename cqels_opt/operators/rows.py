@@ -45,6 +45,7 @@ class Late:
         """The column itself."""
         if self._values is None:
             self._values = self._of.take(self._at)
+            self._of = self._at = self._values  # the column that it was taken from is not kept longer
         return self._values
 
     def take(self, at: Ints, shared: dict[int, Ints]) -> Late:
@@ -55,9 +56,9 @@ class Late:
             places = shared[id(self._at)] = self._at.take(at)
         return Late(self._of, places)
 
-    def between(self, part: slice) -> Late:
+    def between(self, part: slice) -> Column:
         """The column from one place to another."""
-        return Late(self._of, self._at[part]) if self._values is None else Late(self._values, np.arange(len(self))[part])
+        return Late(self._of, self._at[part]) if self._values is None else self._values[part]
 
 
 Column: TypeAlias = Ints | Late

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import weakref
 
 import numpy as np
 import pytest
@@ -93,6 +94,15 @@ def test_a_column_that_nobody_reads_is_not_copied(monkeypatch: pytest.MonkeyPatc
     assert read == [1000]
     assert sorted(found.columns["other"].tolist()) == sorted(y // 100 for y in found.columns["y"].tolist())
     assert read == [1000, 7, 7]
+
+
+def test_what_a_column_was_taken_from_is_not_kept_once_it_was_read() -> None:
+    column = np.arange(1000)
+    gone, late = weakref.ref(column), Late(column, np.array([1, 999]))
+    del column
+    assert gone() is not None and len(late) == 2
+    assert late.values().tolist() == [1, 999] and gone() is None
+    assert late.take(np.array([1, 1]), {}).values().tolist() == [999, 999]
 
 
 def test_the_runs_of_a_window_share_the_mixed_keys_of_the_probes(monkeypatch: pytest.MonkeyPatch) -> None:
