@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
-from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates, Followed, number_of
+from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import Constants, CostModel
 from cqels_opt.plans.cost_models import model_named
@@ -36,11 +36,12 @@ from cqels_opt.plans.plan_selection import PlanSelection, without_bounds
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.predicate_placement import Placing, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.reoptimization_budget import Reading, ReadingBudget, ReoptimizationBudget, is_surprising, reading_price
+from cqels_opt.plans.reoptimization_budget import Reading, ReoptimizationBudget, is_surprising
 from cqels_opt.plans.sampling import Sampler
 from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.source_plans import SourcePlans, State
 from cqels_opt.plans.statistics import Statistics
+from cqels_opt.plans.statistics_reading import StatisticsReading
 from cqels_opt.plans.steady_plans import SteadyPlans
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
 
@@ -79,18 +80,13 @@ class Optimizer:
         budget = pair_budget // max(1, len(sources))
         graph, pairs = operators_among(graph, self.model, mode, placing, budget)
         self.graph = graph
-        deltas = {graph.index[source] for source in sources}
-        self._price = reading_price(len(graph.edges), sum({edge.left, edge.right} <= deltas for edge in graph.edges))
         self.mode = mode if isinstance(mode, str) else "fixed"
         self._feedback = feedback
-        self._read: set[str] = set()  # the sources whose statistics were read for the last batch
         self._is_stale = False  # whether the memo has not been refreshed for the last choice
         self.is_steady = False  # whether the last batch was
         self._budget = ReoptimizationBudget()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
-        self._reading = ReadingBudget(self.leaves.rows_read)
-        self._values: dict[str, list[float]] = {}  # distinct values of the last deltas, where these decide what is read
-        self._joined = {s: sorted({e.variable for e in graph.edges if graph.index[s] in (e.left, e.right)}) for s in self.sources}
+        self._reading = StatisticsReading(graph, self.leaves)
         self.fallback = pairs is None
         self.priced = 0  # joins, by greedy searches
         self._corrections: EstimateCorrections | None = None  # with greedy search nothing is corrected
@@ -139,9 +135,8 @@ class Optimizer:
         """
         if not self.sources:
             return {}
-        self._values = {}
-        followed = self._followed(statistics, reading_seconds)
-        self._read = {source for source in self.sources if source not in followed}
+        planned = [source for source, own in self._plans.items() if own.current is not None]
+        followed = self._reading.begin(statistics, reading_seconds if self._feedback and not self.fallback else 0.0, planned)
         self._selection.bounds = cache(bounds) if bounds else without_bounds
         for own in self._plans.values():
             if own.priced is not None:  # from the bounds of the last batch, which a restart does not know
@@ -160,7 +155,7 @@ class Optimizer:
             moved = self.leaves.read(statistics, None, followed)
             if self._corrections is None:
                 self._plan_greedily(moved, sampling_seconds)
-                choices = self._choices(sampler is not None, self._read)
+                choices = self._choices(sampler is not None, self._reading.read)
             else:
                 self._corrections.expire_samples()
                 self.memo.postpone(moved)
@@ -169,9 +164,9 @@ class Optimizer:
             own.choice = choice = choices[source]
             if choice.switched or own.seen is None or self.leaves.has_rows(source):
                 own.seen = self.leaves.raw[number]
-            if source in self._read:
-                self._reading.read(source, self.leaves.raw[number].tolist(), self._values.get(source, ()))
-            self._reading.spend(source, choice.cost, choice.switched)
+            if source in self._reading.read:
+                self._reading.note(source)
+            self._reading.budget.spend(source, choice.cost, choice.switched)
         if self._is_stale and not self.is_steady and all(map(self.leaves.has_rows, self.sources)):  # all have been seen
             self._steady.anchor(choices)
         return choices
@@ -182,13 +177,13 @@ class Optimizer:
         """The choices of a batch. The memo is refreshed only where statistics were read, or plans are sampled. ``due`` are the sources of
         these, if that is known already."""
         in_place: list[PricedPlan] = []
-        if self._read or due:
+        if self._reading.read or due:
             self.memo.refresh()
         else:
             in_place = self._selection.in_place()
         if due is None:
             costs = {priced.source: priced.cost for priced in in_place} or {
-                source: self._selection.selected_cost(source, stays=source not in self._read) for source in self.sources
+                source: self._selection.selected_cost(source, stays=source not in self._reading.read) for source in self.sources
             }
             due = self._due_at(sampler, sampling_seconds, costs)
         if sampler is not None and due:
@@ -197,7 +192,7 @@ class Optimizer:
         self._is_stale = bool(in_place) and not due
         if self._is_stale:
             return self._selection.stay(in_place)
-        return self._choices(sampler is not None, self._read | {*due})
+        return self._choices(sampler is not None, self._reading.read | {*due})
 
     def _due_at(self, sampler: Sampler | None, seconds: float, costs: Mapping[str, float]) -> Sequence[str]:
         """The sources whose plans are to be sampled for this batch, where they cost that much; to be asked once per batch."""
@@ -220,29 +215,6 @@ class Optimizer:
         """A choice for each source; the plans of those that are not ``planned`` stay."""
         return {source: self._selection.choice(source, sampled, stays=source not in planned) for source in self.sources}
 
-    def _followed(self, statistics: Mapping[str, Statistics], seconds: float) -> dict[str, Followed]:
-        """The sources of whose statistics only the cardinalities are read for this batch, with these.
-
-        Without rows in its delta a source has nothing to plan for.
-        """
-        if not seconds or not self._feedback or self.fallback:
-            return {}
-        self._values = {source: self._distinct_values(source, statistics[source]) for source in self.sources}
-        found = self._as_read([source for source, own in self._plans.items() if own.current is not None], statistics)
-        moving = {source: now.rows.tolist() for source, now in found.items() if now.rows[self.graph.index[source]] != 0}
-        if self._reading.due(seconds * self._price, moving, self._values):
-            return {source: now for source, now in found.items() if source not in moving}
-        return found
-
-    def _as_read(self, sources: Iterable[str], statistics: Mapping[str, Statistics]) -> dict[str, Followed]:
-        """The sources whose statistics have been read, with these and their rows now."""
-        read = {source: self._reading.last[source].statistics for source in sources if source in self._reading.last}
-        return {s: Followed(np.array(before), self.leaves.cardinalities(statistics[s])) for s, before in read.items()}
-
-    def _distinct_values(self, source: str, known: Statistics) -> list[float]:
-        """The distinct values of each variable on which the delta of a source is joined; NaN: not known."""
-        return [number_of(known.distinct(source, variable)) for variable in self._joined[source]]
-
     def replan(
         self, source: str, plan: Plan, rows: Sequence[float | None], sampler: Sampler | None, statistics: Mapping[str, Statistics]
     ) -> PlanChoice:
@@ -258,15 +230,14 @@ class Optimizer:
         covered = [self.graph.set_of(step.covers) for step in planning.operators(plan, self.graph)]
         seen = {relations: n for relations, n in zip(covered, rows, strict=True) if n is not None}
         own.stopped |= seen
-        self._reading.doubt(source)
-        if source not in self._read:
-            self._read.add(source)
+        self._reading.budget.doubt(source)
+        if source not in self._reading.read:
             for each in self._plans.values():
                 each.changed = {}
             others = [other for other in self.sources if other != source]
-            self.memo.refresh(self.leaves.read(statistics, None, self._as_read(others, statistics)))
+            self.memo.refresh(self.leaves.read(statistics, None, self._reading.as_read(others, statistics)))
             own.seen = self.leaves.raw[self.sources.index(source)]
-            self._reading.read(source, own.seen.tolist(), self._values.get(source, ()))
+            self._reading.note(source)
         self._corrections.correct_delta(source, seen.items())
         self.memo.refresh()
         if sampler is not None:
@@ -274,7 +245,7 @@ class Optimizer:
             own.stopped |= self._corrections.sampled_rows(source)
         own.take_back()
         own.choice = self._selection.choice(source, sampled=True, plan=self._selection.cheapest(source))
-        self._reading.spend(source, own.choice.cost, own.choice.switched)
+        self._reading.budget.spend(source, own.choice.cost, own.choice.switched)
         return own.choice
 
     @property
@@ -328,7 +299,7 @@ class Optimizer:
         self._steady.end()
         expected = {relations: own.estimated[relations][0] for relations in now}
         own.confirmed = {relations: seen for relations, seen in now.items() if not is_surprising(expected[relations], seen)}
-        if self._reading.observe(source, [(expected[relations], seen) for relations, seen in now.items()]):
+        if self._reading.budget.observe(source, [(expected[relations], seen) for relations, seen in now.items()]):
             self._budget.reset_budget(source)
         if self._corrections is not None:
             self._corrections.observe(source, own.unscaled(own.observed), own.stopped)
@@ -405,7 +376,7 @@ class Optimizer:
                 [] if self._corrections is None else self._corrections.state(source),
                 self._budget.since.get(source),
                 self._selection.switching.saved.get(source, 0.0),
-                self._reading.last.get(source),
+                self._reading.budget.last.get(source),
             )
             for source, own in self._plans.items()
             if own.current is not None
@@ -423,7 +394,7 @@ class Optimizer:
             if known.sampled is not None:
                 self._budget.since[source] = known.sampled
             if isinstance(known.reading, Sequence) and len(known.reading) == len(Reading._fields):
-                self._reading.last[source] = Reading(*known.reading)
+                self._reading.budget.last[source] = Reading(*known.reading)
             if self._corrections is not None:
                 self._corrections.resume(source, known.feedback)
             plan = parse_plan(known.plan)
