@@ -179,19 +179,19 @@ class SourcePlans:
             other = self.priced.second[1]
         seen, runner_up = self.seen.tolist(), None if other is None else str(other)
         return State(
-            str(self.current),
-            seen,
-            kept,
-            feedback,
-            estimated,
-            former,
-            sampled,
-            saved,
-            reading,
-            first,
-            runner_up,
-            confirmed,
-            self.steady,
+            plan=str(self.current),
+            seen=seen,
+            kept=kept,
+            feedback=feedback,
+            estimated=estimated,
+            former=former,
+            sampled=sampled,
+            saved=saved,
+            reading=reading,
+            first=first,
+            runner_up=runner_up,
+            confirmed=confirmed,
+            steady=self.steady,
         )
 
     def resume(self, state: State) -> None:

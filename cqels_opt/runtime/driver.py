@@ -342,25 +342,22 @@ class Driver(RunState):
         totals = dict(self.state.totals)
         added = {**batch.totals(self.planners, frozenset(self.streams)), "failed merges": self.compaction.failures - failures}
         totals |= {name: totals.get(name, 0) + amount for name, amount in added.items()}
-        state = Commit(
-            number,
-            live,
-            self.frontier.state(),
-            self.state.first,
-            reported,
-            dropped,
-            batch.lengths,
-            totals,
-            self.frontier.ended,
-            self.state.optimizer,
-            self.state.firsts,
-            self.state.since,
-            [name for name in self.state.renewed if name in batch.steps and len(batch.steps[name].instants) < 2],
-            list(self.scheme.displaced),
-            self.query,
-            {**self.state.digests, **self.sink.digests, **({"trace": self.trace.digest} if self.trace is not None else {})},
+        digests = {**self.state.digests, **self.sink.digests}
+        state = replace(
+            self.state,
+            batch=number,
+            files=live,
+            frontier=self.frontier.state(),
+            reported=reported,
+            dropped=dropped,
+            lengths=batch.lengths,
+            totals=totals,
+            ended=self.frontier.ended,
+            renewed=[name for name in self.state.renewed if name in batch.steps and len(batch.steps[name].instants) < 2],
+            displaced=list(self.scheme.displaced),
+            query=self.query,
+            digests=digests if self.trace is None else {**digests, "trace": self.trace.digest},
         )
-        state.statistics = self.state.statistics
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}
         gone |= {path for f in batch.finished for path in (f.path, f.fed) if path}
         gone |= {r.path for r in batch.rejected if r.spooled}
