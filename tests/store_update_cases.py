@@ -110,7 +110,7 @@ class Living:
     def version(self) -> int:
         """The number of the version that the run works with."""
         assert self.driver.catalog is not None
-        return self.driver.catalog.living.current.number
+        return self.driver.catalog.store_versions.current.number
 
     def judged(self) -> Verdict:
         """What the independent evaluation says of the answers."""

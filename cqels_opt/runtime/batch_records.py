@@ -25,11 +25,11 @@ class BatchRecords:
 
     def __init__(self, run: RunState) -> None:
         self.run = run
-        self._told = set[str]()  # queries whose text is in the trace
+        self._texts_written = set[str]()  # queries whose text is in the trace
 
     def forget(self) -> None:
         """The next record of each query has its text again: the trace may have been cut back."""
-        self._told.clear()
+        self._texts_written.clear()
 
     def notices(self, batch: MicroBatch) -> tuple[str, ...]:
         """The sentences of a batch: files that have changed, the first rejected elements, and values that are not of their column's type.
@@ -54,7 +54,7 @@ class BatchRecords:
             replace(
                 trace_record(p, run.planners[p.id], batch, observed.get(p.id, {}), run.frontier, ms, jobs, lag),
                 cost_unit=run.planners[p.id].cost_unit,
-                text=self._untold_text(p.id),
+                text=self._text_once(p.id),
             )
             for p in run.programs
         ]
@@ -62,11 +62,11 @@ class BatchRecords:
             records = [replace(record, static=static) for record in records]
         return [replace(record, notices=notices) for record in records] if notices else records
 
-    def _untold_text(self, program: str) -> str | None:
+    def _text_once(self, program: str) -> str | None:
         """The text of a query that has no trace record since the state was restored."""
-        if self.run.catalog is None or program in self._told:
+        if self.run.catalog is None or program in self._texts_written:
             return None
-        self._told.add(program)
+        self._texts_written.add(program)
         return self.run.catalog.text(program)
 
     def _note_untyped(self, batch: MicroBatch) -> None:

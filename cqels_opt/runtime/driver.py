@@ -415,7 +415,7 @@ class Driver(RunState):
     def _delete_scheduled(self, upto: int) -> None:
         """Deletes files that no longer count since a batch up to this one, which no kept record names."""
         reading = self.compaction.reading
-        ready = [paths for doomed, paths in self.scheduled_deletions if doomed <= upto]
+        ready = [paths for batch, paths in self.scheduled_deletions if batch <= upto]
         self.deletion.begin(set().union(*ready) - reading)
         kept = [(upto, paths & reading) for paths in ready if paths & reading]  # until no merge reads them
         self.scheduled_deletions = [*kept, *self.scheduled_deletions[len(ready) :]]

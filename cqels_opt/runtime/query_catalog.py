@@ -36,9 +36,9 @@ class QueryCatalog:
 
     def __init__(self, started: Sequence[Member], state: Path, compiled: Programs) -> None:
         self.state, self._first = state, compiled
-        self.living = VersionedStore(compiled.store, state)
+        self.store_versions = VersionedStore(compiled.store, state)
         self._owner = text_digest(str(state.absolute()))[:12]
-        self._compiled = compiled.over(self.living.current.place, self._owner)
+        self._compiled = compiled.over(self.store_versions.current.place, self._owner)
         self.folder = state / FOLDER
         self._lock = threading.Lock()
         self._waiting: list[Change] = []
@@ -92,7 +92,7 @@ class QueryCatalog:
 
     def before(self, batch: int) -> list[CompiledProgram]:
         """The programs that a batch finds, as those before it have left them."""
-        place = self.living.before(batch).place
+        place = self.store_versions.before(batch).place
         if Path(place) != Path(self._compiled.store):
             self._compiled = self._first.over(place, self._owner)
         sharing = self.started
@@ -115,10 +115,10 @@ class QueryCatalog:
 
     def refresh(self, batch: int, fits: Callable[[Path | str], bool]) -> list[CompiledProgram] | None:
         """The programs of a batch that switches to a newer version of the store, if it ``fits``; the switch is on disk then."""
-        self.refreshed = self.living.begin(batch, fits)
+        self.refreshed = self.store_versions.begin(batch, fits)
         if self.refreshed is None:
             return None
-        self._compiled = self._first.over(self.living.current.place, self._owner, self._compiled)
+        self._compiled = self._first.over(self.store_versions.current.place, self._owner, self._compiled)
         programs = self._have(self.sharing)
         self._compiled.earlier = None  # later queries were not there before
         return programs
@@ -138,7 +138,7 @@ class QueryCatalog:
 
     def committed(self, batch: int) -> None:
         """A batch is done: deletes files that only batches long before it need."""
-        needed = self.living.committed(batch)
+        needed = self.store_versions.committed(batch)
         if needed is not None:
             self._first.forget(self._owner, {Path(place).name for place in needed})
 

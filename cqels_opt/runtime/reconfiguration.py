@@ -22,7 +22,7 @@ from cqels_opt.runtime.planner_migration import count_up, covered, following_pla
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_migration import counted_again, taken_over, without_time_slices
 from cqels_opt.runtime.run_state import RunState
-from cqels_opt.runtime.static_refresh import goes_on, has_windows_of
+from cqels_opt.runtime.static_refresh import has_windows_of, keeps_state
 from cqels_opt.state.pending_counts import KIND as PENDING
 from cqels_opt.state.result_store import is_result
 from cqels_opt.windows.binding_slots import SlotFile
@@ -90,15 +90,15 @@ class Reconfiguration:
         catalog.know(self.driver.scheme.displaced, self.driver.term_pages(self.driver.state.files))
         if (
             not self.driver.state.renewed
-            and not catalog.living.decided(number)
+            and not catalog.store_versions.decided(number)
             and (programs := catalog.begin(number)) is not None
         ):
             catalog.refreshed = None
-            self._succeed(number, programs)
+            self._change_programs(number, programs)
         elif (programs := catalog.refresh(number, self.driver.fits)) is not None:
-            self._renew(number, programs)
+            self._change_store_version(number, programs)
 
-    def check_coming(self, member: Member) -> None:
+    def check_addition(self, member: Member) -> None:
         """InputError if a query cannot be added to the running job."""
         driver = self.driver
         assert driver.catalog is not None
@@ -112,12 +112,12 @@ class Reconfiguration:
             if window.stream not in driver.all_streams:
                 raise InputError(f"{member.id}: it reads the stream {window.stream}, which this run does not")
 
-    def check_going(self, name: str) -> None:
+    def check_removal(self, name: str) -> None:
         """InputError if a query cannot be removed from the running job."""
         if name in self.driver.network.feeds:
             raise InputError(f"{name}: others read the stream that it makes")
 
-    def _succeed(self, number: int, programs: Sequence[CompiledProgram]) -> None:
+    def _change_programs(self, number: int, programs: Sequence[CompiledProgram]) -> None:
         """Sets other programs. Existing programs keep their state; new ones get the state that they would have by now.
 
         If that has not been kept, their windows start empty.
@@ -163,7 +163,7 @@ class Reconfiguration:
         taking = take_over(driver.planners[program.id], since)
         return replace(driver.task_of(program, step), feeds=None, take_over=taking)
 
-    def _renew(self, number: int, programs: Sequence[CompiledProgram]) -> None:
+    def _change_store_version(self, number: int, programs: Sequence[CompiledProgram]) -> None:
         """Programs over another version of the static store, see :mod:`cqels_opt.runtime.static_refresh`."""
         driver, upto = self.driver, self.driver.frontier.value
         before, planners = {p.id: p for p in driver.programs}, driver.planners
@@ -178,7 +178,7 @@ class Reconfiguration:
         driver.forget_windows()
         if upto <= BEFORE_TIME:
             return
-        moved = [p for p in driver.programs if not goes_on(before[p.id], p)]
+        moved = [p for p in driver.programs if not keeps_state(before[p.id], p)]
         waiting = {*driver.state.renewed}  # their last answers are in a file already
         tasks = [task for p in moved if p.id not in waiting and (task := leaving[p.id]) is not None]
         old = gone_with(driver.state.files, {p.id for p in moved})

@@ -117,7 +117,7 @@ class RunHandle(ABC):
         catalog, coming = self._changeable()
         members = coming(queries, options)
         for member in members:
-            self.driver.reconfiguration.check_coming(member)
+            self.driver.reconfiguration.check_addition(member)
         catalog.add(members)
         return tuple(member.id for member in members)
 
@@ -125,7 +125,7 @@ class RunHandle(ABC):
         """Removes queries with the next batch, from which on they have no answers. InputError for an unknown name."""
         catalog, _ = self._changeable()
         for name in names:
-            self.driver.reconfiguration.check_going(name)
+            self.driver.reconfiguration.check_removal(name)
             catalog.remove(name)
 
     @property

@@ -266,8 +266,8 @@ class RunState(ABC):
     ) -> EvaluationStep:
         """A step of a program's windows over :meth:`step_files`, without plans."""
         run, dropped = self.run, dict(self.state.dropped)
-        if self.catalog is not None and self.catalog.living.current.number > 1:
-            run += f"-{self.catalog.living.current.number}"  # caches of workers hold for one version only
+        if self.catalog is not None and self.catalog.store_versions.current.number > 1:
+            run += f"-{self.catalog.store_versions.current.number}"  # caches of workers hold for one version only
         remember = self.options.plan.remember
         folder = task_path(self.folder)
         return EvaluationStep(folder, run, number, after, upto, instants, files, dropped, remember=remember, program=program.id)

@@ -49,7 +49,7 @@ def has_windows_of(after: CompiledProgram, before: CompiledProgram) -> bool:
     return found[0] == found[1]
 
 
-def goes_on(before: CompiledProgram, after: CompiledProgram) -> bool:
+def keeps_state(before: CompiledProgram, after: CompiledProgram) -> bool:
     """Whether a query has the same plans and static relations over two versions of the store: then its state is right for both."""
     if _without_places(before) != _without_places(after):
         return False

@@ -82,7 +82,7 @@ class SortedRun:
         names = {v: f"v{i}" for i, v in enumerate(occurrence.variables)}
         return Indexed(self.relation, names, lambda rows: self.intervals(occurrence, rows))
 
-    def living(self, occurrence: PatternOccurrence, instant: int) -> int:
+    def first_valid(self, occurrence: PatternOccurrence, instant: int) -> int:
         """The place of the first row that has not ended by an instant; neither have later rows."""
         if ends_at(occurrence, self.first) > instant:
             return 0

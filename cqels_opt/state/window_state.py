@@ -102,7 +102,7 @@ class WindowState:
     def _compact(self) -> None:
         while (some := runs_to_merge([len(run) for run in self._held])) is not None:
             oldest = self._held[some.start]
-            self._held[some] = [joined(self._held[some], oldest.living(self.occurrence, self._instant))]
+            self._held[some] = [joined(self._held[some], oldest.first_valid(self.occurrence, self._instant))]
 
     def _map(self, step: EvaluationStep, segments: list[SlotFile]) -> None:
         """Maps the time slices with valid rows. If most rows of one have expired, only its valid rows are read, into memory."""
@@ -113,9 +113,9 @@ class WindowState:
                 continue
             run = parts.get(file.path) or time_slice(step.path / file.path)
             run = run.behind(self.occurrence.since)
-            living = run.living(self.occurrence, self._instant)
-            if 2 * living > len(run):
-                run = run.since(living)
+            valid_from = run.first_valid(self.occurrence, self._instant)
+            if 2 * valid_from > len(run):
+                run = run.since(valid_from)
             if len(run) < file.rows:
                 self._parts[file.path] = run
             self._mapped.append(run)
@@ -182,7 +182,7 @@ class WindowState:
 
     def rows(self, with_new: bool) -> Rows:
         """Copies of the valid rows of the old part, and of the new rows."""
-        parts = [run.rows(self.occurrence, slice(run.living(self.occurrence, self._instant), None)) for run in self.old]
+        parts = [run.rows(self.occurrence, slice(run.first_valid(self.occurrence, self._instant), None)) for run in self.old]
         rows = concat([*parts, self.new if with_new else self.new.take(np.empty(0, np.int64))])
         return rows.take(rows.end > self._instant)
 
