@@ -19,7 +19,7 @@ from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.interval_join import Indexed, Matches
 from cqels_opt.operators.multiway_join import fan_out, multiway_join
 from cqels_opt.operators.row_limit import RowLimit
-from cqels_opt.operators.rows import Ints, Rows, concat, unit
+from cqels_opt.operators.rows import CHUNK, Ints, Rows, concat, unit
 from cqels_opt.plans import Join, Multiway, Plan, Probe, SampledCardinality, Sampler, Scan
 from cqels_opt.plans.plan import operators, relations, right_relations
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
@@ -218,16 +218,14 @@ class VerifyingSide(Indexed):
     def probe(self, left: Rows, on: Sequence[str], limit: RowLimit | None = None) -> Iterator[Rows]:
         """See :meth:`Indexed.probe`."""
         found = self._by_one(left, on)
-        return super().probe(left, on, limit) if found is None else iter([found.rows(np.arange(found.total))])
+        return super().probe(left, on, limit) if found is None else map(found.rows, _places(found))
 
     def fan_out(self, left: Rows, on: Sequence[str]) -> Ints:
         """See :meth:`Indexed.fan_out`."""
-        found = self._by_one(left, on)
-        return (
-            super().fan_out(left, on)
-            if found is None
-            else np.bincount(found.pairs(np.arange(found.total))[0], minlength=len(left))
-        )
+        if (found := self._by_one(left, on)) is None:
+            return super().fan_out(left, on)
+        counts = (np.bincount(found.pairs(places)[0], minlength=len(left)) for places in _places(found))
+        return sum(counts, np.zeros(len(left), np.int64))
 
     def _by_one(self, left: Rows, on: Sequence[str]) -> Matches | None:
         """The matches on one of several variables; None if an index on all of them exists, or costs less."""
@@ -235,6 +233,11 @@ class VerifyingSide(Indexed):
             return None
         found = self.matches(left, on)
         return found if found.total < self.rows else None
+
+
+def _places(found: Matches) -> Iterator[Ints]:
+    """The places of all pairs, a bounded number at a time."""
+    return (np.arange(at, min(at + CHUNK, found.total)) for at in range(0, found.total, CHUNK))
 
 
 def _at_most(parts: Iterable[Rows], most: int) -> list[Rows] | None:

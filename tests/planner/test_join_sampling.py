@@ -176,7 +176,8 @@ def test_candidates_need_no_index_on_several_variables(seed: int, monkeypatch: p
     for name in relation.variables:
         relation.index((name,))
     monkeypatch.setattr(join_sampling, "SORTED_AT_ONCE", 400)
-    (found,), fans = VerifyingSide(side).probe(left, ["x", "y"]), VerifyingSide(side).fan_out(left, ["x", "y"])
+    monkeypatch.setattr(join_sampling, "CHUNK", 50)
+    found, fans = concat([*VerifyingSide(side).probe(left, ["x", "y"])]), VerifyingSide(side).fan_out(left, ["x", "y"])
     assert relation.indexes == (("a",), ("b",))
     assert fans.tolist() == side.fan_out(left, ["x", "y"]).tolist() and ("a", "b") in relation.indexes
     assert bag(found) == bag(concat([*side.probe(left, ["x", "y"])])) and len(found)
