@@ -92,7 +92,7 @@ def test_everything_is_drawn(browser: Browser, q2: str) -> None:
         page.get_by_text("Elements of a batch, Late and rejected elements of a batch, Batches or files waiting").click()
         expect(page.locator("figure canvas")).to_have_count(14)
         assert page.locator("#switches tbody tr").count() == 2
-        assert "fan-out of ls30 on ?loc: 3.2 → 870" in page.locator("#switches").inner_text()
+        assert "rows of lsnow joined with ls30 on ?loc: 320 → 87,000" in page.locator("#switches").inner_text()
         assert page.locator("#panel svg text").filter(has_text="coauthor").count() == 2
         assert "greedy order: more than 10000 pairs" in page.locator("#head").inner_text()
         painted = "c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(x => x)"
@@ -125,7 +125,7 @@ def test_the_keyboard_reaches_switches_reasons_and_trees(browser: Browser, q2: s
 def test_the_mouse_shows_reasons_and_looks_closer(browser: Browser, q2: str) -> None:
     with opened(browser, q2) as page:
         page.locator(".mark").first.hover()
-        expect(page.locator("#tip")).to_contain_text("fan-out of ls30 on ?loc: 3.2 → 870")
+        expect(page.locator("#tip")).to_contain_text("rows of lsnow joined with ls30 on ?loc: 320 → 87,000")
         page.locator("figure").first.scroll_into_view_if_needed()
         box = page.locator("figure .u-over").first.bounding_box()
         assert box is not None
