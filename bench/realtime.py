@@ -107,7 +107,7 @@ def measure(rate: float, seconds: float, commit_every: str) -> Mapping[str, Any]
             "commit every": commit_every,
             "latency ms": {f"p{p:g}": round(float(np.percentile(after, p)), 1) for p in (50, 90, 99, 100)},
             "batches": len(sink.batches),
-            "milliseconds per batch": round(1000 * (last - sink.batches[0]) / max(1, len(sink.batches) - 1), 1),
+            "milliseconds a batch": round(1000 * (last - sink.batches[0]) / max(1, len(sink.batches) - 1), 1),
             "answers": lines.count("\n"),
             "load": round(os.getloadavg()[0], 1),
         }
@@ -137,7 +137,7 @@ def main() -> None:
     shown = table("", *numbers("elements/s", *latency, "ms per batch", "load"), title="Q1 on the local engine: latency in ms")
     shown.add_row(
         f"commits every {found['commit every']}", f"{found['rate']:,.0f}", *(f"{value:.1f}" for value in latency.values()),
-        f"{found['milliseconds per batch']:.1f}", f"{found['load']:.1f}",
+        f"{found['milliseconds a batch']:.1f}", f"{found['load']:.1f}",
     )  # fmt: skip
     console().print(shown)
 

@@ -141,24 +141,27 @@ class Matches:
         """The number of pairs."""
         return self.runs.total if self.runs is not None else 0 if self.on else len(self.left) * self.side.rows
 
-    def all_rows(self, limit: RowLimit | None = None) -> Iterator[Rows]:
-        """The joined rows of a join on one variable, a bounded number of pairs at a time; a ``limit`` decides on the pieces."""
+    def pairs(self, limit: RowLimit | None = None) -> Iterator[tuple[Ints, Ints]]:
+        """The pairs that agree on all variables, a bounded number of the others at a time; a ``limit`` decides on the pieces."""
         if self.runs is not None and len(self.runs.counts):
             for piece in pieces(self.runs.counts) if limit is None else limit.pieces(self.runs.counts):
-                probe, found = self.runs.pairs(piece)
-                yield self.side._merge(self.left, probe, found, self.on)
+                yield self._verified(*self.runs.pairs(piece))
 
-    def pairs(self, places: Ints) -> tuple[Ints, Ints]:
-        """Those of the pairs at these positions that agree on all variables."""
-        probe, found = self.runs.pick(places) if self.runs is not None else np.divmod(places, max(self.side.rows, 1))
-        for variable in self.on:
+    def all_rows(self, limit: RowLimit | None = None) -> Iterator[Rows]:
+        """The joined rows of :meth:`pairs`."""
+        for probe, found in self.pairs(limit):
+            yield self.side._merge(self.left, probe, found, self.on)
+
+    def rows(self, places: Ints) -> Rows:
+        """The joined rows of the pairs at these positions that agree on all variables and whose intervals intersect."""
+        picked = self.runs.pick(places) if self.runs is not None else np.divmod(places, max(self.side.rows, 1))
+        return self.side._merge(self.left, *self._verified(*picked), self.on)
+
+    def _verified(self, probe: Ints, found: Ints) -> tuple[Ints, Ints]:
+        for variable in self.on if len(self.on) > 1 else ():  # the runs agree on one of them
             same = self.side.relation.columns[self.side.names[variable]].take(found) == self.left.columns[variable].take(probe)
             probe, found = probe[same], found[same]
         return probe, found
-
-    def rows(self, places: Ints) -> Rows:
-        """The joined rows of :meth:`pairs` whose intervals intersect."""
-        return self.side._merge(self.left, *self.pairs(places), self.on)
 
 
 def per_row(matches: Sequence[Matches], rows: int) -> Ints:

@@ -18,7 +18,7 @@ from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_graph import graph_of, occurrences_of, static_joins, static_of, what_it_is
 from cqels_opt.planner.delta_plan import DeltaPlan, ExecutedPlan, StoppedChoice
 from cqels_opt.planner.filter_costs import MeasuredCosts
-from cqels_opt.planner.join_sampling import JoinSampler, on_demand, relations_read
+from cqels_opt.planner.join_sampling import NEW_ROWS, JoinSampler, on_demand
 from cqels_opt.planner.merged_degrees import MergedDegrees
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.predicate_costs import weight
@@ -291,7 +291,7 @@ class BlockPlanner:
     def _sampling_seconds(self, views: Mapping[str, Statistics]) -> float:
         """The seconds that sampling a plan takes."""
         new = sum(views[source].cardinality(source) or 0.0 for source in self.sources)
-        return self.options.sampling_seconds * relations_read(len(self.optimizer.graph.relations), new)
+        return self.options.sampling_seconds * (len(self.optimizer.graph.relations) + new // NEW_ROWS)
 
     def _relations(self, step: EvaluationStep, terms: Callable[[], TermTable]) -> BlockRelations:
         return BlockRelations(self.block, self.store, step, terms(), self.rule)

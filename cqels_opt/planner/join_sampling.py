@@ -19,7 +19,7 @@ from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.interval_join import Indexed, Matches
 from cqels_opt.operators.multiway_join import fan_out, multiway_join
 from cqels_opt.operators.row_limit import RowLimit
-from cqels_opt.operators.rows import CHUNK, Ints, Rows, concat, unit
+from cqels_opt.operators.rows import Ints, Rows, concat, unit
 from cqels_opt.plans import Join, Multiway, Plan, Probe, SampledCardinality, Sampler, Scan
 from cqels_opt.plans.plan import operators, relations, right_relations
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
@@ -47,11 +47,6 @@ SECONDS = 0.001
 
 NEW_ROWS = 10_000
 """New rows of windows that take as long as a relation: they may have to be sorted by the variables of a look-up."""
-
-
-def relations_read(relations: int, new_rows: float) -> float:
-    """The relations whose sampling takes as long as that of a plan of some relations, in a batch with new rows of windows."""
-    return relations + new_rows // NEW_ROWS
 
 
 def on_demand(relations: Callable[[], BlockRelations]) -> Sampler:
@@ -218,14 +213,13 @@ class VerifyingSide(Indexed):
     def probe(self, left: Rows, on: Sequence[str], limit: RowLimit | None = None) -> Iterator[Rows]:
         """See :meth:`Indexed.probe`."""
         found = self._by_one(left, on)
-        return super().probe(left, on, limit) if found is None else map(found.rows, _places(found))
+        return super().probe(left, on, limit) if found is None else found.all_rows(limit)
 
     def fan_out(self, left: Rows, on: Sequence[str]) -> Ints:
         """See :meth:`Indexed.fan_out`."""
         if (found := self._by_one(left, on)) is None:
             return super().fan_out(left, on)
-        counts = (np.bincount(found.pairs(places)[0], minlength=len(left)) for places in _places(found))
-        return sum(counts, np.zeros(len(left), np.int64))
+        return sum((np.bincount(probe, minlength=len(left)) for probe, _ in found.pairs()), np.zeros(len(left), np.int64))
 
     def _by_one(self, left: Rows, on: Sequence[str]) -> Matches | None:
         """The matches on one of several variables; None if an index on all of them exists, or costs less."""
@@ -233,11 +227,6 @@ class VerifyingSide(Indexed):
             return None
         found = self.matches(left, on)
         return found if found.total < self.rows else None
-
-
-def _places(found: Matches) -> Iterator[Ints]:
-    """The places of all pairs, a bounded number at a time."""
-    return (np.arange(at, min(at + CHUNK, found.total)) for at in range(0, found.total, CHUNK))
 
 
 def _at_most(parts: Iterable[Rows], most: int) -> list[Rows] | None:

@@ -14,6 +14,7 @@ from local_runs import Cut, Registered, World, force_plans, register
 from random_cases import SIX_RELATIONS, make, seeds_with_answers
 
 from cqels_opt.lod.relation import Relation
+from cqels_opt.operators import rows as rows_module
 from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.interval_join import Indexed
@@ -176,7 +177,7 @@ def test_candidates_need_no_index_on_several_variables(seed: int, monkeypatch: p
     for name in relation.variables:
         relation.index((name,))
     monkeypatch.setattr(join_sampling, "SORTED_AT_ONCE", 400)
-    monkeypatch.setattr(join_sampling, "CHUNK", 50)
+    monkeypatch.setattr(rows_module, "CHUNK", 50)
     found, fans = concat([*VerifyingSide(side).probe(left, ["x", "y"])]), VerifyingSide(side).fan_out(left, ["x", "y"])
     assert relation.indexes == (("a",), ("b",))
     assert fans.tolist() == side.fan_out(left, ["x", "y"]).tolist() and ("a", "b") in relation.indexes
