@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from cqels_opt.plans.reoptimization_budget import is_surprising
+
 Part: TypeAlias = Literal["old", "delta"]
 Content: TypeAlias = "tuple[Part, ...]"
 """What a plan reads of an occurrence: the rows from before the batch, the rows of the batch, or both."""
@@ -36,6 +38,18 @@ class DeltaRule:
         keep their order.
         """
         return cls(tuple(sorted(rows, key=lambda source: -(float("inf") if (known := rows[source]) is None else known))))
+
+    def adjusted(self, rows: Mapping[str, float]) -> DeltaRule:
+        """This rule, or :meth:`largest_first` if an occurrence has far more rows than one before it.
+
+        Plans read other contents under another order, so it does not follow the few rows by which windows of equal size differ.
+        """
+        fewest = float("inf")
+        for source in self.order:
+            if rows[source] > fewest and is_surprising(fewest, rows[source]):
+                return DeltaRule.largest_first({each: rows[each] for each in self.order})
+            fewest = min(fewest, rows[source])
+        return self
 
     def before(self, source: str) -> frozenset[str]:
         """The occurrences that the term of a source reads with their delta."""

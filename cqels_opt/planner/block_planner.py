@@ -93,7 +93,8 @@ class BlockPlanner:
         self.declared = {f.name: weight(f.condition) for f in block.filters if weight(f.condition) >= HEAVY}
         self.costs = MeasuredCosts(options.calibration.constants.evaluate)
         self.optimizer = self.optimizer_of(block, chosen)
-        self.rule = DeltaRule(tuple(self.sources))
+        widest = sorted(block.occurrences, key=lambda o: (-kind_of(o.window).extent, *what_it_is(o)))  # however the query is written
+        self.rule = DeltaRule(tuple(o.name for o in widest))
         self.splitter: Splitter | None = self._splitter()
         self.delta_plans: dict[str, DeltaPlan] = {}
         self._ran: dict[str, ExecutedPlan] = {}  # in the last batch of an earlier run
@@ -143,16 +144,18 @@ class BlockPlanner:
             )
 
     def state(self) -> dict[str, Any]:
-        """The state for a checkpoint: the last plans, the measured costs of filters, and the design."""
+        """The state for a checkpoint: the last plans, the order of the delta rule, the measured costs of filters, and the design."""
         design = {"design": list(self.catalogue.default)} if self.advisor is None else self.advisor.state()
         ran = {source: decision.ran for source, decision in self.delta_plans.items()}
         split = self.splitter.state() if self.splitter else None
-        return {**design, "ran": ran, "costs": self.costs.state(), "split": split}
+        return {**design, "ran": ran, "order": self.rule.order, "costs": self.costs.state(), "split": split}
 
     def resume(self, state: Mapping[str, Any] | None) -> bool:
         """Restores :meth:`state`. Returns False if a sub-result of its design was deleted; the optimizer's state is then of no use."""
         if state is None:
             return True
+        if {*(order := state.get("order", ()))} == {*self.sources}:
+            self.rule = DeltaRule(tuple(order))
         self.costs.resume(tuple(row) for row in state.get("costs", ()))
         self.optimizer.weigh(self.costs.weights)
         there = self._resume_design(state)
@@ -214,10 +217,8 @@ class BlockPlanner:
 
     def views(self) -> dict[str, Statistics]:
         """The statistics that the plans of each source read. Also sets the order of the delta rule, on which they depend."""
-        # ties in an order that does not depend on how the query is written
-        widest = sorted(self.block.occurrences, key=lambda o: (-kind_of(o.window).extent, *what_it_is(o)))
-        windows = self.statistics.windows
-        self.rule = DeltaRule.largest_first({o.name: float(sum(windows[n].card("old") for n in summands(o))) for o in widest})
+        windows, occurrences = self.statistics.windows, self.block.occurrences
+        self.rule = self.rule.adjusted({o.name: float(sum(windows[n].card("old") for n in summands(o))) for o in occurrences})
         views: dict[str, Statistics] = {s: self._view_for(s) for s in self.sources}
         if not self.statistics.epoch:
             views = {s: BeforeElements(view, frozenset(self.sources)) for s, view in views.items()}

@@ -106,7 +106,7 @@ class JoinPlanner:
             static_joins=self._static_joins(),
         )
         self.optimizer = Optimizer(shape.graph, self.sources, model, mode, feedback=True)
-        self.rule = DeltaRule(tuple(self.sources))
+        self.rule = DeltaRule(tuple(sorted(self.sources, key=lambda name: -shape.windows[name])))
         self.widths: dict[str, float] = {}
         self.decisions: dict[str, JoinDecision] = {}
         self.observed = ObservedJoin()
@@ -124,8 +124,7 @@ class JoinPlanner:
 
     def choose(self) -> dict[str, JoinDecision]:
         """Chooses the plans for this batch."""
-        widest = sorted(self.shape.windows, key=lambda name: -self.shape.windows[name])
-        self.rule = DeltaRule.largest_first({name: float(self.statistics.windows[name].card("old")) for name in widest})
+        self.rule = self.rule.adjusted({name: float(self.statistics.windows[name].card("old")) for name in self.sources})
         views = self._views()
         choices = self.optimizer.choose(views)
         self.switches += sum(choice.switched for choice in choices.values())
@@ -258,7 +257,8 @@ class JoinPlanner:
     # ------------------------------------------------------------------ a restart
     def state(self) -> tuple[dict[str, Any], bytes]:
         """The state for a restart: the optimizer's as JSON, and the statistics."""
-        return {"optimizer": self.optimizer.state(), "switches": self.switches}, save(self.statistics)
+        found = {"optimizer": self.optimizer.state(), "order": self.rule.order, "switches": self.switches}
+        return found, save(self.statistics)
 
     def resume(self, state: Mapping[str, Any], statistics: bytes) -> None:
         """Restores the state. ValueError if it belongs to another join."""
@@ -266,6 +266,8 @@ class JoinPlanner:
         for name in self.statics:  # may be a newer version
             self.statistics.replace(self._static(name), self._static_joins())
         self.optimizer.resume(state["optimizer"])
+        if {*(order := state.get("order", ()))} == {*self.sources}:
+            self.rule = DeltaRule(tuple(order))
         self.switches = int(state["switches"])
 
     # ------------------------------------------------------------------ inside

@@ -181,6 +181,7 @@ class Driver(RunState):
             pages,
             keys=keys,
             momentary=self.momentary,
+            lateness=self.frontier.lateness,
         )
         if not self.options.commit_every:  # a batch that runs again, also on another machine, begins with the same decisions
             self.log.save()

@@ -19,7 +19,7 @@ from cqels_opt.runtime.term_encoding import ROW_SCHEMA, Texts, TripleTerms, enco
 from cqels_opt.state import worker_cache
 from cqels_opt.state.slot_indexes import INDEXED_FROM, write_slot_index
 from cqels_opt.state.time_slices import Key
-from cqels_opt.stats import SlotCounts, slot_counts, slot_parts, with_instants
+from cqels_opt.stats import SlotCounts, slot_parts, with_instants
 from cqels_opt.storage.columns import Columns, write_columns
 from cqels_opt.windows.binding_slots import ANYTHING, Shape, SlotFile
 
@@ -62,6 +62,7 @@ class IngestTask:
     keys: Mapping[Shape, Sequence[Key]] = field(default_factory=dict)  # on which large slots are indexed
     momentary: frozenset[Shape] = frozenset()  # of which values are counted with their times as well
     tasks: int = 1  # about how many share the batch: each counts its values in as few parts as all together should
+    lateness: int = 0  # milliseconds by which the frontier stays behind the greatest times
 
     def rejects(self, name: str) -> RejectSpool:
         """The spool of rejected elements of a task. ``name`` (task and attempt) keeps the files of retries apart."""
@@ -112,13 +113,15 @@ def ingest(
     stream, partition, offset, t, encoded, bad = whole.stream, whole.partition, whole.offset, whole.t, whole.terms, whole.bad
     late = whole.late | (t <= task.frontier)
     for number in _distinct(stream):
-        iri = task.streams[number]
         mine = stream == number
-        seen = StreamReport()
-        report.streams[iri] = seen
+        seen = report.streams[task.streams[number]] = StreamReport()
         for p in _distinct(partition[mine]):
             own = np.flatnonzero(mine & (partition == p))
             seen.last[p] = (int(t.take(own).max()), int(offset.take(own).max()))
+    final = min(last for seen in report.streams.values() for last, _ in seen.last.values()) - 1 - task.lateness
+    for number in _distinct(stream):
+        iri, mine = task.streams[number], stream == number
+        seen = report.streams[iri]
         kept = np.flatnonzero(mine & ~late & ~bad)
         seen.first = int(t[kept].min()) if len(kept) else None
         order = _in_order(kept, t, partition, offset)
@@ -149,38 +152,42 @@ def ingest(
             columns = {"t": times.take(places), "e": elements.take(places)}
             columns |= {f"v{variable}": bound[variable].take(places) for variable in range(shape.width)}
             used += [columns[f"v{i}"] for i in range(shape.width)]
-            report.files += _write_slots(folder, head.format("slot"), shape, columns, task.keys.get(shape))
+            report.files += _write_slots(folder, head.format("slot"), shape, columns, final, task.keys.get(shape))
             values = {f"v{i}": columns[f"v{i}"] for i in range(shape.width)}
             if shape in task.momentary:
                 values = with_instants(columns["t"], values)
-            seen.counts[shape.key] = _counts(columns["t"], values, task.tasks)
+            seen.counts[shape.key] = _counts(columns["t"], values, final, task.tasks)
         report.files += _write_terms(folder, head.format("terms") + ".arrow", iri, used, texts, int(times[-1]))
     return report
 
 
-def _write_slots(folder: Path, name: str, shape: Shape, columns: Columns, keys: Sequence[Key] | None) -> list[SlotFile]:
-    """The slot of some rows in order of time. A large one has its index, on no key if no plan probes it, with which it is mapped. Its
-    last instant is a slot of its own, for the frontier mostly stops short of it and an index covers whole slots.
+def _write_slots(
+    folder: Path, name: str, shape: Shape, columns: Columns, final: int, keys: Sequence[Key] | None
+) -> list[SlotFile]:
+    """The slot of some rows in order of time. A large one has its index, on no key if no plan probes it, with which it is mapped. The rows
+    after ``final`` are then a slot of their own, for the frontier is expected to stop there and an index covers whole slots.
     """
     t = columns["t"]
-    rest = int(np.searchsorted(t, t[-1]))
-    indexed = keys is not None and rest >= INDEXED_FROM
+    rest = int(np.searchsorted(t, final, side="right"))
+    indexed = keys is not None and max(rest, len(t) - rest) >= INDEXED_FROM
     files = []
     for mark, some in (("", slice(rest)), ("-last", slice(rest, None))) if indexed else (("", slice(None)),):
         part = {name: column[some] for name, column in columns.items()}
+        if not len(part["t"]):
+            continue
         path = f"{name}{mark}-{shape.key}.arrow"
         write_columns(folder / path, part)
         files.append(SlotFile("slot", path, shape.stream, shape.key, len(part["t"]), int(part["t"][0]), int(part["t"][-1])))
-        if keys is not None and indexed and not mark:
+        if keys is not None and len(part["t"]) >= INDEXED_FROM:
             files.append(write_slot_index(folder, files[-1], part, keys))
     return files
 
 
-def _counts(t: Ints, values: dict[str, Ints], tasks: int) -> tuple[SlotCounts, ...]:
-    """Counts in parts by time; the greatest time is a part of its own, for the frontier mostly stops short of it."""
-    rest = int(np.searchsorted(t, t[-1]))
-    tail = slot_counts(0, t[rest:], {v: c[rest:] for v, c in values.items()})
-    return (*slot_parts(0, t[:rest], {v: c[:rest] for v, c in values.items()}, count_parts(rest, tasks)), tail)
+def _counts(t: Ints, values: dict[str, Ints], final: int, tasks: int) -> tuple[SlotCounts, ...]:
+    """Counts in parts by time; none has rows of both sides of ``final``, where the frontier is expected to stop."""
+    rest = int(np.searchsorted(t, final, side="right"))
+    sides = ((t[some], {v: column[some] for v, column in values.items()}) for some in (slice(rest), slice(rest, None)))
+    return tuple(part for times, columns in sides for part in slot_parts(0, times, columns, count_parts(len(times), tasks)))
 
 
 def count_parts(rows: int, tasks: int = 1) -> int:
