@@ -42,6 +42,7 @@ from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.source_plans import SourcePlans, State
 from cqels_opt.plans.statistics import Statistics
 from cqels_opt.plans.statistics_reading import StatisticsReading
+from cqels_opt.plans.steady import PRICING_SECONDS
 from cqels_opt.plans.steady_plans import SteadyPlans
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
 
@@ -294,7 +295,7 @@ class Optimizer:
         assert own.priced is not None
         now = {step: n for step, n in zip(own.priced.covered, rows, strict=True) if n is not None}
         own.observed = [*(own.stopped | now).items()]
-        if own.note_if_steady(now):
+        if own.note_if_steady(now, PRICING_SECONDS * len(self.sources)):
             return
         self._steady.end()
         expected = {relations: own.estimated[relations][0] for relations in now}

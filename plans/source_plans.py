@@ -18,8 +18,8 @@ from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_pricing import PricedPlan
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.relation_set import RelationSet
-from cqels_opt.plans.reoptimization_budget import Reading, is_surprising
-from cqels_opt.plans.steady import STEADY, SteadyBatches
+from cqels_opt.plans.reoptimization_budget import Reading
+from cqels_opt.plans.steady import SteadyBatches, unexpected_seconds
 
 
 class State(NamedTuple):
@@ -152,14 +152,18 @@ class SourcePlans:
         scales = dict(zip(self.priced.covered, self._scales(self.priced.operators)))
         return [(relations, seen / scales[relations]) for relations, seen in rows]
 
-    def note_if_steady(self, now: Mapping[RelationSet, float]) -> bool:
-        """Notes the rows of the operators of a batch if they are those of a steady one; returns whether they are."""
-        if self.steady is None or any(is_surprising(self.estimated[s][0], seen, STEADY) for s, seen in now.items()):
+    def note_if_steady(self, now: Mapping[RelationSet, float], seconds: float) -> bool:
+        """Notes the rows of the operators of a batch if they are those of a steady one; returns whether they are. Unexpected rows may have
+        taken some ``seconds`` since the plan was priced."""
+        if self.steady is None:
+            return False
+        unexpected = self.steady.unexpected + unexpected_seconds((self.estimated[s][0], seen) for s, seen in now.items())
+        if unexpected > seconds:
             return False
         if now:
             if (more := self.steady.after(self.unscaled([*now.items()]))) is None:
                 return False
-            self.steady = more
+            self.steady = more._replace(unexpected=unexpected)
         self.confirmed = {**now}
         return True
 
