@@ -93,7 +93,9 @@ class BlockPlanner:
         self.declared = {f.name: weight(f.condition) for f in block.filters if weight(f.condition) >= HEAVY}
         self.costs = MeasuredCosts(options.calibration.constants.evaluate)
         self.optimizer = self.optimizer_of(block, chosen)
-        widest = sorted(block.occurrences, key=lambda o: (-kind_of(o.window).extent, *what_it_is(o)))  # however the query is written
+        widest = sorted(
+            block.occurrences, key=lambda o: (-kind_of(o.window).extent, *what_it_is(o))
+        )  # however the query is written
         self.rule = DeltaRule(tuple(o.name for o in widest))
         self.splitter: Splitter | None = self._splitter()
         self.delta_plans: dict[str, DeltaPlan] = {}

@@ -395,6 +395,15 @@ def test_the_largest_content_comes_first_in_the_delta_rule() -> None:
     assert DeltaRule.largest_first({"a": 5.0, "b": None, "c": 5.0}).order == ("b", "a", "c")
 
 
+def test_windows_of_about_equal_size_keep_their_order_in_the_delta_rule() -> None:
+    """Under another order the plans of both read other contents, so they would change with each batch."""
+    rule = DeltaRule(("wide", "now", "also now"))
+    for now, also in [(0, 1), (3, 40), (60, 64), (64, 33), (400, 700)]:
+        assert rule.adjusted({"wide": 1000.0, "now": now, "also now": also}) is rule
+    assert rule.adjusted({"wide": 1000.0, "now": 1.0, "also now": 65.0}).order == ("wide", "also now", "now")
+    assert rule.adjusted({"wide": 100.0, "now": 300.0, "also now": 100.0}).order == ("now", "wide", "also now")
+
+
 def test_a_term_reads_the_delta_of_its_source_and_of_the_occurrences_before_it() -> None:
     rule = DeltaRule(("b", "a", "c"))
     assert rule.contents("a") == {"b": ("old", "delta"), "a": ("delta",), "c": ("old",)}

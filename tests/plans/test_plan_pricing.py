@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.plans import KnownStatistics, Optimizer, Plan, PlanChoice, QueryGraph
 from cqels_opt.plans.cycles import is_cyclic
+from cqels_opt.plans.reoptimization_budget import ROW_SECONDS
+from cqels_opt.plans.steady import PRICING_SECONDS, row_factors
 from cqels_opt.plans.switching_rule import SwitchingRule, compared_cost
 
 from .graphs import random_graph, random_statistics
@@ -212,6 +216,45 @@ def test_the_estimates_of_a_steady_batch_are_those_of_its_rows(rng: random.Rando
     factors[rng.choice([r.name for r in graph.relations if r.kind != "filter"])] = rng.choice([0.5, 2.0, 0.0])
     optimizer.choose({source: in_proportion(known[source], factors) for source in sources}, reading_seconds=1e30)
     assert not optimizer.is_steady
+
+
+def test_a_batch_stays_steady_until_unexpected_rows_have_taken_as_long_as_pricing() -> None:
+    graph = random_graph(random.Random(4), most=3)
+    source = next(r.name for r in graph.relations if r.kind == "inner")
+    known = {source: replace(random_statistics(random.Random(4), graph), cardinalities={r.name: 50.0 for r in graph.relations})}
+    optimizer = Optimizer(graph, [source], feedback=True)
+    for _ in range(2):
+        expected = optimizer.choose(known, reading_seconds=1e30)[source].estimated
+    operators = len(expected)
+    most = PRICING_SECONDS / ROW_SECONDS / operators  # rows per operator
+    for share in (0.4, 0.5):  # of which half is not enough
+        assert optimizer.choose(known, reading_seconds=1e30)[source].estimated == expected
+        assert optimizer.is_steady
+        optimizer.observe(source, [rows + share * most for rows in expected])
+    assert optimizer.choose(known, reading_seconds=1e30)[source].estimated == expected
+    assert optimizer.is_steady
+    optimizer.observe(source, [rows + 0.2 * most for rows in expected])
+    corrected = optimizer.choose(known, reading_seconds=1e30)[source].estimated
+    assert not optimizer.is_steady
+    assert all(now > before for now, before in zip(corrected, expected))
+
+
+@pytest.mark.parametrize(
+    "before, now, factors",
+    [
+        ([0.0, 100.0], [20.0, 110.0], [1.0, 1.1]),
+        ([5.0, 100.0], [30.0, 100.0], [6.0, 1.0]),
+        ([5.0, 100.0], [0.0, 100.0], [1.0, 1.0]),
+        ([5.0, 100.0], [50.0, 100.0], None),
+        ([100.0, 100.0], [115.0, 88.0], None),
+        ([math.nan, 100.0], [math.nan, 100.0], [1.0, 1.0]),
+        ([math.nan, 100.0], [5.0, 100.0], None),
+    ],
+)
+def test_few_rows_do_not_end_steadiness(before: list[float], now: list[float], factors: list[float] | None) -> None:
+    found = row_factors(np.array([before]), np.array([now]))
+    assert (found is None) == (factors is None)
+    assert found is None or found[0].tolist() == pytest.approx(factors)
 
 
 @pytest.mark.long

@@ -88,6 +88,27 @@ def test_a_large_slot_has_an_index_on_the_probed_keys(tmp_path: Path, monkeypatc
     assert sorted(run.times(run.relation.index(("v0",)).lookup(asked)[1]).tolist()) == [1, 3]
 
 
+@pytest.mark.parametrize("lateness", [0, 3])
+def test_counts_and_large_slots_are_cut_where_the_frontier_is_expected_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lateness: int
+) -> None:
+    """Else the counts of the stream that is ahead, all of them, enter the statistics a batch after its rows are evaluated."""
+    monkeypatch.setattr(ingest_module, "INDEXED_FROM", 4)
+    (tmp_path / "slots").mkdir()
+    rows = [row(X, AT, f"<http://ex.org/{i}>", i, i, stream) for stream, last in ((0, 9), (1, 7)) for i in range(last + 1)]
+    keys = {PLACES: ((0,),), OTHER: ((0,),)}
+    task = IngestTask(str(tmp_path), 3, (S, T), (PLACES, OTHER), "", PUBLIC, -1, frozenset(), keys=keys, lateness=lateness)
+    report = ingest(pa.Table.from_pylist(rows, schema=ROW_SCHEMA), task, "t0")
+    ahead, behind = (report.streams[stream].counts[shape.key] for stream, shape in ((S, PLACES), (T, OTHER)))
+    final = 6 - lateness
+    assert [part.times.tolist() for part in ahead] == [[*range(final + 1)], [*range(final + 1, 10)]]
+    assert [part.times.tolist() for part in behind] == [[*range(final + 1)], [*range(final + 1, 8)]]
+    slots = [(f.least, f.greatest) for f in report.files if f.stream == S and f.kind == "slot"]
+    assert slots == [(0, final), (final + 1, 9)]
+    indexed = [(f.least, f.greatest) for f in report.files if f.stream == S and f.kind == INDEX]
+    assert indexed == ([(0, 6)] if lateness == 0 else [(0, 3), (4, 9)])
+
+
 def test_rows_of_one_element_count_once(tmp_path: Path) -> None:
     rows = [row(X, AT, Y, 5, 0), row(Y, AT, Y, 5, 0), row(X, AT, X, 5, 1)]
     report = run(tmp_path, rows, PLACES, tables=frozenset([S]))
