@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cqels_opt.errors import EngineWarning, InputError
+from cqels_opt.errors import EngineWarning, InputError, check_flags
 from cqels_opt.plans import MODES, Plan, PlanError, parse_plans
+from cqels_opt.plans.explain import Format
 from cqels_opt.query.durations import duration_of
-from cqels_opt.relational.planner import Format
 from cqels_opt.relational.spec import HOWS, JoinInput, JoinSpec, window_of
-from cqels_opt.runtime.limits import NO_LIMITS, Limits
+from cqels_opt.runtime.limits import NO_LIMITS, Limits, checked
 from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.column_text import Column, text_of
 from cqels_opt.spark.drop_in import check_classic, check_micro_batch
@@ -81,6 +81,8 @@ class AdaptiveJoin:
         behind; ``idle_timeout`` is the duration without rows after which they do not wait for this stream.
         """
         _check_relation(name, frame)
+        if not isinstance(time, str | None):
+            raise InputError(f"relation({name!r}): time={time!r}: the name of a column is expected")
         if frame is not None and (window is not None or time is not None):
             raise InputError(
                 f"relation({name!r}): window and time are for a relation over the stream, which has no DataFrame here"
@@ -150,8 +152,9 @@ class AdaptiveJoin:
         follow the state of a join of several windows is a CheckpointError, because the windows would lack rows;
         ``allow_gap=True`` accepts it. ``listener`` gets the trace record of each micro-batch.
         """
-        _check_function(then)
-        spec, mode, limits = self.spec.checked(), _plan_mode(plan), _without_bound(limits)
+        _check_batch(then, name, limits)
+        check_flags(allow_gap=allow_gap)
+        spec, mode = self.spec.checked(), _plan_mode(plan)
         if alone := spec.unconnected():
             warnings.warn(
                 f"relation {', '.join(alone)}: no condition connects it with the stream, so each of its rows joins with each row",
@@ -213,8 +216,8 @@ class AdaptiveQuery:
         listener: ListenerLike | None = None,
     ) -> JoinRun:
         """A function for ``foreachBatch``; ``then(df, batch_id)`` gets the answers of each micro-batch. See :meth:`AdaptiveJoin.batch`."""
-        _check_function(then)
-        return ReplannedJoin(None, self.build, then, None, trace, name, _plan_mode(plan), _without_bound(limits), listener)
+        _check_batch(then, name, limits)
+        return ReplannedJoin(None, self.build, then, None, trace, name, _plan_mode(plan), limits, listener)
 
 
 def adaptive(query: Callable[[DataFrame], DataFrame]) -> AdaptiveQuery:
@@ -256,18 +259,18 @@ def _check_relation(name: object, frame: object) -> None:
         raise InputError(f"relation({name!r}, …) expects {what}, not {type(frame).__name__}")
 
 
-def _check_function(then: object) -> None:
+def _check_batch(then: object, name: object, limits: Limits) -> None:
     if not callable(then):
         raise InputError(f"batch(then=…) expects a function of a DataFrame and the batch id, not {type(then).__name__}")
-
-
-def _without_bound(limits: Limits) -> Limits:
-    if limits.bound is not None:
+    if not isinstance(name, str):
+        raise InputError(f"name={name!r}: a text is expected")
+    if checked(limits).bound is not None:
         raise InputError("limits: joins of DataFrames have no size bounds, so bound= does not apply; rows= limits their rows")
-    return limits
 
 
 def _plan_mode(plan: str) -> str | Mapping[str, Plan]:
+    if not isinstance(plan, str):
+        raise InputError(f"plan={plan!r}: choose {', '.join(PLAN_MODES)}, or fixed:PLANS")
     if not plan.startswith("fixed:"):
         if plan not in PLAN_MODES:
             raise InputError(f"plan={plan!r}: choose {', '.join(PLAN_MODES)}, or fixed:PLANS")

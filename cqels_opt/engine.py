@@ -13,15 +13,15 @@ from typing import Literal, Unpack
 
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.compiler.registration import Do, QueryOptions, record_of
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, check_choice, check_flags
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.query_forms import answer_variables
 from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.rdf.payloads import Payload
 from cqels_opt.runtime.function_sink import FunctionSink
 from cqels_opt.runtime.interfaces import Sink
-from cqels_opt.runtime.limits import NO_LIMITS, Limits
-from cqels_opt.runtime.query_registry import PathLike, QueryRegistry
+from cqels_opt.runtime.limits import NO_LIMITS, Limits, checked
+from cqels_opt.runtime.query_registry import ON_ERROR, PathLike, QueryRegistry
 from cqels_opt.runtime.registered_query import population_of
 from cqels_opt.runtime.run_factory import make_driver, rejects_of
 from cqels_opt.runtime.run_state import DriverOptions
@@ -147,12 +147,16 @@ class Engine(QueryRegistry[CompiledQuery]):
         its payload. Unreadable messages are stored with their reason in ``Adaptive.rejects``.
 
         ``listener`` gets the events of the query: a function of each batch's trace record, a :class:`Listener`, or a list of
-        these. Further keywords are those of :meth:`register`.
+        these. Further keywords are those of :meth:`register`. A query that this engine has registered before, with the same options, is the
+        same query, so that a cell of a notebook can run again.
         """
-        registered = self.register(text, **query)
+        check_choice("on_error", on_error, ON_ERROR)
+        check_flags(eager=eager, continue_changed=continue_changed, allow_gap=allow_gap)
+        limits = checked(limits)
+        registered = self.known(text, query) or self.register(text, **query)
         kept = checkpoint_folder(state, "state") if state is not None else None
         claim = Claim(kept)
-        folder = kept or self.folder / "adaptive" / registered.id
+        folder = kept or _unused(self.folder / "adaptive" / registered.id)
         catalog = population_of([registered], folder)
         read = Incoming.of(registered.program.streams, stream, payload, order)
         runner = MixedRunner(self.spark)
@@ -170,6 +174,15 @@ class Engine(QueryRegistry[CompiledQuery]):
         frontier = frontier_of(registered.program.streams, lateness, eager, max_ahead)
         driver = make_driver(catalog, folder, runner, to, frontier, options, trace)
         return Adaptive(registered, StreamRun(driver, runner), read, claim, limits, listener)
+
+
+def _unused(folder: Path) -> Path:
+    """The folder, or one with a number behind its name, that is not there."""
+    found, number = folder, 1
+    while found.exists():
+        number += 1
+        found = folder.with_name(f"{folder.name}-{number}")
+    return found
 
 
 __all__ = ["Adaptive", "CompiledQuery", "Engine", "KafkaTopic", "Messages"]

@@ -92,6 +92,19 @@ def option(python: str, command_line: str) -> str:
     return command_line if _command_line else python
 
 
+def check_choice(name: str, value: object, words: Sequence[str]) -> None:
+    """InputError for a value that is not among the words of an option."""
+    if value not in words:
+        raise InputError(f"{name}={value!r}: choose from {', '.join(words)}")
+
+
+def check_flags(**flags: object) -> None:
+    """InputError for a flag that is neither True nor False: each text, also ``"no"``, would count as True."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{name}={value!r}: True or False is expected")
+
+
 def first_of(findings: Sequence[str]) -> str:
     """The first finding and the number of further ones, as one sentence."""
     more = len(findings) - 1

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf, isinf
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 
+from cqels_opt.errors import InputError, check_choice
 from cqels_opt.plans.explain_text import Description
 from cqels_opt.plans.figures import rows
 from cqels_opt.plans.plan import Multiway, Plan, Scan, right_side
@@ -18,8 +19,16 @@ from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.size_bounds import SizeBounds
 from cqels_opt.plans.validity_ranges import ValidityRange
 
+Format: TypeAlias = Literal["text", "json", "dot"]
 Observed: TypeAlias = Mapping[str, Sequence[float | None]]
 """For each delta source the rows that its operators produced, in the order of ``PlanChoice.operators``."""
+
+
+def check_request(format: str, alternatives: int) -> None:
+    """InputError for another format, or for a number of alternatives that is none."""
+    check_choice("format", format, get_args(Format))
+    if isinstance(alternatives, bool) or not isinstance(alternatives, int) or alternatives < 0:
+        raise InputError(f"alternatives={alternatives!r}: a number of plans is expected, 0 for none")
 
 
 def deltas(

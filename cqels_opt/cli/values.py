@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from cqels_opt.cli.options import PLANS, Address, Batch
 from cqels_opt.errors import InputError
 from cqels_opt.query.durations import parse_positive_duration
+from cqels_opt.rdf.terms import ABSOLUTE_IRI
 
 if TYPE_CHECKING:
     from cqels_opt.windows.instants import Policy
-
-_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*")
 
 
 def parse_batch(text: str) -> Batch:
@@ -48,7 +47,7 @@ def parse_address(text: str) -> Address:
 def parse_iri(text: str) -> str:
     """An absolute IRI, with or without angle brackets."""
     iri = text[1:-1] if text.startswith("<") and text.endswith(">") else text
-    if not _IRI.fullmatch(iri):
+    if not ABSOLUTE_IRI.fullmatch(iri):
         raise InputError(f"{text!r} is no absolute IRI, like http://example.org/stream")
     return iri
 

@@ -20,7 +20,7 @@ from cqels_opt.compiler.multi_query_sharing import Member, Record, SharedProgram
 from cqels_opt.compiler.query_terms import NOTHING_KNOWN, KnownIds
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.compiler.view_maintenance import ViewMaintenance
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, check_choice
 from cqels_opt.operators.compiled_query import CompiledProgram, Instances
 from cqels_opt.operators.instances import NAMES, write_names
 from cqels_opt.operators.query_forms import answer_variables
@@ -88,10 +88,14 @@ def record_of(
     Raises:
         InputError: an option has no such value.
     """
-    _check_word("duplicates", duplicates, ("set", "bag"))
-    _check_word("bounds", bounds, ("open-closed", "closed-open"))
-    if output_operator not in OPERATORS:
-        _check_word("output_operator", output_operator, (*OPERATORS, *plugins.names("stream_operators")))
+    if duplicates is not None:
+        check_choice("duplicates", duplicates, ("set", "bag"))
+    if bounds is not None:
+        check_choice("bounds", bounds, ("open-closed", "closed-open"))
+    if output_operator is not None and output_operator not in OPERATORS:
+        check_choice("output_operator", output_operator, (*OPERATORS, *plugins.names("stream_operators")))
+    if not isinstance(types or {}, Mapping):
+        raise InputError(f'types={types!r}: give the type of a column by its variable, such as {{"n": "int"}}')
     if not isinstance(t0 or {}, Mapping) or not all(isinstance(time, int) for time in (t0 or {}).values()):
         raise InputError(f't0={t0!r}: give milliseconds by the name of a window, such as {{"w": 0}}, or {{"": 0}} for all')
     return {
@@ -108,12 +112,6 @@ def record_of(
         "sub_result_bytes": sub_result_bytes,
         **({"types": dict(types)} if types else {}),
     }
-
-
-def _check_word(name: str, value: object, words: Sequence[str]) -> None:
-    """InputError for a value that is not among the words of an option."""
-    if value is not None and value not in words:
-        raise InputError(f"{name}={value!r}: choose from {', '.join(words)}")
 
 
 def _policy_record(policy: Policy) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import pyarrow as pa
 
 from cqels_opt.compiler.multi_query_sharing import Member
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, check_choice, check_flags
 from cqels_opt.local.inputs import Chunks, live_input
 from cqels_opt.local.run import LocalRun
 from cqels_opt.local.worker_pool import PoolRunner, available_cores
@@ -26,9 +26,10 @@ from cqels_opt.runtime.file_streams import are_live, finite_frontier, numbered_f
 from cqels_opt.runtime.function_sink import FunctionSink
 from cqels_opt.runtime.growing_files import are_growing
 from cqels_opt.runtime.interfaces import Sink
-from cqels_opt.runtime.limits import NO_LIMITS, Limits
+from cqels_opt.runtime.limits import NO_LIMITS, Limits, checked
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.query_catalog import QueryCatalog
+from cqels_opt.runtime.query_registry import ON_ERROR
 from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of, streams_by_iri
 from cqels_opt.runtime.run_state import COMMIT_EVERY, DriverOptions
 from cqels_opt.trace.listener import BatchReporter, ListenerLike
@@ -129,6 +130,9 @@ def start(
     listener: ListenerLike | None = None,
 ) -> LocalRun:
     """Starts the queries of a catalog; see ``cq.local.Engine.start``. ``keeps`` owns files that the run reads."""
+    if on_error is not None:
+        check_choice("on_error", on_error, ON_ERROR)
+    check_flags(eager=eager, drain=drain, follow=follow, to_the_end=to_the_end, continue_changed=continue_changed)
     given = [(iri, path) for iri, files in streams_by_iri(streams).items() for path in _paths(iri, files)]
     if processes is not None and processes < 1:
         raise InputError(f"processes={processes}: a run has at least 1 process")
@@ -148,7 +152,7 @@ def start(
         plan=plan_mode(plan, filters=filters),
         idle_timeout=None if idle_timeout is None else duration_of(idle_timeout, "idle_timeout", positive=True),
         continue_changed=continue_changed,
-        limits=limits,
+        limits=checked(limits),
         rejects=rejects_of(trace, folder),
         named=coming is not None,
         commit_every=interval(to, live, growing) if commit_every is None else duration_of(commit_every, "commit_every") / 1000,

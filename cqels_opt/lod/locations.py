@@ -29,7 +29,9 @@ def place_of(text: str) -> Path | str:
 
 
 def shown(uri: str) -> str:
-    """A URI for people: without credentials and options."""
+    """A URI for people: without credentials and options. A path stays as it is."""
+    if _SCHEME.match(uri) is None:
+        return uri
     parts = urlsplit(uri)
     slashes = "//" if "://" in uri else ""
     return f"{parts.scheme}:{slashes}{parts.netloc.rpartition('@')[2]}{parts.path}"

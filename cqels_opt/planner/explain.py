@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner import batch_report, filter_report, maintenance_report, row_expressions, sharing_report, view_report
@@ -18,16 +18,16 @@ from cqels_opt.planner.skew_splitting import SplitChoice
 from cqels_opt.plans import Plan, free_connex, join_tree
 from cqels_opt.plans import explain as explaining
 from cqels_opt.plans import explain_text as explaining_text
+from cqels_opt.plans.explain import Format
 from cqels_opt.plans.explain_text import Description
 from cqels_opt.plans.measured import with_measures, with_runner_up
 from cqels_opt.state import worker_cache
 from cqels_opt.trace.records import TraceRecord
 
-Format: TypeAlias = Literal["text", "json", "dot"]
-
 
 def explained(programs: Sequence[CompiledProgram], mode: PlannerOptions, format: Format, alternatives: int) -> str:
     """EXPLAIN of programs that have not run, with up to ``alternatives`` retained alternatives per delta source."""
+    explaining.check_request(format, alternatives)
     planners = [QueryPlanner(program, mode) for program in programs]
     for planner in planners:
         planner.choose()
@@ -45,6 +45,7 @@ def explained_now(
 
     With the trace ``records`` of that batch it is EXPLAIN ANALYZE: what each operator took, what the runner-up would have cost, and why.
     """
+    explaining.check_request(format, alternatives)
     blocks = [(planner, block) for planner in planners for block in planner.blocks.values()]
     if format == "dot":  # draws the chosen plans alone
         return "\n\n".join(explaining.dot(block.choices) for _, block in blocks)

@@ -32,6 +32,8 @@ TermKind: TypeAlias = Literal["iri", "blank", "literal", "triple"]
 MAX_DEPTH: Final = 100
 """The maximum nesting of triple terms: deeper ones are rejected when read, so that no later step overflows the stack."""
 
+ABSOLUTE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*")
+"""The text of an absolute IRI, without angle brackets."""
 _NAME_START = (
     "A-Za-z_:\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
     "\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"

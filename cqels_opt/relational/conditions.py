@@ -20,6 +20,11 @@ _CLASS = re.compile(r"Required keyword: .*")
 """What the parser says of an operator without an operand, in terms of its own classes."""
 _OPENS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
 _CLOSES = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
+_COMPARISONS = {
+    *(TokenType.LT, TokenType.GT, TokenType.LTE, TokenType.GTE, TokenType.NEQ, TokenType.NULLSAFE_EQ),
+    *(TokenType.IN, TokenType.BETWEEN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE, TokenType.IS, TokenType.NOT),
+}
+"""Operators that Spark applies to an equality before them, and the parser to its right side: ``a = b < c`` is ``(a = b) < c``."""
 
 
 class JoinKey(NamedTuple):
@@ -58,7 +63,7 @@ def parsed(text: str, where: str) -> list[Condition]:
 def _parts(text: str, where: str) -> Iterator[str]:
     """The conjuncts of a condition, without brackets around them."""
     tree, text = _tree(text, where), text.strip()
-    if isinstance(tree, exp.Paren):
+    if isinstance(tree, exp.Paren) and text.startswith("("):
         yield from _parts(text[1:-1], where)
         return
     parts = list(_conjuncts(text))
@@ -82,7 +87,7 @@ def _condition(part: str, text: str, where: str) -> Condition:
 def _key(side: str, text: str, where: str) -> JoinKey | None:
     """The key that one side of an equality is; None if it reads no relation, or several."""
     tree = _tree(side, where)
-    if isinstance(tree, exp.Paren):
+    if isinstance(tree, exp.Paren) and side.startswith("("):  # div(a, b) is one for the parser
         key = _key(side[1:-1].strip(), text, where)
         return key if key is None or key.is_column else key._replace(sql=f"({key.sql})")
     relations = _relations(tree, text, where)
@@ -149,9 +154,10 @@ def _conjuncts(text: str) -> Iterator[str]:
 
 
 def _sides(text: str) -> tuple[str, str] | None:
-    """The two sides of an equality; None if its outermost level has other than one equals sign."""
-    signs = [token for token in _outermost(text) if token.token_type is TokenType.EQ]
-    if len(signs) != 1:
+    """The two sides of an equality; None if its outermost level has other than one equals sign, or another comparison."""
+    tokens = list(_outermost(text))
+    signs = [token for token in tokens if token.token_type is TokenType.EQ]
+    if len(signs) != 1 or any(token.token_type in _COMPARISONS for token in tokens):
         return None
     return text[: signs[0].start].strip(), text[signs[0].end + 1 :].strip()
 

@@ -15,6 +15,7 @@ from cqels_opt.plans import DeltaRule, Optimizer, Plan, PlanChoice, QueryGraph, 
 from cqels_opt.plans import explain as explaining
 from cqels_opt.plans import explain_text as explaining_text
 from cqels_opt.plans.cost_models.spark import SparkCost
+from cqels_opt.plans.explain import Format
 from cqels_opt.plans.join_methods import BROADCAST, LOOP, SORT_MERGE
 from cqels_opt.plans.measured import with_runner_up
 from cqels_opt.plans.physical import MethodChoice, size, spark_methods
@@ -26,7 +27,6 @@ from cqels_opt.stats.frequencies import Fanout, Ints
 from cqels_opt.stats.slot_statistics import Intervals
 from cqels_opt.trace.records import Delta, Moved, OperatorRecord, RunnerUp
 
-Format: TypeAlias = Literal["text", "json", "dot"]
 Side: TypeAlias = Literal["left", "right"]
 """A side of a join."""
 StaticCounts: TypeAlias = Mapping[str, KeyCounts]
@@ -235,6 +235,7 @@ class JoinPlanner:
 
         ``analyze`` adds what the runner-up would have cost with the observed rows.
         """
+        explaining.check_request(format, alternatives)
         choices = {source: decision.choice for source, decision in self.decisions.items()}
         if format == "dot":
             return explaining.dot(choices)

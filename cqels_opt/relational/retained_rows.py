@@ -54,7 +54,7 @@ class RetainedRows:
         for part in (ROWS, OPTIMIZER):
             disk.make_folder(folder / part)
         self.log = CommitLog(folder)
-        self.log.claim(identity, changed=None)
+        self.run = self.log.claim(identity, changed=None)
         self.state = self.log.last() or Commit(-1)
         self._sweep()
 
@@ -101,8 +101,30 @@ class RetainedRows:
         return self.folder / path
 
     def live(self, frontier: int, widest: int) -> list[SlotFile]:
-        """The rows that can still join with new ones."""
-        return [chunk for chunk in self.state.files if chunk.rows and chunk.greatest + widest > frontier]
+        """The rows that can still join with new ones. CheckpointError if they are not in the files that were written: Spark would read the
+        files that are there."""
+        found = [chunk for chunk in self.state.files if chunk.rows and chunk.greatest + widest > frontier]
+        written = self.state.frontier.get("files") or {}  # earlier records have none
+        for chunk in found:
+            if chunk.path in written:
+                self._check(chunk.path, written[chunk.path])
+        return found
+
+    def _check(self, path: str, written: Mapping[str, int]) -> None:
+        there = self._sizes(path)
+        for name in sorted({*written, *there}):
+            if written.get(name) != there.get(name):
+                what = f"has {there[name]:,} bytes" if name in there else "is missing"
+                was = f"it was written with {written[name]:,}" if name in written else "no batch has written it"
+                raise CheckpointError(
+                    f"{self.place(path)}/{name}: the file of rows {what}, and {was}: restore it, or use another folder"
+                )
+
+    def _sizes(self, path: str) -> dict[str, int]:
+        """The bytes of each file in a folder of rows, without those that Spark does not read."""
+        folder = self.folder / path
+        files = (file for file in folder.iterdir() if not file.name.startswith(("_", "."))) if folder.is_dir() else ()
+        return {file.name: file.stat().st_size for file in files}
 
     def due(self, chunks: Sequence[SlotFile]) -> list[SlotFile]:
         """The chunks that are merged now, if any."""
@@ -132,10 +154,12 @@ class RetainedRows:
         with sealed_files.sealing(self.folder / archive_path) as file, ZipFile(file, "w") as archive:
             archive.writestr("planner.json", json.dumps(feedback))
             archive.writestr("statistics", statistics)
+        written = self.state.frontier.get("files") or {}
+        files = {chunk.path: written.get(chunk.path) or self._sizes(chunk.path) for chunk in chunks}
         state = Commit(
             number,
             list(chunks),
-            {"progress": progress.json(), "columns": [list(column) for column in columns], "internal": list(internal)},
+            {"progress": progress.json(), "columns": [list(c) for c in columns], "internal": list(internal), "files": files},
             lengths={**self.state.lengths, **lengths},  # a file that this run does not write keeps its length
             totals={name: self.state.totals.get(name, 0) + totals.get(name, 0) for name in {*totals, *self.state.totals}},
             optimizer=archive_path,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from numbers import Real
+from numbers import Integral, Real
 
 from cqels_opt.errors import InputError, option
 
@@ -29,6 +29,8 @@ class Limits:
                 raise InputError(f"limits: {one.name}={value!r} is no number; None is no limit")
             if value is not None and not float(value) > 0:
                 raise InputError(f"limits: {one.name}={value!r} allows nothing; None is no limit")
+            if one.name != "seconds" and not isinstance(value, Integral | None):
+                raise InputError(f"limits: {one.name}={value!r} is no whole number")
 
     def broken(self, rows: int = 0, seconds: float = 0.0, bytes: int = 0, bound: int = 0) -> str | None:
         """The reason of a failure, if a limit is exceeded."""
@@ -47,6 +49,15 @@ class Limits:
 
 
 NO_LIMITS = Limits()
+
+
+def checked(limits: object) -> Limits:
+    """InputError for what are no limits."""
+    if not isinstance(limits, Limits):
+        raise InputError(f"limits={limits!r}: give Limits(rows=…, seconds=…); Limits() has none")
+    return limits
+
+
 _OPTIONS = {"rows": "--max-rows", "seconds": "--max-time", "bytes": "--max-state", "bound": "--max-bound"}
 
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 from cqels_opt.compiler.multi_query_sharing import Member, alone
 from cqels_opt.compiler.registration import Do, Programs, member_of, record_of
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
-from cqels_opt.errors import EngineWarning, InputError
+from cqels_opt.errors import EngineWarning, InputError, check_choice
 from cqels_opt.lod.locations import local_path
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import store_of
@@ -23,6 +23,7 @@ from cqels_opt.lod.update import UpdateReport, update
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.query.never_bound import likely_mistakes
 from cqels_opt.rdf.ids import IdScheme
+from cqels_opt.rdf.terms import ABSOLUTE_IRI
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.registered_query import RegisteredQuery
 from cqels_opt.runtime.static_data import Load, leased_store, static_sources, static_store
@@ -31,6 +32,7 @@ from cqels_opt.windows.instants import Policy
 
 PathLike = str | Path
 Q = TypeVar("Q", bound=RegisteredQuery)
+ON_ERROR = ("fail", "skip")
 _NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,100}")
 
 
@@ -51,8 +53,11 @@ class QueryRegistry(ABC, Generic[Q]):
         folder: PathLike | None,
         on_error: Literal["fail", "skip"],
     ) -> None:
+        check_choice("on_error", on_error, ON_ERROR)
         self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-") if folder is None else None
         self.folder = local_path(self._temporary.name if self._temporary else folder or ".", "folder").absolute()
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"folder: {self.folder} is a file, and a folder is expected")
         paths = _paths(static or (), "static")
         if store is not None and (paths or graphs):
             raise InputError(
@@ -108,6 +113,7 @@ class QueryRegistry(ABC, Generic[Q]):
         First the triples (quads) of ``remove`` are removed, then those of ``add`` are added; ``graphs`` maps the IRIs of named
         graphs to files to add. Raises DataError with file and line, and StoreError if the store cannot be updated.
         """
+        check_choice("on_error", on_error, ON_ERROR)
         added = static_sources(_paths(add, "add"), _graphs(graphs))
         place = store_of(self.store) or self.store
         return update(place, added, static_sources(_paths(remove, "remove"), []), on_error=on_error)
@@ -129,6 +135,14 @@ class QueryRegistry(ABC, Generic[Q]):
     def queries(self) -> list[Q]:
         """The registered queries, in order of registration."""
         return list(self._queries.values())
+
+    def known(self, text: str, options: Mapping[str, Any]) -> Q | None:
+        """The query that has been registered with a text and these options; without an ``id``, under any name."""
+        others = {name: value for name, value in options.items() if name != "id"}
+        names = self._queries if options.get("id") is None else self._queries.keys() & {options["id"]}
+        return next(
+            (self._queries[name] for name in names if self._queries[name].member.record == record_of(text, name, **others)), None
+        )
 
     def register(
         self,
@@ -182,4 +196,7 @@ def _graphs(given: Mapping[str, PathLike] | None) -> list[tuple[str, Path]]:
         raise InputError(
             f'graphs={given!r}: give files by the IRI of their graph, such as {{"http://example.org/map": "map.ttl"}}'
         )
+    for iri in given or {}:
+        if not isinstance(iri, str) or not ABSOLUTE_IRI.fullmatch(iri.removeprefix("<").removesuffix(">")):
+            raise InputError(f"graphs: {iri!r} is no absolute IRI, like http://example.org/map")
     return [(iri, local_path(path, f"graphs: {iri}")) for iri, path in (given or {}).items()]

@@ -13,8 +13,9 @@ from cqels_opt.compiler.registration import Programs
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.query_forms import answer_variables
 from cqels_opt.operators.stream_output import column_names
-from cqels_opt.planner.explain import Format, explained
+from cqels_opt.planner.explain import explained
 from cqels_opt.planner.plan_modes import plan_mode
+from cqels_opt.plans.explain import Format
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.printing import to_text
 from cqels_opt.runtime.query_catalog import QueryCatalog

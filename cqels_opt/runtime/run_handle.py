@@ -12,7 +12,8 @@ from typing import Any, Unpack
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.compiler.registration import QueryOptions, record_of
 from cqels_opt.errors import EngineWarning, InputError, LimitError
-from cqels_opt.planner.explain import Format, explained_now
+from cqels_opt.planner.explain import explained_now
+from cqels_opt.plans.explain import Format
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.start_options import keywords_of
@@ -115,6 +116,8 @@ class RunHandle(ABC):
         this run does not read, or one that others read and the query makes.
         """
         catalog, coming = self._changeable()
+        if not self.is_active:
+            raise InputError("the run has ended: start the queries in another one")
         members = coming(queries, options)
         for member in members:
             self.driver.reconfiguration.check_addition(member)

@@ -47,7 +47,7 @@ ROW_SCHEMA = pa.schema(_FIELDS)
 FED = 1 << 30
 """The partition of the first stream that a query of the run feeds; no source has one so great."""
 
-_WHAT = {"s": "subject", "p": "predicate", "o": "object"}
+_WHAT = {"s": "subject", "p": "predicate", "o": "object", "g": "name of the graph"}
 
 
 @dataclass(slots=True)
@@ -258,10 +258,22 @@ def _coded(rows: pa.Table, streams: Sequence[str], encoding: _Encoding, rejected
     stream, partition, offset, t, line = (_ints(rows, name) for name in ("stream", "partition", "offset", "t", "line"))
     terms = _encoded(rows, "spog" if graphs else "spo", encoding)
     bad = (terms[0] == 0) | (terms[1] == 0) | (terms[2] == 0)
+    if rows.column("g").null_count < len(bad):
+        bad |= _is_named(rows.column("g")) & (terms[3] == 0 if graphs else ~_begins_as_name(rows.column("g")))
     for row in np.flatnonzero(bad).tolist():
         reason = next(said for name in _WHAT if (said := _reason(rows, name, row)))
         rejected.append(Rejected(streams[stream[row]], int(partition[row]), int(line[row]), reason))
     return EncodedRows(stream, partition, offset, t, line, rows.column("late").to_numpy().astype(bool), tuple(terms), bad)
+
+
+def _is_named(graphs: Any) -> NDArray[np.bool_]:
+    """Which rows have the name of a graph; the empty text is none."""
+    return mask_of(pc.fill_null(pc.not_equal(graphs, pa.scalar("")), False))
+
+
+def _begins_as_name(graphs: Any) -> NDArray[np.bool_]:
+    """Which names of graphs begin as IRIs or blank nodes do; where no query reads them, nothing more is checked."""
+    return mask_of(pc.fill_null(pc.or_(pc.starts_with(graphs, "<"), pc.starts_with(graphs, "_:")), False))
 
 
 def _ints(rows: pa.Table, column: str) -> Ints:
@@ -329,7 +341,7 @@ def _may_be(name: str, forms: Any) -> NDArray[np.bool_]:
     if name == "s":
         return ~mask_of(pc.starts_with(forms, '"'))
     triple = mask_of(pc.starts_with(forms, OPENING))
-    return ~triple if name == "g" else ~triple & mask_of(pc.starts_with(forms, "<"))
+    return ~triple & mask_of(pc.match_substring_regex(forms, "^(<|_:)") if name == "g" else pc.starts_with(forms, "<"))
 
 
 def _dictionary(column: Any) -> tuple[Any, Ints]:
@@ -376,6 +388,8 @@ def _scoped_inside(term: str, scope: str) -> str:
 def _reason(rows: pa.Table, name: str, row: int) -> str:
     """Why a cell is no valid term of its column; empty if it is."""
     what, raw = _WHAT[name], rows.column(name)[row].as_py()
+    if name == "g" and not raw:
+        return ""
     if raw is None:
         return f"the {what} is missing"
     try:
@@ -387,4 +401,6 @@ def _reason(rows: pa.Table, name: str, row: int) -> str:
         return f"the subject {raw} is a literal"
     if name == "p" and not is_iri(form):
         return f"the predicate {raw} is not an IRI"
+    if name == "g" and (is_literal(form) or form.startswith(OPENING)):
+        return f"the {what} {raw} is neither an IRI nor a blank node"
     return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.planner.explain import Format
+from cqels_opt.plans.explain import Format
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.spark.drop_in import Claim, DropIn
 from cqels_opt.spark.messages import reading_of

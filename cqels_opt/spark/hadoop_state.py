@@ -7,7 +7,7 @@ after each commit: a commit record appears by a rename after all files that it n
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ class HadoopRetainedRows(RetainedRows):
     def __init__(self, session: SparkSession, uri: str, folder: Path, identity: Identity) -> None:
         self.folder, self._shown, self._jvm = folder, shown(uri), session._jvm
         self._attempt = ""
+        self._checked: set[str] = set()
         self._copied: dict[str, tuple[int, int]] = {}  # the versions of the small files that are at the URI
         try:
             root = self._path(uri)
@@ -55,6 +56,20 @@ class HadoopRetainedRows(RetainedRows):
                 self.log.check()
                 self.state = self.log.last() or Commit(-1)
             return super().begin(number, allow_gap) or changed
+
+    def _check(self, path: str, written: Mapping[str, int]) -> None:
+        """See :class:`RetainedRows`; once for each folder, because it takes a request."""
+        if path not in self._checked:
+            super()._check(path, written)
+            self._checked.add(path)
+
+    def _sizes(self, path: str) -> dict[str, int]:
+        """See :class:`RetainedRows`."""
+        with self._errors():
+            if not self._files.exists(self._at(path)):
+                return {}
+            found = {str(one.getPath().getName()): int(one.getLen()) for one in self._files.listStatus(self._at(path))}
+        return {name: size for name, size in found.items() if not name.startswith(("_", "."))}
 
     def check_columns(self, columns: Sequence[Sequence[str]], internal: Sequence[str]) -> None:
         """See :class:`RetainedRows`."""

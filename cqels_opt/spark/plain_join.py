@@ -112,15 +112,17 @@ def query_of_sql(spark: SparkSession, query: str, stream: str | None) -> Build:
     if is_statement(spark, tree):
         raise InputError("adaptive_sql: this is no query; give the SELECT alone, and write its answers in then(df, batch_id)")
     single = [leaf for leaf in relations_of(tree) if leaf.multipartIdentifier().size() == 1]
-    names = sorted({_name(leaf) for leaf in single})
+    is_case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
+    names = sorted({_name(leaf, is_case_sensitive) for leaf in single})
     if stream is None:
-        unknown = sorted({_name(leaf) for leaf in single if not spark.catalog.tableExists(leaf.tableName())})
+        missing = (leaf for leaf in single if not spark.catalog.tableExists(leaf.tableName()))
+        unknown = sorted({_name(leaf, is_case_sensitive) for leaf in missing})
         if len(unknown) != 1:
             found = f"{', '.join(unknown)} are" if unknown else "none of its names is"
             raise InputError(f"adaptive_sql: {found} unknown to Spark; name the one of the micro-batch by stream=NAME")
         stream = unknown[0]
     name = stream.strip("`")
-    if name.lower() not in names:
+    if name not in names and (is_case_sensitive or name.lower() not in map(str.lower, names)):
         raise InputError(f"adaptive_sql: the query does not read stream={stream!r}; it reads {', '.join(names) or 'nothing'}")
 
     def build(frame: DataFrame, number: int) -> DataFrame:
@@ -130,9 +132,10 @@ def query_of_sql(spark: SparkSession, query: str, stream: str | None) -> Build:
     return build
 
 
-def _name(relation: LogicalPlan) -> str:
-    """The name of a relation of one part, in lower case, because Spark ignores case."""
-    return str(relation.multipartIdentifier().apply(0)).lower()
+def _name(relation: LogicalPlan, is_case_sensitive: bool) -> str:
+    """The name of a relation of one part; in lower case if Spark ignores case."""
+    name = str(relation.multipartIdentifier().apply(0))
+    return name if is_case_sensitive else name.lower()
 
 
 __all__ = ["DataFrame", "PlainJoin", "SparkSession", "query_of_sql", "table_named"]

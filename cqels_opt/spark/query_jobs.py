@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.compiler.multi_query_sharing import Member
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, check_choice, check_flags
 from cqels_opt.lod.locations import local_path
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner.plan_modes import plan_mode
@@ -19,8 +19,9 @@ from cqels_opt.query.durations import duration_of
 from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.function_sink import FunctionSink
 from cqels_opt.runtime.interfaces import Sink
-from cqels_opt.runtime.limits import NO_LIMITS, Limits
+from cqels_opt.runtime.limits import NO_LIMITS, Limits, checked
 from cqels_opt.runtime.query_catalog import QueryCatalog
+from cqels_opt.runtime.query_registry import ON_ERROR
 from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of, streams_by_iri
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.kafka import KafkaSink
@@ -85,6 +86,8 @@ def start(
     listener: ListenerLike | None = None,
 ) -> StreamRun:
     """Starts the queries of a catalog; see ``Engine.start``. With ``coming``, queries can be added to the run and removed."""
+    check_choice("on_error", on_error, ON_ERROR)
+    check_flags(eager=eager, to_the_end=to_the_end, continue_changed=continue_changed)
     spark = engine.spark
     given = streams_by_iri(streams)
     needed = external_streams(catalog)
@@ -95,7 +98,7 @@ def start(
         plan=replace(plan_mode(plan, filters=filters), machine=machine_of(spark)),
         idle_timeout=idle_milliseconds(idle_timeout),
         continue_changed=continue_changed,
-        limits=limits,
+        limits=checked(limits),
         rejects=rejects_of(trace, folder),
     )
     runner = MixedRunner(spark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,10 @@ from pyspark.sql import functions as f
 
 from cqels_opt.lod.locations import local_path, state_folder
 from cqels_opt.plans import Plan
-from cqels_opt.relational.planner import Format, JoinPlanner
+from cqels_opt.plans.explain import Format, check_request
+from cqels_opt.relational.planner import JoinPlanner
 from cqels_opt.runtime.limits import Limits
+from cqels_opt.runtime.output_owner import Owner, claim_file
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.drop_in import Claim
@@ -70,6 +73,8 @@ class ReplannedJoin(JoinRun):
     ) -> None:
         self._build, self.then, self._mode = build, then, mode
         self._trace = TraceFile(local_path(trace, "trace")) if trace is not None else None
+        if self._trace is not None:  # of no checkpoint: a later run may continue it
+            self._trace_hold = claim_file(self._trace.path, Owner(os.urandom(6).hex(), self._trace.path), 0)
         self._runner = self._runner_on(spark) if spark is not None else None
         self._replanner: Replanner | None = None
         self._totals = {"batches": 0, "elements": 0}
@@ -103,6 +108,7 @@ class ReplannedJoin(JoinRun):
 
         ``analyze`` waits for relations that are being counted in the background, at most ten seconds.
         """
+        check_request(format, alternatives)
         if analyze and self._replanner is not None:
             self._replanner.wait(LONGEST_WAIT)
         with self._lock:

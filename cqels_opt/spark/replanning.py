@@ -20,8 +20,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import first_line
 from cqels_opt.plans import Plan
+from cqels_opt.plans.explain import Format
 from cqels_opt.relational.counting import Counted
-from cqels_opt.relational.planner import Counts, Format, JoinPlanner, JoinShape, ObservedJoin, OrderCosts, Side
+from cqels_opt.relational.planner import Counts, JoinPlanner, JoinShape, ObservedJoin, OrderCosts, Side
 from cqels_opt.spark.catalyst import Catalyst, count_of, same_session
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.join_inputs import Sampling, broadcast_bytes, row_width, sampling_of, spark_cost, static_counts

@@ -65,6 +65,8 @@ class Incoming:
     ) -> Incoming:
         """Validates the user's arguments; InputError if they are ambiguous, or name streams that the query does not read."""
         numbers = {iri.strip("<>"): number for number, iri in enumerate(streams)}
+        if not isinstance(stream, str | Mapping | None):
+            raise InputError(f"stream={stream!r}: give the IRI of a stream, or a stream for each topic")
 
         def number_of(iri: str) -> int:
             if iri.strip("<>") not in numbers:
@@ -76,7 +78,7 @@ class Incoming:
                 raise InputError("stream= names topics, which are of messages: say with payload= how these are read")
             if len(streams) > 1 and (stream is None or stream.strip("<>") not in numbers):
                 raise InputError(f"the query reads {', '.join(streams)}: say with stream= which of them this DataFrame is")
-            return cls(numbers.get((stream or "").strip("<>"), 0), order)
+            return cls(0 if stream is None else number_of(stream), order)
         if order is not None:
             raise InputError("messages come in the order of their partition and offset: leave order= out")
         given = (

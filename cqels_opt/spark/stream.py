@@ -14,6 +14,7 @@ from pyspark.sql import types as t
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cqels_opt.errors import CqelsOptError, InputError, RunError, first_line
+from cqels_opt.relational.column_names import quoted
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.live_files import MOST_BYTES, FileBatch
 from cqels_opt.runtime.run_handle import Coming, Progress, RunHandle
@@ -76,6 +77,11 @@ def as_rows(frame: DataFrame, number: int, order: str | None = None) -> DataFram
         raise InputError(
             f"a stream's DataFrame needs the columns s, p, o and t; {', '.join(missing)} is missing of {frame.columns}"
         )
+    for name in ("s", "p", "o", "t", "g"):
+        if len(same := [column for column in frame.columns if column.lower() == name]) > 1:
+            raise InputError(
+                f"a stream's DataFrame has the columns {' and '.join(same)}, which Spark takes for one: rename one of them"
+            )
     for name in ("s", "p", "o", "g"):
         if name in frame.columns and not isinstance(type_of := frame.schema[name].dataType, _TEXTS):
             raise InputError(
@@ -89,7 +95,7 @@ def as_rows(frame: DataFrame, number: int, order: str | None = None) -> DataFram
         time = f.col("t").cast("long")
     else:
         raise InputError(f"the column t is {kind.simpleString()}: it must be a timestamp, or a long of milliseconds")
-    place = [f.col(order).cast("long")] if order else []  # otherwise numbered() numbers each batch on arrival
+    place = [f.col(quoted(_column(frame, order))).cast("long")] if order is not None else []  # else numbered() numbers on arrival
     graph = f.col("g") if "g" in frame.columns else f.lit(None).cast("string")
     return frame.select(
         f.lit(number).alias("stream"),
@@ -101,6 +107,15 @@ def as_rows(frame: DataFrame, number: int, order: str | None = None) -> DataFram
         f.lit(False).alias("late"),
         *(p.alias("line") for p in place),
     )
+
+
+def _column(frame: DataFrame, order: str) -> str:
+    """The column of the elements' order. InputError if there is none of this name, or if it has no whole numbers."""
+    if order not in frame.columns:
+        raise InputError(f"order={order!r}: there is no such column among {', '.join(frame.columns)}")
+    if not isinstance(kind := frame.schema[order].dataType, t.IntegralType):
+        raise InputError(f"order={order!r}: the column is {kind.simpleString()}: it must have whole numbers")
+    return order
 
 
 def numbered(frame: DataFrame, batch: int, tasks: int) -> NumberedBatch:

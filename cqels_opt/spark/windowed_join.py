@@ -18,11 +18,13 @@ from pyspark.sql import types as t
 from cqels_opt.errors import CheckpointError, InputError, LimitError, RunWarning
 from cqels_opt.lod.locations import hadoop_uri, local_path, state_folder
 from cqels_opt.plans import Plan
+from cqels_opt.plans.explain import Format
 from cqels_opt.relational.counting import Counted
-from cqels_opt.relational.planner import Counts, Format, JoinDecision, JoinPlanner
+from cqels_opt.relational.planner import Counts, JoinDecision, JoinPlanner
 from cqels_opt.relational.retained_rows import ROWS, RetainedRows, identity_of, merged
 from cqels_opt.relational.spec import JoinSpec
 from cqels_opt.runtime.limits import Limits
+from cqels_opt.runtime.output_owner import Owner, claim_file
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.catalyst import analyzed as plan_of
@@ -118,6 +120,12 @@ class WindowedJoin(JoinRun):
         claim, identity = Claim(folder if self._given else None, uri), identity_of(self.spec, lateness)
         self.kept = RetainedRows(folder, identity) if uri is None else HadoopRetainedRows(spark, uri, folder, identity)
         self._trace = TraceFile(local_path(trace, "trace"), folder) if trace is not None else None
+        self._earlier = 0, ""  # without a state, the trace of a run before is continued
+        if self._trace is not None:
+            committed = self.kept.state.lengths.get("trace", 0)
+            self._trace_hold = claim_file(self._trace.path, Owner(self.kept.run, folder), committed)
+            if not self._given:
+                self._earlier = self._trace.written()
         self._restore_trace()
         self._runner = BatchJobs(spark)
         if self._trace is not None:
@@ -182,7 +190,7 @@ class WindowedJoin(JoinRun):
         if self.kept.begin(number, allow_gap=not self._needs_all):
             self._planner = None
             self._restore_trace()
-        if number == self._number:  # its files are others now, and Spark takes plans over one folder for equal
+        if number <= self._number:  # its files are others now, and Spark takes plans over one folder for equal
             self._plans = JoinPlans(self.spec, self._declared.projection)
         self._number = number
         clock, session = PhaseTimer(), frame.sparkSession
@@ -381,7 +389,8 @@ class WindowedJoin(JoinRun):
     def _restore_trace(self) -> None:
         if self._trace is not None:
             state = self.kept.state
-            self._trace.restore(state.lengths.get("trace", 0), state.digests.get("trace", ""))
+            length, digest = self._earlier
+            self._trace.restore(state.lengths.get("trace", length), state.digests.get("trace", digest))
 
 
 def _same(decisions: Mapping[str, JoinDecision], others: Mapping[str, JoinDecision]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cqels_opt.storage import disk
-from cqels_opt.storage.checksum import Hasher, cut_back
+from cqels_opt.storage.checksum import Hasher, cut_back, file_digest
 from cqels_opt.storage.file_errors import naming
 from cqels_opt.trace.records import TraceRecord
 
@@ -26,6 +26,10 @@ class TraceFile:
     def restore(self, length: int, digest: str) -> None:
         """Cuts the file back to the committed length."""
         self._hasher = cut_back(self.path, length, digest)
+
+    def written(self) -> tuple[int, str]:
+        """The length and the digest of the file, for :meth:`restore`."""
+        return (self.path.stat().st_size, file_digest(self.path)) if self.path.exists() else (0, "")
 
     def put(self, records: Sequence[TraceRecord]) -> int:
         """Appends records, which are durable now or with the commit; returns the length of the file."""

@@ -41,6 +41,28 @@ def test_brackets_around_an_expression_stay(text: str, sql: tuple[str, str]) -> 
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "x.f = y.f < y.g",
+        "x.f >= x.g = y.f",
+        "x.f = y.f IN (true)",
+        "x.f = y.f NOT IN (true)",
+        "x.a = y.b BETWEEN 1 AND 2",
+        "x.a = y.s LIKE 'a%'",
+    ],
+)
+def test_comparisons_next_to_an_equality_leave_no_keys(text: str) -> None:
+    """Spark compares ``x.f = y.f`` with what follows, and the parser takes ``y.f < y.g`` for the right side."""
+    (condition,) = parsed(text, "on")
+    assert (condition.text, condition.keys) == (text, None)
+
+
+def test_functions_named_as_operators_are_keys() -> None:
+    (condition,) = parsed("x.a = div(y.b, 1)", "on")
+    assert condition.keys is not None and condition.keys[1].sql == "div(y.b, 1)"
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("v.id -- the id", "v.id"),

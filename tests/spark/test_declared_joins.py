@@ -13,11 +13,12 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 import cqels_opt as cq
-from cqels_opt.errors import InputError
+from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.spark.column_text import text_of
 from cqels_opt.spark.join_rows import of_event
 from cqels_opt.spark.session import settings
 from cqels_opt.spark.versions import BEFORE_4
+from cqels_opt.trace.records import read_trace
 
 from .join_orders import Collected, Tables, bag, make_tables, micro_batch
 
@@ -380,6 +381,117 @@ def test_a_batch_that_its_function_refused_is_done_again(spark: SparkSession, tm
                     run(frame, number)
             run(frame, number)
     assert found == {0: 4, 1: 5, 2: 7}
+
+
+def pairs_of(spark: SparkSession) -> cq.AdaptiveJoin:
+    join = cq.AdaptiveJoin(spark).relation("a", window="10ms").relation("b", window="10ms")
+    return join.on("a.k = b.k").select("a.id", "b.id AS other")
+
+
+PAIRED = [[(1, 1, 0), (2, 1, 3)], [(3, 1, 5)], [(4, 1, 8)]]
+
+
+def paired(spark: SparkSession, number: int) -> DataFrame:
+    return micro_batch(spark, PAIRED[number], "id long, k int, t long")
+
+
+@pytest.mark.long
+def test_an_earlier_batch_is_done_again_by_the_same_object(spark: SparkSession, tmp_path: Path) -> None:
+    found = dict[int, list[Any]]()
+    run = pairs_of(spark).batch(lambda frame, number: found.update({number: sorted(frame.collect())}), state=tmp_path / "state")
+    for number in (0, 1, 2):
+        run(paired(spark, number), number)
+    first = dict(found)
+    for number in (1, 2):
+        run(paired(spark, number), number)
+    assert found == first
+
+
+@pytest.mark.parametrize("harm", ["missing", "empty", "other", "more"])
+def test_rows_of_windows_that_were_changed_are_refused(spark: SparkSession, tmp_path: Path, harm: str) -> None:
+    """Spark reads the files that are there: answers would be missing without a word."""
+    found = Collected()
+    run = pairs_of(spark).batch(found, state=tmp_path / "state")
+    run(paired(spark, 0), 0)
+    file = next((tmp_path / "state" / "rows").glob("*/part*.parquet"))
+    match harm:
+        case "missing":
+            file.unlink()
+        case "empty":
+            file.write_bytes(b"")
+        case "other":
+            file.rename(file.with_name("part-of-another.parquet"))
+        case "more":
+            file.with_name("part-of-another.parquet").write_bytes(file.read_bytes())
+    for again in (run, pairs_of(spark).batch(found, state=tmp_path / "state")):
+        with pytest.raises(
+            CheckpointError, match=r"rows/000000000000/part.*: the file of rows .*: restore it, or use another folder"
+        ):
+            again(paired(spark, 1), 1)
+    assert [*found.batches] == [0]
+
+
+def test_a_trace_that_is_not_of_the_join_stays(spark: SparkSession, tmp_path: Path) -> None:
+    trace = tmp_path / "notes.txt"
+    trace.write_text("my notes\n")
+    alone = cq.adaptive(lambda rows: rows.join(spark.range(3), "id"))
+    for join in (pairs_of(spark), alone):
+        with pytest.raises(InputError, match=r"notes\.txt: it is not empty, and no run of cqels-opt has written it"):
+            join.batch(Collected(), trace=trace)
+        with pytest.raises(InputError, match="it is a folder, and a file is expected"):
+            join.batch(Collected(), trace=tmp_path)
+    assert trace.read_text() == "my notes\n"
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_trace_is_continued_and_of_one_join(spark: SparkSession, tmp_path: Path, kept: bool) -> None:
+    """Without a state, the lines of the job before the restart stay."""
+    trace, state = tmp_path / "t.jsonl", tmp_path / "state" if kept else None
+    first = pairs_of(spark).batch(Collected(), trace=trace, state=state)
+    first(paired(spark, 0), 0)
+    with pytest.raises(InputError, match=r"t\.jsonl: it has the output of the run with the checkpoint"):
+        pairs_of(spark).batch(Collected(), trace=trace, state=tmp_path / "another")
+    del first
+    gc.collect()
+    again = pairs_of(spark).batch(Collected(), trace=trace, state=state, allow_gap=True)
+    again(paired(spark, 1), 1)
+    assert [record.batch for record in read_trace(trace)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"limits": 5}, r"limits=5: give Limits\("),
+        ({"limits": None}, r"limits=None: give Limits\("),
+        ({"plan": None}, "plan=None: choose adaptive"),
+        ({"name": 3}, "name=3: a text is expected"),
+        ({"allow_gap": "no"}, "allow_gap='no': True or False is expected"),
+    ],
+)
+def test_arguments_of_other_types(spark: SparkSession, wrong: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        pairs_of(spark).batch(Collected(), **wrong)
+
+
+def test_what_is_asked_of_explain(spark: SparkSession) -> None:
+    run = cq.adaptive(lambda rows: rows).batch(Collected())
+    for explained in (pairs_of(spark).explain, run.explain):
+        with pytest.raises(InputError, match="format='xml': choose from text, json, dot"):
+            explained(cast("Any", "xml"))
+        with pytest.raises(InputError, match="alternatives=-1: a number of plans is expected"):
+            explained("text", -1)
+    with pytest.raises(InputError, match=r"relation\('z'\): time=4: the name of a column is expected"):
+        cq.AdaptiveJoin(spark).relation("z", window=3, time=cast("Any", 4))
+    with pytest.raises(InputError, match=r"limits: rows=1\.5 is no whole number"):
+        cq.Limits(rows=cast("Any", 1.5))
+
+
+def test_names_of_streams_with_capitals(spark: SparkSession) -> None:
+    rows = spark.range(3).withColumnRenamed("id", "a")
+    for sensitive in ("true", "false"):
+        with settings(spark, {"spark.sql.caseSensitive": sensitive}):
+            query = cq.adaptive_sql(spark, "SELECT * FROM Vv v JOIN (SELECT 1 a) q USING (a)")
+            assert [tuple(row) for row in query(rows).collect()] == [(1,)]
 
 
 def test_what_joins_of_windows_refuse(spark: SparkSession) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -530,6 +531,88 @@ def test_plain_strings_are_not_terms(spark: SparkSession, engine: cq.Engine, tmp
         "not a term in N-Triples syntax: 'alice'; write \"alice\" for a text, or <http://…> for an IRI"
     )
     assert "'http://ex.org/a'; write <http://ex.org/a>\"" in (tmp_path / "state" / "rejected.jsonl").read_text()
+
+
+def test_names_of_graphs_are_terms(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
+    """A row whose ``g`` is no name of a graph is rejected, whether or not the query reads it."""
+    window = f"FROM NAMED WINDOW <{EX}w> ON <{STREAM}> [RANGE PT5S STEP PT1S]"
+    queries = {
+        True: f"SELECT ?g ?p {window} WHERE {{ WINDOW <{EX}w> {{ GRAPH ?g {{ ?p <{EX}at> ?l }} }} }}",
+        False: f"SELECT ?p {window} WHERE {{ WINDOW <{EX}w> {{ ?p <{EX}at> ?l }} }}",
+    }
+    rows = [
+        (f"<{EX}{i}>", f"<{EX}at>", "<http://l>", graph, 1000 + i)
+        for i, graph in enumerate(["gg", '"lit"', "<http://g>", "_:b", None])
+    ]
+    frame = spark.createDataFrame(rows, "s string, p string, o string, g string, t long")
+    for reads_graphs, query in queries.items():
+        sink = Collected()
+        adaptive = engine.adaptive(query, sink, tmp_path / str(reads_graphs), dialect="rspql")
+        adaptive(frame, 0)
+        assert adaptive.rejects is not None
+        reasons = [json.loads(line)["reason"] for line in adaptive.rejects.read_text().splitlines()]
+        assert len(reasons) == 2
+        assert "the name of the graph is not an N-Triples term: " in reasons[0]
+        assert reasons[1] == 'the name of the graph "lit" is neither an IRI nor a blank node'
+
+
+def test_a_cell_of_a_notebook_runs_again(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
+    """The same query over the same state has the same name; the object before refuses further batches."""
+    for options in ({}, {"id": "mine"}):
+        state = tmp_path / f"state {options.get('id')}"
+        first, second = (engine.adaptive(MET, Collected(), state, **options) for _ in range(2))  # type: ignore[arg-type]
+        assert first.query.id == second.query.id
+        second(frame_of(spark, parts()[0]), 0)
+        with pytest.raises(
+            CheckpointError, match=f"^{re.escape(str(state))}: another query of this process works with this state"
+        ):
+            first(frame_of(spark, parts()[0]), 0)
+    apart = [engine.adaptive(MET, Collected()) for _ in range(2)]
+    for adaptive in apart:
+        adaptive(frame_of(spark, parts()[0]), 0)
+    with pytest.raises(InputError, match="there is a query 'mine' already"):
+        engine.adaptive(MET, Collected(), id="mine", duplicates="set")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"stream": f"{EX}OTHER"}, f"the query does not read {EX}OTHER; it reads <{STREAM}>"),
+        ({"stream": 5}, "stream=5: give the IRI of a stream"),
+        ({"on_error": "Skip"}, "on_error='Skip': choose from fail, skip"),
+        ({"eager": "yes"}, "eager='yes': True or False is expected"),
+        ({"limits": 5}, r"limits=5: give Limits\("),
+        ({"types": ["n"]}, r"types=\['n'\]: give the type of a column by its variable"),
+        ({"plan": None}, "plan=None: choose from"),
+    ],
+)
+def test_what_adaptive_refuses(engine: cq.Engine, wrong: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        engine.adaptive(MET, Collected(), **wrong)
+
+
+def test_orders_that_are_none(spark: SparkSession) -> None:
+    schema = "s string, p string, o string, t long, `a.b` long"
+    frame = spark.createDataFrame([("<http://a>", "<http://p>", "<http://o>", 1, 7)], schema)
+    assert [row["offset"] for row in as_rows(frame, 0, "a.b").collect()] == [7]
+    for order, why in {
+        "nope": "there is no such column among s, p, o, t, a.b",
+        "s": "the column is string: it must have whole",
+    }.items():
+        with pytest.raises(InputError, match=f"order='{order}': {why}"):
+            as_rows(frame, 0, order)
+    with pytest.raises(InputError, match="has the columns s and S, which Spark takes for one"):
+        as_rows(frame.withColumnRenamed("a.b", "S"), 0)
+
+
+def test_what_an_engine_refuses(spark: SparkSession, files: Files, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="graphs: 'g' is no absolute IRI"):
+        cq.Engine(spark, graphs={"g": files.places})
+    with pytest.raises(InputError, match="on_error='foo': choose from fail, skip"):
+        cq.Engine(spark, on_error="foo")  # type: ignore[arg-type]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"folder: .* is a file, and a folder is expected"):
+        cq.Engine(spark, folder=tmp_path / "file")
 
 
 def test_columns_that_are_no_strings(spark: SparkSession) -> None:
