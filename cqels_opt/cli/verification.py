@@ -28,6 +28,11 @@ def verify(options: RunOptions, run: Callable[[RunOptions], object]) -> VerifyRe
         raise InputError("verify reads files from beginning to end: a topic of Kafka has no end; keep its messages in a file")
     if options.follow or any(path.is_dir() for _, path in options.streams):
         raise InputError("verify reads files from beginning to end: a live source (--follow, or a folder) has no end")
+    if options.store is not None:
+        raise InputError(
+            "verify evaluates static data from their files, since the store is a part of what it verifies: give the files by --static "
+            "and --graph instead of --store"
+        )
     if options.out_folder:
         raise InputError(f"--out {options.out}: verify reads answers as lines: name a file, or leave --out out")
     with scratch_folder("verify") as scratch:

@@ -34,7 +34,8 @@ class LiveFolder:
         self.refused = refused or path / "_refused.jsonl"
         for partial in path.glob(".*.part"):  # of a killed process
             disk.delete(partial)
-        self._last = max((int(file.name.split(".")[0]) for file in path.glob("[0-9]*.ndjson")), default=0)
+        numbers = (file.name.split(".")[0] for file in path.glob("[0-9]*.ndjson"))
+        self._last = max((int(number) for number in numbers if number.isdecimal()), default=0)
 
     @property
     def position(self) -> str | None:

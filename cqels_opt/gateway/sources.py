@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from paho.mqtt.client import Client
 
 SCHEMES = ("mqtt", "mqtts", "ws", "wss", "http", "https")
+EVENTS = "text/event-stream"
 MAX_RETRY_DELAY = 30.0
 """Maximum seconds between attempts to connect."""
 
@@ -54,9 +55,14 @@ def make_source(url: str, *, client: str = "", send: str | None = None) -> Sourc
     ``client`` is the client id at an MQTT broker, which queues messages for it while it is offline; ``send`` is the first message
     to a WebSocket server.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in SCHEMES or not parts.hostname:
-        raise InputError(f"{url!r} is no source of a gateway: write {', '.join(f'{s}://' for s in SCHEMES)}, then host:port/…")
+    what = f"{url!r} is no source of a gateway: write {', '.join(f'{s}://' for s in SCHEMES)}, then host:port/…"
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in SCHEMES and parts.hostname and parts.port != 0
+    except ValueError as error:
+        raise InputError(f"{what} ({error})") from error
+    if not known:
+        raise InputError(what)
     try:
         if parts.scheme in ("mqtt", "mqtts"):
             return Mqtt(url, client or f"cqels-opt-{hashlib.sha256(url.encode()).hexdigest()[:12]}")
@@ -75,18 +81,23 @@ def _now() -> int:
 
 @dataclass(slots=True)
 class _Backoff:
-    """Exponential backoff: doubles the delay until an attempt succeeds. A failure before the first success is raised."""
+    """Exponential backoff: doubles the delay until a message comes. A failure before the first connection is raised."""
 
     seconds: float = 0.5
     ever: bool = False
 
+    def connected(self, url: str) -> None:
+        self.ever = True
+        _log(f"connected to {_bare(url)}")
+
     def succeeded(self) -> None:
-        self.seconds, self.ever = 0.5, True
+        self.seconds = 0.5
 
     def failed(self, url: str, error: Exception, stop: threading.Event) -> None:
+        why = f"{_bare(url)}: {_bare(url, str(error)) or type(error).__name__}"
         if not self.ever:
-            raise InputError(f"{url}: {str(error) or type(error).__name__}") from error
-        _log(f"{url}: {str(error) or type(error).__name__}; trying again in {self.seconds:.0f} s")
+            raise InputError(why) from error
+        _log(f"{why}; trying again in {self.seconds:g} s")
         stop.wait(self.seconds)
         self.seconds = min(MAX_RETRY_DELAY, 2 * self.seconds)
 
@@ -128,7 +139,11 @@ class Mqtt:
 
         def connected(client: Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
             if reason.is_failure:
-                wrong.put(InputError(f"{_bare(self.url)}: the broker refuses the connection: {reason}"))
+                why = f"{_bare(self.url)}: the broker refuses the connection: {reason}"
+                if self._connection:  # it has accepted one: it may be starting
+                    _log(f"{why}; trying again")
+                else:
+                    wrong.put(InputError(why))
                 return
             self._connection += 1
             client.subscribe(self._topic, qos=1)
@@ -175,10 +190,10 @@ class Mqtt:
             self._session.loop_stop()
 
 
-def _bare(url: str) -> str:
-    """A URL without its password."""
-    parts = urlsplit(url)
-    return url.replace(f"{parts.username}:{parts.password}@", "") if parts.password else url
+def _bare(url: str, text: str | None = None) -> str:
+    """A URL, or a text that may name it, without its user and password."""
+    user = urlsplit(url).netloc.rpartition("@")[0]
+    return (url if text is None else text).replace(f"{user}@", "") if user else url if text is None else text
 
 
 # ------------------------------------------------------------------ WebSocket
@@ -201,8 +216,7 @@ class Socket:
         while not stop.is_set():
             try:
                 with connect(self.url, max_size=1 << 26) as socket:
-                    self._backoff.succeeded()
-                    _log(f"connected to {_bare(self.url)}")
+                    self._backoff.connected(self.url)
                     if self.send is not None:
                         socket.send(self.send)
                     while not stop.is_set():
@@ -210,9 +224,10 @@ class Socket:
                             message = socket.recv(timeout=0.2)
                         except TimeoutError:
                             continue
+                        self._backoff.succeeded()
                         put(Received(message.encode() if isinstance(message, str) else message, _now()))
             except (OSError, WebSocketException) as error:
-                self._backoff.failed(_bare(self.url), error, stop)
+                self._backoff.failed(self.url, error, stop)
 
     def close(self) -> None:
         """See :class:`Source`."""
@@ -241,16 +256,21 @@ class Events:
                     headers = {"Last-Event-ID": last} if last else {}
                     with connect_sse(client, "GET", self.url, headers=headers) as events:
                         events.response.raise_for_status()
-                        self._backoff.succeeded()
-                        _log(f"connected to {_bare(self.url)}")
+                        kind = events.response.headers.get("content-type", "").partition(";")[0].strip().lower()
+                        if kind != EVENTS:
+                            raise SSEError(f"the server sends {kind or 'no type of content'}, not {EVENTS}")
+                        self._backoff.connected(self.url)
                         for event in events.iter_sse():
                             last = event.id or last
+                            if not event.data:  # a comment, or an id alone: by the standard no event
+                                continue
+                            self._backoff.succeeded()
                             put(Received(event.data.encode(), _now(), position=last))
                             if stop.is_set():
                                 return
                     raise httpx.RemoteProtocolError("the server has ended the stream")
                 except (httpx.HTTPError, SSEError) as error:
-                    self._backoff.failed(_bare(self.url), error, stop)
+                    self._backoff.failed(self.url, error, stop)
 
     def close(self) -> None:
         """See :class:`Source`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Final
@@ -225,8 +225,11 @@ def finish(
         # one call for all files: a vertical partition has eight, and an fsync each would take longer than the load
         disk.sync_file_system(place.target)
     check_target(place.target)
-    disk.rename(place.folder / HEADER, place.target / HEADER)
-    if durable:
-        disk.sync(place.target)
+    # an update that has begun would publish the next version of the old data over these, or lose files that are cleared
+    replaces = origin is None and (place.target / HEADER).exists()
+    with exclusive_lock(place.target / UPDATES) if replaces else nullcontext():
+        disk.rename(place.folder / HEADER, place.target / HEADER)
+        if durable:
+            disk.sync(place.target)
     clear(place.target)
     return open_store(place.target)

@@ -5,13 +5,16 @@ A missing file and a damaged one are different errors.
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
@@ -23,6 +26,9 @@ from cqels_opt.storage.verified_array import array_of
 FORMAT: Final = "cqels-opt store"
 VERSION: Final = 5
 HEADER: Final = "store.json"
+
+LONGEST_HEADER = 1 << 12
+"""The first bytes of a file of an array, more than its header has."""
 
 #: Size in bytes and digest of a file, as headers record them.
 FileEntry: TypeAlias = "tuple[int, str]"
@@ -64,11 +70,27 @@ def map_array(path: Path, files: Mapping[str, FileEntry]) -> NDArray[Any]:
     blocks = checksum.verified(path, files[path.name])
     if blocks is not None:
         blocks.verify_span(0, 1)
+    mapped, offset = load_mapped(path)
+    return array_of(mapped, blocks, offset)
+
+
+def load_mapped(path: Path) -> tuple[NDArray[Any], int]:
+    """An array of a ``.npy`` file, mapped, and where its elements begin in the file, which does not stay open: a store has several files
+    per partition, and a process may open a thousand. StoreError if it has no such array."""
+    with naming(path):
+        content = disk.mapped(path)
+    beginning = io.BytesIO(memoryview(content)[:LONGEST_HEADER])
     try:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+        version = npy.read_magic(beginning)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, in_columns, dtype = read(beginning)
+        offset, size = beginning.tell(), math.prod(shape)
+        if dtype.hasobject:
+            raise ValueError("it has objects")
+        flat = np.frombuffer(memoryview(content), dtype, size, offset) if size else np.empty(0, dtype)
+        return flat.reshape(shape, order="F" if in_columns else "C"), offset
+    except ValueError as error:
         raise StoreError(f"{path} is damaged ({error}): load the store again") from error
-    return array_of(mapped.view(np.ndarray), blocks, mapped.offset)
 
 
 def same_content(path: Path, recorded: FileEntry, blocks: Path | None = None) -> bool:

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads, encode_static, write_all, write_partitions
 from cqels_opt.lod.dictionary import DICTIONARY, PartEntry, distinct_terms, write_part
+from cqels_opt.lod.files import load_mapped
 from cqels_opt.lod.key_search import mix
 from cqels_opt.lod.object_store_cache import upload
 from cqels_opt.lod.order import Ids
@@ -190,7 +191,7 @@ def gather_quads(ranges: Sequence[Sequence[Slice]], folder: Path) -> Outcome:
 
 
 def _read_quads(slices: Sequence[Slice], folder: Path) -> tuple[Ids, Ids, Ids, Ids]:
-    mapped = [np.load(folder / file, mmap_mode="r")[:, start:end] for file, start, end in slices]
+    mapped = [load_mapped(folder / file)[0][:, start:end] for file, start, end in slices]
     s, p, o, g = np.concatenate([np.empty((4, 0), np.int64), *mapped], axis=1)
     return s, p, o, g
 

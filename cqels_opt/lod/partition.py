@@ -15,7 +15,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from cqels_opt.lod.fan_out import fan_out
-from cqels_opt.lod.files import FileEntry, file_entry
+from cqels_opt.lod.files import FileEntry, file_entry, load_mapped
 from cqels_opt.lod.order import Ids, is_sorted, run_starts, stable_order
 from cqels_opt.lod.relation import described_index, save_header
 from cqels_opt.stats.frequencies import distinct_values
@@ -168,5 +168,5 @@ def _cuts(runs: Sequence[Ids], size: int) -> Ids:
 
 
 def _mapped(path: Path) -> Ids:
-    mapped: Ids = np.load(path, mmap_mode="r").view(np.ndarray)
+    mapped: Ids = load_mapped(path)[0]
     return mapped

@@ -26,7 +26,7 @@ from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
 from cqels_opt.lod.partition import MERGED, PartitionWriter
 from cqels_opt.lod.relation import Relation
-from cqels_opt.lod.snapshots import UPDATES, version_at
+from cqels_opt.lod.snapshots import UPDATES, store_of, version_at
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
 from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
@@ -63,15 +63,17 @@ def update(
 ) -> UpdateReport:
     """Make the next version of a store in a folder: without the triples of ``remove``, with those of ``add``.
 
-    The version appears whole or not at all. Updates of one store wait for each other. Raises DataError for a bad line (unless
-    ``on_error`` is ``skip``) and for a blank node in ``remove``, which no file can name; StoreError if there is no store that can
-    be updated.
+    The version appears whole or not at all. Updates of one store wait for each other, and loads that replace it wait for updates.
+    Raises DataError for a bad line (unless ``on_error`` is ``skip``) and for a blank node in ``remove``, which no file can name;
+    StoreError if there is no store that can be updated.
     """
     if is_uri(store):
         raise StoreError(
             f"{shown(str(store))}: a store is updated in a folder: update it there, and load it into the object store again"
         )
     target = Path(store)
+    if (whole := store_of(target)) is not None:
+        raise StoreError(f"{target}: it is a version of the store {whole}: update the store")
     if not (target / HEADER).is_file():
         raise StoreError(f"{target}: there is no store; cqels-opt load makes one")
     with exclusive_lock(target / UPDATES):  # of two concurrent updates of one version, one would be lost
@@ -258,8 +260,8 @@ def _dictionary(old: Store, folder: Path, number: int, ids: Ids, texts: pa.Strin
         ids = np.concatenate([ids, *(part.ids for part in parts)])
         texts = pa.concat_arrays([texts, *(cast("pa.StringArray", part.texts.cast(pa.string())) for part in parts)])
     kept = [entry for some in layers.values() for entry in some]
-    for name in (name for entry in kept for file in entry.files for name in (file, file + BLOCKS)):
-        if (old.data / DICTIONARY / name).exists():
+    for file in (file for entry in kept for file in entry.files):
+        for name in (file, *([file + BLOCKS] if (old.data / DICTIONARY / (file + BLOCKS)).exists() else [])):
             link(old.data / DICTIONARY / name, folder / DICTIONARY / name)
     made = write_part(folder / DICTIONARY, f"v{number}", ids, texts)
     return [*kept, replace(made, layer=above)] if made is not None else kept

@@ -26,8 +26,8 @@ _ISO = re.compile(
     re.IGNORECASE,
 )
 _MOST_CHARACTERS: Final = 200
-LONGEST: Final = 2**62
-"""The longest duration (ms), so that times fit into int64."""
+LONGEST: Final = 2**53
+"""The longest duration (ms), as great as the greatest time, so that sums of times and durations fit into int64."""
 
 
 def milliseconds(text: str) -> int:

@@ -34,6 +34,9 @@ def is_anonymous(label: str) -> bool:
     return _ANONYMOUS.fullmatch(label) is not None
 
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
 class Lines(Protocol):
     """A source of lines of bytes: a binary file, or a wrapper of one."""
 
@@ -58,6 +61,8 @@ class LineByLine:
         """The next line, or its next ``size`` bytes."""
         if not self._rest:
             self._rest = self._file.readline(self._longest + 1)
+            if not self.line:
+                self._rest = self._rest.removeprefix(BYTE_ORDER_MARK)
             self.line += bool(self._rest)
             if len(self._rest) > self._longest:
                 raise OSError(f"the line {TOO_LONG}")

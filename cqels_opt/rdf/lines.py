@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import zstandard
@@ -50,10 +50,44 @@ def open_bytes(path: Path) -> BinaryIO:
         case ".gz":
             return cast(BinaryIO, gzip.open(path, "rb"))
         case ".zst":
-            stream = zstandard.ZstdDecompressor().stream_reader(path.open("rb"), read_across_frames=True, closefd=True)
-            return cast(BinaryIO, io.BufferedReader(stream, 1 << 18))
+            return io.BufferedReader(_Frames(path.open("rb")), 1 << 18)
         case _:
             return path.open("rb", buffering=1 << 18)
+
+
+class _Frames(io.RawIOBase):
+    """The content of a file of Zstandard frames. EOFError if the last one is incomplete, which the library's reader takes for its end."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._frame: Any = None
+        self._input, self._content, self._read = b"", memoryview(b""), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any, /) -> int:
+        while not self._content:
+            piece, self._input = self._input or self._file.read(1 << 17), b""
+            if not piece and self._frame is not None:
+                raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            if not piece:
+                return 0
+            self._frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
+            self._content = memoryview(self._frame.decompress(piece))
+            if self._frame.eof:
+                self._frame, self._input = None, self._frame.unused_data
+        size = min(len(target), len(self._content))
+        target[:size], self._content = self._content[:size], self._content[size:]
+        self._read += size
+        return size
+
+    def tell(self) -> int:
+        return self._read
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def rest_of_line(file: BinaryIO, room: int) -> bytes | None:

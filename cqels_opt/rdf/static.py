@@ -19,7 +19,7 @@ import pyoxigraph as ox
 
 from cqels_opt.errors import DataError
 from cqels_opt.rdf import nquads
-from cqels_opt.rdf.documents import RDF_STAR, LineByLine, TermTexts
+from cqels_opt.rdf.documents import BYTE_ORDER_MARK, RDF_STAR, LineByLine, TermTexts
 from cqels_opt.rdf.entities import BoundedEntities
 from cqels_opt.rdf.lines import LONGEST_LINE, TOO_LONG, UNREADABLE, format_of, open_bytes, rest_of_line
 from cqels_opt.rdf.nquads import scoped
@@ -190,18 +190,20 @@ def _read_lines(piece: Piece, failures: Failures) -> Iterator[Quads]:
             first = file.tell()
         offset = first
         while piece.end is None or offset < piece.end:
-            block = file.read(BLOCK if piece.end is None else min(BLOCK, piece.end - offset))
-            if not block:
+            block, error = _up_to(file, BLOCK if piece.end is None else min(BLOCK, piece.end - offset))
+            if error is not None:  # truncated compression: the lines before are good
+                block = block[: block.rfind(b"\n") + 1]
+            if not block and error is None:
                 break
             at_start, too_long = not offset, False
-            if not block.endswith(b"\n"):
+            if block and not block.endswith(b"\n"):
                 begun = len(block) - block.rfind(b"\n") - 1
                 rest = rest_of_line(file, LONGEST_LINE - begun)
                 too_long = rest is None
                 block = block[: len(block) - begun] + b"\n" if rest is None else block + rest
-            offset = file.tell()
+            offset = file.tell() if error is None else offset
             if at_start:
-                block = block.removeprefix(b"\xef\xbb\xbf")
+                block = block.removeprefix(BYTE_ORDER_MARK)
             quads, wrong = nquads.parse_block(block, piece.scope, graph, piece.format == "nq")
             for line, message in wrong:
                 before = _lines_before(piece, first) if before is None else before
@@ -211,6 +213,20 @@ def _read_lines(piece: Piece, failures: Failures) -> Iterator[Quads]:
                 before = _lines_before(piece, first) if before is None else before
                 failures.add(Failure(piece.name, before + number, TOO_LONG))
             yield quads
+            if error is not None:
+                raise error
+
+
+def _up_to(file: BinaryIO, size: int) -> tuple[bytes, Exception | None]:
+    """The next bytes of a file, at most ``size``, and the error that ended reading, if any."""
+    parts, left = list[bytes](), size
+    try:
+        while left and (part := file.read1(left)):  # type: ignore[attr-defined]
+            parts.append(part)
+            left -= len(part)
+    except UNREADABLE as error:
+        return b"".join(parts), error
+    return b"".join(parts), None
 
 
 def _lines_before(piece: Piece, offset: int) -> int:

@@ -39,6 +39,7 @@ USAGE: list[tuple[list[str], str]] = [
     (["run", "q.rq", "--ui", ":80"], "--ui: ':80' is no address"),
     (["explain", "q.rq", "--ui", "80"], "there is no option '--ui'"),
     (["verify", "q.rq", "--stream", "http://s", "live"], "verify reads files from beginning to end: a live source"),
+    (["verify", "q.rq", *STREAM, "--store", "."], "verify evaluates static data from their files"),
     (["verify", "q.rq", *STREAM, "--follow"], "verify reads files from beginning to end: a live source"),
     (
         ["run", "q.rq", "--stream", "http://s", "kafka://h:1/t", "--batch-bytes", "1M"],

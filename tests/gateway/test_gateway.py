@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.server
 import json
+import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +18,7 @@ from websockets.sync.server import ServerConnection, basic_auth, serve
 
 from cqels_opt.cli.main import main
 from cqels_opt.errors import InputError
-from cqels_opt.gateway import GatewayCounts, LiveFolder, gateway, make_source
+from cqels_opt.gateway import GatewayCounts, LiveFolder, gateway, make_source, sources
 from cqels_opt.gateway.sources import Put, Received
 from cqels_opt.rdf.payloads import payload_of
 from cqels_opt.rdf.streams import read_stream
@@ -154,6 +156,11 @@ def test_an_element_stays_one(
     assert sorted(map(sorted, got.values())) == sorted(map(sorted, expected.values()))
 
 
+def test_other_files_of_a_folder_have_no_number(tmp_path: Path) -> None:
+    (tmp_path / "2024-01.ndjson").write_text("")
+    assert LiveFolder(tmp_path, payload_of("json")).write([message(1)], [1]) == (1, 0)
+
+
 def test_a_damaged_position_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / ".position.json").write_text("{")
     with pytest.raises(InputError, match=r"\.position\.json: it is damaged"):
@@ -242,11 +249,102 @@ def test_events_go_on_after_the_last_one_that_was_written(tmp_path: Path) -> Non
     assert [t for _, t in found(tmp_path)] == list(range(9))
 
 
+@contextmanager
+def http_server(answers: Sequence[tuple[int, str, bytes]]) -> Iterator[tuple[str, list[float]]]:
+    """A server that gives one answer (status, type of content, body) per request, the last one again and again."""
+    asked: list[float] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, kind, body = answers[min(len(asked), len(answers) - 1)]
+            asked.append(time.monotonic())
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Logs nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}/events", asked
+        server.shutdown()
+
+
+def test_events_without_data_are_none(tmp_path: Path) -> None:
+    """Comments keep a connection alive; by the standard neither they nor ids alone are events."""
+    body = b"".join(b"id: %d\ndata: %s\n\n: ping\n\nretry: 1000\n\ndata:\n\n" % (n, message(n)) for n in range(3))
+    with http_server([(200, "text/event-stream; charset=utf-8", body)]) as (place, _):
+        counts = until(LiveFolder(tmp_path, payload_of("json")), f"http://{place}", 3)
+    assert (counts.messages, counts.elements, counts.refused) == (3, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "why"),
+    [
+        (200, "text/html", "the server sends text/html, not text/event-stream"),
+        (500, "text/event-stream", "500 Internal Server Error"),
+    ],
+)
+def test_a_server_without_events_is_an_error_at_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], status: int, kind: str, why: str
+) -> None:
+    with http_server([(status, kind, b"")]) as (place, asked):
+        assert main(["gateway", f"http://me:s3cret@{place}", str(tmp_path / "live")]) == 2
+    said = capsys.readouterr().err
+    assert why in said and "s3cret" not in said and said.count("\n") == 1
+    assert len(asked) == 1
+
+
+def test_a_server_that_ends_each_answer_is_asked_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    stop = threading.Event()
+
+    def wait(seconds: float | None = None) -> bool:
+        waited.append(seconds or 0.0)
+        if len(waited) == 4:
+            stop.set()
+        return True
+
+    monkeypatch.setattr(stop, "wait", wait)
+    with http_server([(200, "text/event-stream", b"")]) as (place, _):
+        make_source(f"http://{place}").read(lambda _: None, None, stop)
+    assert waited == [0.5, 1.0, 2.0, 4.0]
+
+
+def test_a_broker_may_refuse_a_later_connection(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is starting, or has too much to do. The first refusal is an error, because the user may be wrong."""
+    monkeypatch.setattr(sources, "MAX_RETRY_DELAY", 1.0)
+    accept, refuse = b"\x20\x02\x00\x00", b"\x20\x02\x00\x03"  # the answers to CONNECT (MQTT 3.1.1, §3.2)
+    stop, answers = threading.Event(), [accept, refuse, accept]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serves() -> None:
+            for number, answer in enumerate(answers):
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(1024)
+                    connection.sendall(answer)
+                    if number == 2:
+                        connection.recv(1024)
+                        stop.set()
+
+        threading.Thread(target=serves, daemon=True).start()
+        source = make_source(f"mqtt://127.0.0.1:{server.getsockname()[1]}/topic")
+        source.read(lambda _: None, None, stop)
+        source.close()
+    said = capsys.readouterr().err
+    assert "the broker refuses the connection: Server unavailable; trying again" in said
+
+
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
         ("ftp://host/x", "is no source of a gateway: write mqtt://"),
         ("mqtt://127.0.0.1:1", "it names no topic"),
+        ("ws://127.0.0.1:abc/x", "is no source of a gateway: write mqtt://"),
+        ("http://[::1/x", "Invalid IPv6 URL"),
         ("mqtt://127.0.0.1:1/topic", "Connection refused"),
         ("ws://127.0.0.1:1/", "Connection refused"),
         ("http://127.0.0.1:1/", "Connection refused"),

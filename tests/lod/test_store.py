@@ -111,12 +111,23 @@ def test_a_partition_is_mapped_and_indexed_both_ways(tmp_path: Path) -> None:
     relation = store.match(static_pattern(("?who", "<http://knows>", "?whom", None)))
     assert relation.rows == 3
     assert relation.indexes == (("who",), ("whom",))
-    assert isinstance(relation.columns["who"].base, np.memmap)
+    assert not relation.columns["who"].flags.owndata
     assert relation.index(("who",)).rows is None
     assert relation.columns["whom"] is store.partition(0, encode_one("<http://knows>", PUBLIC)).columns["o"]
     assert (
         store.match(static_pattern(("?a", "<http://knows>", "?b", None))).index(("a", "b")).columns[0] is relation.columns["who"]
     )
+
+
+def test_files_of_a_store_do_not_stay_open(tmp_path: Path) -> None:
+    """Each partition has several, and many systems allow a process 1,024."""
+    build_store(tmp_path / "s", [(f"<http://{i}>", f"<http://p{i}>", "<http://o>", None) for i in range(60)])
+    store = open_store(tmp_path / "s")
+    before = len([*Path("/proc/self/fd").iterdir()])
+    found = [store.match(StaticPattern("s", f"<http://p{i}>", "o")) for i in range(60)]
+    looked_up = [relation.index(("s",)).lookup(relation.columns["s"]) for relation in found]
+    assert len(looked_up) == 60
+    assert len([*Path("/proc/self/fd").iterdir()]) < before + 10
 
 
 def test_a_store_describes_itself(tmp_path: Path) -> None:

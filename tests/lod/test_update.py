@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,6 +152,34 @@ def test_a_version_stays_while_the_state_of_its_reader_is_there(tmp_path: Path) 
     reader.mkdir()
     with pytest.raises(StoreError, match="this version of the store is gone"):
         hold(reader, [first.place])
+
+
+@pytest.mark.parametrize("where", ["_new_terms", "_dictionary", "finish"])
+def test_a_load_waits_for_an_update_that_has_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """It would delete what the update reads, or be replaced by the next version of the old data."""
+    store, new = tmp_path / "s", ("<http://ex.org/new>", "<http://ex.org/q>", '"text"', None)
+    build_store(store, [(f"<http://ex.org/{i}>", f"<http://ex.org/p{i % 3}>", '"text"', None) for i in range(50)])
+    loads: list[threading.Thread] = []
+    before = getattr(updating, where)
+
+    def hooked(*given: Any, **named: Any) -> Any:
+        loads.append(threading.Thread(target=build_store, args=(store, [new])))
+        loads[0].start()
+        loads[0].join(0.5)
+        return before(*given, **named)
+
+    monkeypatch.setattr(updating, where, hooked)
+    assert update(store, written(tmp_path, "come", [("<http://ex.org/more>", "<http://ex.org/p0>", '"text"', None)])).number == 2
+    loads[0].join()
+    assert everything(open_store(store)) == {new}
+    assert not check(store)
+
+
+def test_a_version_of_a_store_is_not_updated_by_itself(tmp_path: Path) -> None:
+    build_store(tmp_path / "s", [("<http://ex.org/0>", "<http://ex.org/p>", '"text"', None)])
+    (version,) = (tmp_path / "s").glob("data-*")
+    with pytest.raises(StoreError, match=r"data-\w+: it is a version of the store .*/s: update the store"):
+        update(version, written(tmp_path, "come", []))
 
 
 def test_blank_nodes_of_an_added_file_are_new_ones(tmp_path: Path) -> None:

@@ -294,6 +294,38 @@ def test_a_cut_compressed_file(tmp_path: Path) -> None:
         quads_of(tmp_path / "a.nt.gz")
 
 
+def test_the_lines_before_a_cut_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = 20_000
+    for name, compress in (("a.nt.gz", gzip.compress), ("a.nt.zst", zstandard.compress)):
+        text = "".join(f"<http://s> <http://p> <http://{i * 7919 % 100_003}> .\n" for i in range(lines))
+        (tmp_path / name).write_bytes(compress(text.encode())[:-2_000])
+        failures = Failures(skip=True)
+        found = quads_of(tmp_path / name, failures=failures)
+        assert lines / 2 < len(found) < lines
+        assert [failure.message[:14] for failure in failures.first] == ["cannot be read"]
+
+
+@pytest.mark.parametrize("name", ["a.nt", "a.nq", "a.ttl", "a.trig", "a.rdf"])
+def test_byte_order_marks(tmp_path: Path, name: str) -> None:
+    head = (
+        "<http://s> <http://p> "
+        if name != "a.rdf"
+        else '<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://">'
+    )
+    text = (
+        f'{head}"x" .\n' if name != "a.rdf" else f'{head}<r:Description r:about="http://s"><e:p>x</e:p></r:Description></r:RDF>'
+    )
+    (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert quads_of(tmp_path / name) == [("<http://s>", "<http://p>", '"x"', None)]
+
+
+def test_line_ends_within_literals_of_xml(tmp_path: Path) -> None:
+    head = '<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://">'
+    text = f'{head}\r\n<r:Description r:about="http://s"><e:p>x\r\ny\r\n</e:p></r:Description></r:RDF>'
+    (tmp_path / "a.rdf").write_bytes(text.encode())
+    assert [quad[2] for quad in quads_of(tmp_path / "a.rdf")] == [r'"x\ny\n"']
+
+
 def test_mistakes_are_counted_and_left_out(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text("bad\n" * 150 + NT)
     (tmp_path / "b.ttl").write_text("<http://s> <http://p> 1 .\n<http://s> x:p 1 .\n<http://s> <http://p> 2 .")
