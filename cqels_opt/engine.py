@@ -177,7 +177,7 @@ class Engine(QueryRegistry[CompiledQuery]):
 
 
 def _unused(folder: Path) -> Path:
-    """The folder, or one with a number behind its name, that is not there."""
+    """A new folder: this one, or one with a number behind its name."""
     found, number = folder, 1
     while found.exists():
         number += 1

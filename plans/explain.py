@@ -25,7 +25,7 @@ Observed: TypeAlias = Mapping[str, Sequence[float | None]]
 
 
 def check_request(format: str, alternatives: int) -> None:
-    """InputError for another format, or for a number of alternatives that is none."""
+    """InputError for an unknown format, or if ``alternatives`` is not a number of plans."""
     check_choice("format", format, get_args(Format))
     if isinstance(alternatives, bool) or not isinstance(alternatives, int) or alternatives < 0:
         raise InputError(f"alternatives={alternatives!r}: a number of plans is expected, 0 for none")

@@ -56,8 +56,8 @@ def unexpected_seconds(rows: Iterable[tuple[float, float]]) -> float:
 def row_factors(before: Floats, now: Floats) -> Floats | None:
     """The factors by which the rows of relations have changed (1: not known), one row per source; None if they are not steady.
 
-    They are if all factors of a source, or their inverses, together are at most :data:`STEADY`; fewer rows than :data:`FEW` count as so
-    many.
+    They are if all factors of a source, or their inverses, together are at most :data:`STEADY`; fewer rows than
+    :data:`FEW` count as this number.
     """
     unknown = np.isnan(before)
     if (unknown != np.isnan(now)).any():

@@ -101,8 +101,8 @@ class RetainedRows:
         return self.folder / path
 
     def live(self, frontier: int, widest: int) -> list[SlotFile]:
-        """The rows that can still join with new ones. CheckpointError if they are not in the files that were written: Spark would read the
-        files that are there."""
+        """The rows that can still join with new ones. CheckpointError if their files are not those that were written: Spark reads what
+        it finds."""
         found = [chunk for chunk in self.state.files if chunk.rows and chunk.greatest + widest > frontier]
         written = self.state.frontier.get("files") or {}  # earlier records have none
         for chunk in found:
