@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,7 +103,9 @@ def read_parquet(path: Path) -> Iterator[Rows]:
             raise DataError(f"{path}:{row + 1}: cannot be read on: {error}; check that the file is whole") from error
 
 
-def _require(place: str, names: Iterable[str]) -> None:
+def _require(place: str, names: Sequence[str]) -> None:
+    if twice := [name for name in COLUMNS if names.count(name) > 1]:
+        raise DataError(f"{place}: several columns have the name {', '.join(twice)}: rename all but one")
     if lacking := [name for name in REQUIRED if name not in names]:
         have = ", ".join(names) or "none"
         raise DataError(f"{place}: column {', '.join(lacking)} is missing (found: {have}); a stream has s, p, o, t and maybe g")

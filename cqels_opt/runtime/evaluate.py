@@ -36,7 +36,7 @@ from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.operator_work import OperatorWork, TreeWork
 from cqels_opt.operators.row_limit import RowLimitError, StoppedDelta
 from cqels_opt.operators.rows import Ints, Rows, chunks, concat, empty
-from cqels_opt.operators.semijoin_filter import EVERY, share
+from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter, share
 from cqels_opt.operators.stream_operators import answers, stream_operator
 from cqels_opt.operators.stream_output import Answers, by_instant
 from cqels_opt.operators.term_table import TermTable
@@ -304,49 +304,66 @@ def _answers(
     report: FinishReport,
     work: TreeWork,
 ) -> Iterator[Answers]:
-    program, step, instants = task.program, task.step, task.step.instants
-    low = 1 if instants[0] == NO_INSTANT else 0
-    scope = Scope(rows_of, program.store, terms, instants, low, task.program.pushdown.schema, work=work)
-    before = answers_before(program)
-    report.replaced += before.paths(step)
+    """The answers of a part of a step, in pieces."""
+    program, step = task.program, task.step
+    low = 1 if step.instants[0] == NO_INSTANT else 0
+    scope = Scope(rows_of, program.store, terms, step.instants, low, program.pushdown.schema, work=work)
+    report.replaced += answers_before(program).paths(step)
     if program.row_wise:
-        whole = stream_operator(program.operator).whole
-        earlier, run = at_first(before.held(step, EVERY)), evaluate_tree if whole else changing
-        blocks = [rows for block in rows_of.values() for rows in block.parts(whole or low > 0)]
-        ranges = instant_ranges(blocks, instants, whole, part, parts)
-        for places in ranges:
-            some = in_chunks(program.tree, scope, run=run, places=places if len(ranges) > 1 or parts > 1 else None)
-            found = chain(some, [earlier] if places.low == 1 else [])
-            for rows in apart(found, program.columns, step.path / f"answers/{step.batch:08d}-{program.id}-{name}"):
-                yield answers(rows, program.columns, program.operator, instants, places)
+        yield from _answers_by_row(task, name, scope, part, parts)
         return
-    mine = share(task.program.pushdown.spread, part, parts)
-    sums = task.sums()
+    mine = share(program.pushdown.spread, part, parts)
+    _accumulate(task, name, scope, mine, part, report)
+    yield answers(_grouped(task, name, scope, mine, parts, report), program.columns, program.operator, step.instants)
+
+
+def _answers_by_row(task: EvaluateTask, name: str, scope: Scope, part: int, parts: int) -> Iterator[Answers]:
+    """The answers of a program whose operators take each row by itself: by ranges of instants, and in chunks of rows."""
+    program, step = task.program, task.step
+    whole = stream_operator(program.operator).whole
+    earlier, run = at_first(answers_before(program).held(step, EVERY)), evaluate_tree if whole else changing
+    blocks = [rows for block in scope.blocks.values() for rows in block.parts(whole or scope.low > 0)]
+    ranges = instant_ranges(blocks, step.instants, whole, part, parts)
+    for places in ranges:
+        some = in_chunks(program.tree, scope, run=run, places=places if len(ranges) > 1 or parts > 1 else None)
+        found = chain(some, [earlier] if places.low == 1 else [])
+        for rows in apart(found, program.columns, step.path / f"answers/{step.batch:08d}-{program.id}-{name}"):
+            yield answers(rows, program.columns, program.operator, step.instants, places)
+
+
+def _accumulate(task: EvaluateTask, name: str, scope: Scope, mine: KeyFilter, part: int, report: FinishReport) -> None:
+    """Adds the new rows to the groups of this part, and stores what changes them."""
+    step, sums = task.step, task.sums()
     held = {node: [segment for _, segment in files.segments(step)] for node, files in sums.items()}
-    for groups in accumulate(program.tree, scope, held, mine):
+    for groups in accumulate(task.program.tree, scope, held, mine):
         files, amounts = sums[groups.node], amount_names(groups.node)
         difference = groups.difference()
         report.kept += files.write(step, difference, f"sums-{name}")
         every = partial(_keys_of, groups.node, held[groups.node])
         keys = [difference.columns[key] for key in groups.node.keys if key in difference.columns]
-        written, replaced = kept_keys(step, files.label, f"keys-{name}", keys, terms, every)
+        written, replaced = kept_keys(step, files.label, f"keys-{name}", keys, scope.terms, every)
         report.kept += written
         report.replaced += replaced if part == 0 else []
         if part == 0:
             _merge(files, step, name, report, partial(added_up, keys=groups.node.keys, amounts=amounts))
+
+
+def _grouped(task: EvaluateTask, name: str, scope: Scope, mine: KeyFilter, parts: int, report: FinishReport) -> Rows:
+    """The rows of the groups of a part: those that change, or all that hold if the stream operator needs them."""
+    program, step = task.program, task.step
     if not stream_operator(program.operator).whole:
-        rows = concat([mine.within(changing(program.tree, scope, mine)), at_first(before.held(step, EVERY))])
-    elif not task.program.pushdown.stands:
-        rows = evaluate_tree(program.tree, scope)
-    else:
-        standing = MaterializedAnswers(ResultFiles(f"{program.id}/answers", program.columns, ()))
-        new = mine.within(changing(program.tree, scope, mine))
-        rows = advanced(standing.held(step, mine), new, program.columns, scope.high)
-        if len(new) or parts > 1:
-            written, replaced = standing.replace(step, rows.take(rows.end == scope.high), terms, f"standing-{name}")
-            report.kept += written
-            report.replaced += replaced
-    yield answers(rows, program.columns, program.operator, instants)
+        earlier = at_first(answers_before(program).held(step, EVERY))
+        return concat([mine.within(changing(program.tree, scope, mine)), earlier])
+    if not program.pushdown.stands:
+        return evaluate_tree(program.tree, scope)
+    standing = MaterializedAnswers(ResultFiles(f"{program.id}/answers", program.columns, ()))
+    new = mine.within(changing(program.tree, scope, mine))
+    rows = advanced(standing.held(step, mine), new, program.columns, scope.high)
+    if len(new) or parts > 1:
+        written, replaced = standing.replace(step, rows.take(rows.end == scope.high), scope.terms, f"standing-{name}")
+        report.kept += written
+        report.replaced += replaced
+    return rows
 
 
 def _too_many(task: EvaluateTask, answers: int) -> bool:

@@ -59,12 +59,19 @@ class JoinRun(DropIn):
 
     @property
     @abstractmethod
+    def _last_planner(self) -> JoinPlanner | None:
+        """The planner; None before there are statistics."""
+
+    @property
     def switches(self) -> int:
         """The number of plan changes for new rows of all relations."""
+        with self._lock:
+            return self._last_planner.switches if self._last_planner is not None else 0
 
-    @abstractmethod
     def plans(self) -> dict[str, str]:
-        """The plan of the new rows of each relation over the stream in the last micro-batch."""
+        """The plan of the new rows of each relation over the stream in the last micro-batch, or in the last one that was sampled."""
+        with self._lock:
+            return self._last_planner.plans() if self._last_planner is not None else {}
 
     @abstractmethod
     def statistics(self) -> dict[str, Any]:

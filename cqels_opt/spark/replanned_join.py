@@ -82,26 +82,15 @@ class ReplannedJoin(JoinRun):
         super().__init__(name, claim, limits, listener)
 
     @property
-    def _planner(self) -> JoinPlanner | None:
-        """The planner, once a micro-batch has been sampled."""
+    def _last_planner(self) -> JoinPlanner | None:
+        """See :class:`JoinRun`."""
         return self._replanner.planner if self._replanner is not None else None
 
     # ------------------------------------------------------------------ inspection
-    @property
-    def switches(self) -> int:
-        """See :class:`JoinRun`."""
-        with self._lock:
-            return self._planner.switches if self._planner is not None else 0
-
-    def plans(self) -> dict[str, str]:
-        """See :class:`JoinRun`; the plans of the last micro-batch whose rows were sampled."""
-        with self._lock:
-            return self._planner.plans() if self._planner is not None else {}
-
     def statistics(self) -> dict[str, Any]:
         """See :class:`JoinRun`; those of the last micro-batch whose rows were sampled."""
         with self._lock:
-            return self._planner.summary() if self._planner is not None else {}
+            return self._last_planner.summary() if self._last_planner is not None else {}
 
     def explain(self, format: Format = "text", alternatives: int = 0, analyze: bool = False) -> str:
         """See :class:`JoinRun`; it reports why Spark's own plan is used, if it is. The plans of ``analyze`` include your own action.
@@ -157,7 +146,7 @@ class ReplannedJoin(JoinRun):
         return runner
 
     def _record(self, number: int, found: Replanned, clock: PhaseTimer, jobs: int, fallback: str | None) -> None:
-        planner, elements = self._planner, found.elements or 0
+        planner, elements = self._last_planner, found.elements or 0
         self.last = TraceRecord(
             number,
             self.name,

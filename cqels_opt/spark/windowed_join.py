@@ -140,18 +140,12 @@ class WindowedJoin(JoinRun):
         self._notes: tuple[str, ...] = ()  # for the next trace record
         super().__init__(name, claim, limits, listener)
 
-    # ------------------------------------------------------------------ inspection
     @property
-    def switches(self) -> int:
-        """The number of plan changes for new rows of all relations."""
-        with self._lock:
-            return self._planner.switches if self._planner is not None else 0
+    def _last_planner(self) -> JoinPlanner | None:
+        """See :class:`JoinRun`."""
+        return self._planner
 
-    def plans(self) -> dict[str, str]:
-        """The plan of the new rows of each relation over the stream in the last micro-batch."""
-        with self._lock:
-            return self._planner.plans() if self._planner is not None else {}
-
+    # ------------------------------------------------------------------ inspection
     def statistics(self) -> dict[str, Any]:
         """Rows, distinct keys and join sizes after the last micro-batch."""
         with self._lock:

@@ -252,6 +252,7 @@ def test_bytes_that_are_no_text_are_found(tmp_path: Path) -> None:
         ('s,p,o,t\n<a:a>,<b:b>,"""x\ny""",1\n<a:a>,<b:b>,<c:c>,x\n', 4, "t is not a time"),
         ('s,p,o,t\n<a:a>,<b:b>,"""x,1\n', 2, "not one row"),
         ("s,p,t\n", 1, "column o is missing"),
+        ("s,p,o,t,s\n", 1, "several columns have the name s: rename all but one"),
     ],
 )
 def test_bad_csv_is_found_at_its_place(tmp_path: Path, text: str, line: int, reason: str) -> None:
