@@ -116,11 +116,11 @@ class RunHandle(ABC):
         this run does not read, or one that others read and the query makes.
         """
         catalog, coming = self._changeable()
-        if not self.is_active:
-            raise InputError("the run has ended: start the queries in another one")
         members = coming(queries, options)
         for member in members:
             self.driver.reconfiguration.check_addition(member)
+        if not self.is_active:
+            raise InputError("the run has ended: start the queries in another one")
         catalog.add(members)
         return tuple(member.id for member in members)
 

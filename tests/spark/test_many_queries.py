@@ -114,6 +114,8 @@ def test_queries_come_and_go(spark: SparkSession, files: Files, tmp_path: Path) 
         run.remove("one")
     with pytest.raises(InputError, match=r"it reads the stream <http://ex.org/T>, which this run does not"):
         run.add(where("p1").replace(":S", ":T"), id="other")
+    with pytest.raises(InputError, match="the run has ended: start the queries in another one"):
+        run.add(where("p1"), id="other again")
     put(tmp_path / "in", 3, arrived)
     again = started(sink)
     again.await_termination()
