@@ -74,9 +74,10 @@ class Reading(NamedTuple):
     """The last reading of the statistics of a delta source, and what has happened since.
 
     ``statistics`` are as they were read, the rows of relations first (NaN: not known). ``spent`` is the estimated cost of the plans since,
-    ``first`` that of the first of them; ``doubted``: an estimate was false, or the plan is another one. ``values`` are the distinct values
-    of the variables on which the delta is joined. ``confirmations`` counts the readings in a row that confirmed the one before; below zero
-    those that found it false.
+    ``first`` that of the first of them; ``doubted``: an estimate was false; ``switched``: the plan is another one. ``values`` are the
+    distinct values of the variables on which the delta is joined. ``confirmations`` counts the readings in a row that confirmed the one
+    before; below zero those that found it false. The reading that follows a switch early confirms too, if no estimate was false: plans of
+    about the same cost take turns, though nothing changes.
     """
 
     statistics: list[float]
@@ -85,6 +86,7 @@ class Reading(NamedTuple):
     first: float = 0.0
     values: Sequence[float] = ()
     confirmations: int = 0
+    switched: bool = False
 
     def multiple(self, is_false: bool) -> float:
         """How many times as much as reading the plans must cost before the next reading, which may follow a false estimate."""
@@ -123,7 +125,7 @@ class ReadingBudget:
             if math.inf in changed:
                 return True
             spent = known.spent + known.first * max(changed, default=0.0)
-            worth += spent / known.multiple(known.is_false(changed, values[source]))
+            worth += spent / known.multiple(known.switched or known.is_false(changed, values[source]))
         return worth >= seconds * len(rows)
 
     def read(self, source: str, statistics: Sequence[float], values: Sequence[float]) -> None:
@@ -143,8 +145,8 @@ class ReadingBudget:
     def spend(self, source: str, cost: float, switched: bool) -> None:
         """Adds the cost of a plan that is about to run, and whether it is another one than before."""
         if (known := self.last.get(source)) is not None:
-            spent, doubted = known.spent + cost, known.doubted or switched
-            self.last[source] = known._replace(spent=spent, doubted=doubted, first=known.first or cost)
+            spent, switched = known.spent + cost, known.switched or switched
+            self.last[source] = known._replace(spent=spent, switched=switched, first=known.first or cost)
 
     def observe(self, source: str, rows: Sequence[tuple[float, float]]) -> bool:
         """Takes the expected and the observed rows of each operator of the last plan; returns whether an estimate was false."""

@@ -20,6 +20,7 @@ from cqels_opt.plans.reoptimization_budget import (
     ROW_SECONDS,
     WINDOW_JOIN_FACTOR,
     Reading,
+    ReadingBudget,
 )
 from cqels_opt.plans.size_bounds import SizeBounds
 
@@ -170,6 +171,22 @@ def test_few_rows_are_not_many_times_fewer() -> None:
     run.batch(counted(rows=2.0))
     run.batch(other := counted(rows=66.0))
     assert not other.reads
+
+
+@pytest.mark.parametrize("is_false", [False, True])
+def test_the_reading_after_a_switch_is_early_and_confirms_unless_an_estimate_was_false(is_false: bool) -> None:
+    """Plans of about the same cost take turns, though nothing changes."""
+    budget, rows, values = ReadingBudget(2), [100.0, 1e4], [80.0]
+    for _ in range(4):
+        budget.read("s", rows, values)
+    budget.spend("s", 1.0, switched=False)
+    assert not budget.due(1.0, {"s": rows}, {"s": values})
+    budget.spend("s", 1.0, switched=True)
+    assert budget.due(1.0, {"s": rows}, {"s": values})
+    if is_false:
+        budget.observe("s", [(100.0, 1000.0)])
+    budget.read("s", rows, values)
+    assert budget.last["s"].confirmations == (-1 if is_false else 4)
 
 
 def test_a_burst_has_them_read_at_once() -> None:
