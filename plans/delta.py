@@ -7,7 +7,7 @@ after i ⋈ static relations*. The optimizer estimates these terms, join samplin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -50,6 +50,10 @@ class DeltaRule:
                 return DeltaRule.largest_first({each: rows[each] for each in self.order})
             fewest = min(fewest, rows[source])
         return self
+
+    def resumed(self, order: Sequence[str]) -> DeltaRule:
+        """The rule in the order of an earlier run; this one if that was of other sources, or had none."""
+        return DeltaRule(tuple(order)) if {*order} == {*self.order} else self
 
     def before(self, source: str) -> frozenset[str]:
         """The occurrences that the term of a source reads with their delta."""

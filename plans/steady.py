@@ -24,7 +24,6 @@ STEADY = 1.25
 """The greatest factor by which the estimates of a plan change in a steady batch. Rows of operators that differ from them by more are
 unexpected. Chance alone makes tenths of some hundred rows."""
 
-
 PRICING_SECONDS = 4e-4
 """Seconds per delta source that pricing its plans takes."""
 

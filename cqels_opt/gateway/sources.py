@@ -193,7 +193,8 @@ class Mqtt:
 def _bare(url: str, text: str | None = None) -> str:
     """A URL, or a text that may name it, without its user and password."""
     user = urlsplit(url).netloc.rpartition("@")[0]
-    return (url if text is None else text).replace(f"{user}@", "") if user else url if text is None else text
+    text = url if text is None else text
+    return text.replace(f"{user}@", "") if user else text
 
 
 # ------------------------------------------------------------------ WebSocket

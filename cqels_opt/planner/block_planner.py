@@ -93,9 +93,8 @@ class BlockPlanner:
         self.declared = {f.name: weight(f.condition) for f in block.filters if weight(f.condition) >= HEAVY}
         self.costs = MeasuredCosts(options.calibration.constants.evaluate)
         self.optimizer = self.optimizer_of(block, chosen)
-        widest = sorted(
-            block.occurrences, key=lambda o: (-kind_of(o.window).extent, *what_it_is(o))
-        )  # however the query is written
+        # the widest window first; ties in an order that does not depend on how the query is written
+        widest = sorted(block.occurrences, key=lambda o: (-kind_of(o.window).extent, *what_it_is(o)))
         self.rule = DeltaRule(tuple(o.name for o in widest))
         self.splitter: Splitter | None = self._splitter()
         self.delta_plans: dict[str, DeltaPlan] = {}
@@ -156,8 +155,7 @@ class BlockPlanner:
         """Restores :meth:`state`. Returns False if a sub-result of its design was deleted; the optimizer's state is then of no use."""
         if state is None:
             return True
-        if {*(order := state.get("order", ()))} == {*self.sources}:
-            self.rule = DeltaRule(tuple(order))
+        self.rule = self.rule.resumed(state.get("order", ()))
         self.costs.resume(tuple(row) for row in state.get("costs", ()))
         self.optimizer.weigh(self.costs.weights)
         there = self._resume_design(state)

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import pyoxigraph as ox
 
-from cqels_opt.rdf.lines import TOO_LONG
+from cqels_opt.rdf.lines import BYTE_ORDER_MARK, TOO_LONG
 from cqels_opt.rdf.terms import MAX_DEPTH, RDF_REIFIES, XSD_STRING, escape, triple
 
 #: File types in RDF-star: a quoted triple is a term and its own reifier.
@@ -32,9 +32,6 @@ _LONG_STRING = {quotes: re.compile(rb"(?:[^\\]|\\.)*?" + quotes, re.DOTALL) for 
 def is_anonymous(label: str) -> bool:
     """Whether pyoxigraph generated a blank node's label: for ``[]``, a list, or a reifier without a name."""
     return _ANONYMOUS.fullmatch(label) is not None
-
-
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Lines(Protocol):

@@ -25,6 +25,7 @@ TOO_LONG = f"is longer than {LONGEST_LINE >> 20} MiB, the most that a line may h
 
 COMPRESSIONS = (".gz", ".zst")
 _NONE = np.empty(0, np.int64)
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UNREADABLE = (OSError, EOFError, zlib.error, zstandard.ZstdError)
 """Exceptions while reading a file that is damaged, truncated, or on a failing disk."""
 _BLANKS = np.frombuffer(b" \t\r\n", np.uint8)
@@ -139,7 +140,7 @@ def blocks(path: Path, *, quoted: bool = False, size: int | None = None) -> Iter
                     continue
                 read, line, skipping = read[after:], line + 1, False
             if line == 1 and not rest:
-                read = read.removeprefix(b"\xef\xbb\xbf")
+                read = read.removeprefix(BYTE_ORDER_MARK)
             text = rest + read
             if at_end and text and not text.endswith(b"\n"):
                 text += b"\n"

@@ -19,9 +19,9 @@ import pyoxigraph as ox
 
 from cqels_opt.errors import DataError
 from cqels_opt.rdf import nquads
-from cqels_opt.rdf.documents import BYTE_ORDER_MARK, RDF_STAR, LineByLine, TermTexts
+from cqels_opt.rdf.documents import RDF_STAR, LineByLine, TermTexts
 from cqels_opt.rdf.entities import BoundedEntities
-from cqels_opt.rdf.lines import LONGEST_LINE, TOO_LONG, UNREADABLE, format_of, open_bytes, rest_of_line
+from cqels_opt.rdf.lines import BYTE_ORDER_MARK, LONGEST_LINE, TOO_LONG, UNREADABLE, format_of, open_bytes, rest_of_line
 from cqels_opt.rdf.nquads import scoped
 from cqels_opt.rdf.quads import Quad, Quads
 from cqels_opt.rdf.terms import TermError, canonical, iri, is_iri, is_triple
@@ -201,7 +201,7 @@ def _read_lines(piece: Piece, failures: Failures) -> Iterator[Quads]:
                 rest = rest_of_line(file, LONGEST_LINE - begun)
                 too_long = rest is None
                 block = block[: len(block) - begun] + b"\n" if rest is None else block + rest
-            offset = file.tell() if error is None else offset
+            offset = file.tell()
             if at_start:
                 block = block.removeprefix(BYTE_ORDER_MARK)
             quads, wrong = nquads.parse_block(block, piece.scope, graph, piece.format == "nq")

@@ -235,7 +235,6 @@ class JoinPlanner:
 
         ``analyze`` adds what the runner-up would have cost with the observed rows.
         """
-        explaining.check_request(format, alternatives)
         choices = {source: decision.choice for source, decision in self.decisions.items()}
         if format == "dot":
             return explaining.dot(choices)
@@ -267,8 +266,7 @@ class JoinPlanner:
         for name in self.statics:  # may be a newer version
             self.statistics.replace(self._static(name), self._static_joins())
         self.optimizer.resume(state["optimizer"])
-        if {*(order := state.get("order", ()))} == {*self.sources}:
-            self.rule = DeltaRule(tuple(order))
+        self.rule = self.rule.resumed(state.get("order", ()))
         self.switches = int(state["switches"])
 
     # ------------------------------------------------------------------ inside

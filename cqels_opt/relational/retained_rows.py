@@ -104,11 +104,15 @@ class RetainedRows:
         """The rows that can still join with new ones. CheckpointError if their files are not those that were written: Spark reads what
         it finds."""
         found = [chunk for chunk in self.state.files if chunk.rows and chunk.greatest + widest > frontier]
-        written = self.state.frontier.get("files") or {}  # earlier records have none
         for chunk in found:
-            if chunk.path in written:
-                self._check(chunk.path, written[chunk.path])
+            if chunk.path in self._written:
+                self._check(chunk.path, self._written[chunk.path])
         return found
+
+    @property
+    def _written(self) -> Mapping[str, Mapping[str, int]]:
+        """The bytes of the files of rows that the last record names, by their folders; records of earlier versions have none."""
+        return self.state.frontier.get("files") or {}
 
     def _check(self, path: str, written: Mapping[str, int]) -> None:
         there = self._sizes(path)
@@ -154,8 +158,7 @@ class RetainedRows:
         with sealed_files.sealing(self.folder / archive_path) as file, ZipFile(file, "w") as archive:
             archive.writestr("planner.json", json.dumps(feedback))
             archive.writestr("statistics", statistics)
-        written = self.state.frontier.get("files") or {}
-        files = {chunk.path: written.get(chunk.path) or self._sizes(chunk.path) for chunk in chunks}
+        files = {chunk.path: self._written.get(chunk.path) or self._sizes(chunk.path) for chunk in chunks}
         state = Commit(
             number,
             list(chunks),

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import LimitError, first_line
 from cqels_opt.planner import batch_report
-from cqels_opt.plans.explain import Format, check_request
+from cqels_opt.plans.explain import Format
 from cqels_opt.relational.planner import JoinPlanner
 from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.drop_in import DropIn
@@ -143,7 +143,6 @@ def analyzed(
     ``reason`` is why Spark's own plan ran, if it did. The plans are then estimates, for the sample that was taken ``age`` micro-batches
     before; None: there has been none.
     """
-    check_request(format, alternatives)
     described = planner is not None and bool(planner.decisions)
     if format == "dot" or last is None:
         head = "no micro-batch has run yet, so nothing is measured\n" if format == "text" else ""

@@ -18,7 +18,7 @@ from pyspark.sql import types as t
 from cqels_opt.errors import CheckpointError, InputError, LimitError, RunWarning
 from cqels_opt.lod.locations import hadoop_uri, local_path, state_folder
 from cqels_opt.plans import Plan
-from cqels_opt.plans.explain import Format
+from cqels_opt.plans.explain import Format, check_request
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, JoinDecision, JoinPlanner
 from cqels_opt.relational.retained_rows import ROWS, RetainedRows, identity_of, merged
@@ -153,6 +153,7 @@ class WindowedJoin(JoinRun):
 
     def explain(self, format: Format = "text", alternatives: int = 0, analyze: bool = False) -> str:
         """See :class:`JoinRun`; before a micro-batch, from the statistics of the static relations."""
+        check_request(format, alternatives)
         with self._lock:
             planner = self._ready(0, self._session)
             if not planner.decisions:

@@ -6,8 +6,7 @@ import http.server
 import json
 import socket
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -215,28 +214,43 @@ def test_a_web_socket_asks_for_a_password_which_nobody_sees(tmp_path: Path, caps
 
 
 @contextmanager
-def events(total: int, at_once: int) -> Iterator[tuple[str, list[str | None]]]:
-    """An event server with ids, which resumes after the requested one, and ends each answer after some events."""
-    asked: list[str | None] = []
+def served(answer: Callable[[http.server.BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    """A server of HTTP on this machine that answers GET; its host, port and path."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            last = self.headers.get("Last-Event-ID")
-            asked.append(last)
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.end_headers()
-            begin = int(last) + 1 if last else 0
-            for number in range(begin, min(total, begin + at_once)):
-                self.wfile.write(b"id: %d\ndata: %s\n\n" % (number, message(number)))
+            answer(self)
 
         def log_message(self, *_: object) -> None:
             """Logs nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/events", asked
+        yield f"127.0.0.1:{server.server_port}/events"
         server.shutdown()
+
+
+def respond(request: http.server.BaseHTTPRequestHandler, status: int, kind: str, body: bytes) -> None:
+    request.send_response(status)
+    request.send_header("Content-Type", kind)
+    request.end_headers()
+    request.wfile.write(body)
+
+
+@contextmanager
+def events(total: int, at_once: int) -> Iterator[tuple[str, list[str | None]]]:
+    """An event server with ids, which resumes after the requested one, and ends each answer after some events."""
+    asked: list[str | None] = []
+
+    def answer(request: http.server.BaseHTTPRequestHandler) -> None:
+        last = request.headers.get("Last-Event-ID")
+        asked.append(last)
+        begin = int(last) + 1 if last else 0
+        numbers = range(begin, min(total, begin + at_once))
+        respond(request, 200, "text/event-stream", b"".join(b"id: %d\ndata: %s\n\n" % (n, message(n)) for n in numbers))
+
+    with served(answer) as place:
+        yield f"http://{place}", asked
 
 
 def test_events_go_on_after_the_last_one_that_was_written(tmp_path: Path) -> None:
@@ -250,32 +264,22 @@ def test_events_go_on_after_the_last_one_that_was_written(tmp_path: Path) -> Non
 
 
 @contextmanager
-def http_server(answers: Sequence[tuple[int, str, bytes]]) -> Iterator[tuple[str, list[float]]]:
-    """A server that gives one answer (status, type of content, body) per request, the last one again and again."""
-    asked: list[float] = []
+def one_answer(status: int, kind: str, body: bytes) -> Iterator[tuple[str, list[str]]]:
+    """A server with one answer to each request, and the paths that it was asked for."""
+    asked: list[str] = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, kind, body = answers[min(len(asked), len(answers) - 1)]
-            asked.append(time.monotonic())
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: http.server.BaseHTTPRequestHandler) -> None:
+        asked.append(request.path)
+        respond(request, status, kind, body)
 
-        def log_message(self, *_: object) -> None:
-            """Logs nothing."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{server.server_port}/events", asked
-        server.shutdown()
+    with served(answer) as place:
+        yield place, asked
 
 
 def test_events_without_data_are_none(tmp_path: Path) -> None:
     """Comments keep a connection alive; by the standard neither they nor ids alone are events."""
     body = b"".join(b"id: %d\ndata: %s\n\n: ping\n\nretry: 1000\n\ndata:\n\n" % (n, message(n)) for n in range(3))
-    with http_server([(200, "text/event-stream; charset=utf-8", body)]) as (place, _):
+    with one_answer(200, "text/event-stream; charset=utf-8", body) as (place, _):
         counts = until(LiveFolder(tmp_path, payload_of("json")), f"http://{place}", 3)
     assert (counts.messages, counts.elements, counts.refused) == (3, 3, 0)
 
@@ -290,7 +294,7 @@ def test_events_without_data_are_none(tmp_path: Path) -> None:
 def test_a_server_without_events_is_an_error_at_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], status: int, kind: str, why: str
 ) -> None:
-    with http_server([(status, kind, b"")]) as (place, asked):
+    with one_answer(status, kind, b"") as (place, asked):
         assert main(["gateway", f"http://me:s3cret@{place}", str(tmp_path / "live")]) == 2
     said = capsys.readouterr().err
     assert why in said and "s3cret" not in said and said.count("\n") == 1
@@ -308,7 +312,7 @@ def test_a_server_that_ends_each_answer_is_asked_less_and_less_often(monkeypatch
         return True
 
     monkeypatch.setattr(stop, "wait", wait)
-    with http_server([(200, "text/event-stream", b"")]) as (place, _):
+    with one_answer(200, "text/event-stream", b"") as (place, _):
         make_source(f"http://{place}").read(lambda _: None, None, stop)
     assert waited == [0.5, 1.0, 2.0, 4.0]
 
