@@ -193,13 +193,29 @@ class Optimizer:
         self._is_stale = bool(in_place) and not due
         if self._is_stale:
             return self._selection.stay(in_place)
-        return self._choices(sampler is not None, self._reading.read | {*due})
+        choices = self._choices(sampler is not None, self._reading.read | {*due})
+        doubtful = [s for s, choice in choices.items() if choice.switched and s not in due and choice.cost >= sampling_seconds]
+        if sampler is not None and self._is_sampled and doubtful:
+            choices |= self._verified(sampler, doubtful)
+        return choices
+
+    def _verified(self, sampler: Sampler, switched: Sequence[str]) -> dict[str, PlanChoice]:
+        """The choices of sources that would switch, after a sample of their plans: observations of other plans decay, so that a plan that
+        was given up for its rows would be tried again with a whole delta."""
+        self._sampling.sample(sampler, switched)
+        for source in switched:
+            self._budget.start(source)
+            self._plans[source].take_back()
+        return {source: self._selection.choice(source, True, self._selection.cheapest(source)) for source in switched}
 
     def _due_at(self, sampler: Sampler | None, seconds: float, costs: Mapping[str, float]) -> Sequence[str]:
         """The sources whose plans are to be sampled for this batch, where they cost that much; to be asked once per batch."""
-        if sampler is None or self.mode != "adaptive" or len(self.graph.relations) <= 2:
-            return ()
-        return self._sampling.due(seconds, costs)
+        return self._sampling.due(seconds, costs) if sampler is not None and self._is_sampled else ()
+
+    @property
+    def _is_sampled(self) -> bool:
+        """Whether there are plans to choose from."""
+        return self.mode == "adaptive" and len(self.graph.relations) > 2
 
     def scaled(self, choice: PlanChoice) -> PlanChoice:
         """A choice of before the last batch, which was steady, with estimates for its rows; it may be of another plan."""

@@ -58,8 +58,12 @@ class ReoptimizationBudget:
             self.since[source] += cost
             due = self.since[source] >= EXECUTION_PER_PLANNING * takes
         if due:
-            self.since[source] = 0.0
+            self.start(source)
         return due
+
+    def start(self, source: str) -> None:
+        """A re-optimization of a source begins."""
+        self.since[source] = 0.0
 
     def reset_budget(self, source: str) -> None:
         """The estimates of a source were wrong: its next re-optimization follows the rule of the first one."""

@@ -56,6 +56,10 @@ from cqels_opt.windows.binding_slots import Shape
 from cqels_opt.windows.kinds import kind_of
 
 
+READ_PER_NEW_ROWS = 0.3
+"""How much longer, of the time of a small delta, reading statistics takes per :data:`NEW_ROWS` rows: their values are looked up."""
+
+
 class BlockPlanner:
     """Statistics and optimizer of one block."""
 
@@ -186,7 +190,7 @@ class BlockPlanner:
         if (
             self.advisor is None
             or not self.statistics.epoch
-            or not any(window.card("delta") for window in self.statistics.windows.values())
+            or not self._new_rows()
         ):
             return
         cost = sum(decision.cost for decision in self.delta_plans.values())
@@ -271,13 +275,15 @@ class BlockPlanner:
             relations = cache(partial(self._relations, step, terms))
             sampler = on_demand(relations) if self.estimates in ("sampling", "all") else None
         left, self._left = self._left, {}
-        timed = self.optimizer.model.unit == "s"
+        options, many = self.options, self._new_rows() // NEW_ROWS
+        sampling, reading = (options.sampling_seconds, options.reading_seconds) if self.optimizer.model.unit == "s" else (0.0, 0.0)
+        sorting = sampling * many
         choices = self.optimizer.choose(
             views,
             sampler=sampler,
-            sampling_seconds=self._sampling_seconds(views) if timed else 0.0,
+            sampling_seconds=sampling * len(self.optimizer.graph.relations) + sorting,
             bounds=self.size_bounds if step else None,
-            reading_seconds=self.options.reading_seconds if timed else 0.0,
+            reading_seconds=reading * (1 + READ_PER_NEW_ROWS * many),
         )
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
         self.delta_plans = {
@@ -286,13 +292,12 @@ class BlockPlanner:
         if self.splitter is not None and relations is not None:
             scaled = self.optimizer.scaled if self.optimizer.is_steady else None
             for source, choice in choices.items():
-                split = self.splitter.choose(choice, views[source], relations, scaled)
+                split = self.splitter.choose(choice, views[source], relations, sorting, scaled)
                 self.delta_plans[source] = DeltaPlan(choice, split, last.get(source))
 
-    def _sampling_seconds(self, views: Mapping[str, Statistics]) -> float:
-        """The seconds that sampling a plan takes."""
-        new = sum(views[source].cardinality(source) or 0.0 for source in self.sources)
-        return self.options.sampling_seconds * (len(self.optimizer.graph.relations) + new // NEW_ROWS)
+    def _new_rows(self) -> int:
+        """The rows of all deltas."""
+        return sum(window.card("delta") for window in self.statistics.windows.values())
 
     def _relations(self, step: EvaluationStep, terms: Callable[[], TermTable]) -> BlockRelations:
         return BlockRelations(self.block, self.store, step, terms(), self.rule)

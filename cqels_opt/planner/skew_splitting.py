@@ -137,16 +137,17 @@ class Splitter:
         whole: PlanChoice,
         view: Statistics,
         relations_of_step: Callable[[], BlockRelations],
+        sorting_seconds: float = 0.0,
         scaled: Callable[[PlanChoice], PlanChoice] | None = None,
     ) -> SplitChoice | None:
         """The two plans of a source's delta if they pay off; ``whole`` is the plan for all of it, ``view`` its statistics.
 
-        In a steady batch, in which choices are ``scaled``, the last two stay, as the plan for all of it does.
+        A search takes ``sorting_seconds`` longer if there are many new rows, which may have to be sorted for look-ups. In a steady batch, in which choices are ``scaled``, the last two stay, as the plan for all of it does.
         """
         source, current = whole.source, self.cuts.pop(whole.source, None)
         if self.model.unit != "s" or whole.fallback or whole.retained < 2:
             return None
-        due = self.budget.due(source, whole.cost, SEARCH_SECONDS)
+        due = self.budget.due(source, whole.cost, SEARCH_SECONDS + sorting_seconds)
         if not due and current is None:
             return None
         if scaled is not None and not due and current is not None and (last := self._last_of(source, current)) is not None:

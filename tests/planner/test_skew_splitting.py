@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from local_runs import Cut, Registered, World, register
 
-from cqels_opt.planner import skew_splitting
+from cqels_opt.planner import block_planner, skew_splitting
 from cqels_opt.planner.explain import explained_now
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.planner.skew_splitting import Splitter, cuts
-from cqels_opt.plans import PlanChoice, Split, parse_plans
+from cqels_opt.plans import Optimizer, PlanChoice, Split, parse_plans
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.trace.records import Delta, TraceRecord
 from cqels_opt.verify import Element
@@ -84,6 +84,25 @@ def test_a_skewed_delta_is_split_where_that_pays(tmp_path: Path, monkeypatch: py
     (first, *_) = [d for d in split if d.switched]
     assert first.reason[0].statistic.startswith("rows(n, ") and first.runner_up is not None
     assert first.cost is not None and first.runner_up.cost is not None and first.cost < 0.9 * first.runner_up.cost
+
+
+def test_many_new_rows_make_planning_rarer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A delta whose rows take longer to sort than its plan takes is not searched for a split; sampling and reading take longer too."""
+    free(monkeypatch)
+    query, choose, noted = register(TEXT, crowd(1), tmp_path), Optimizer.choose, list[tuple[float, float]]()
+
+    def note(self: Optimizer, *given: Any, sampling_seconds: float = 0.0, reading_seconds: float = 0.0, **others: Any) -> Any:
+        noted.append((sampling_seconds, reading_seconds))
+        return choose(self, *given, sampling_seconds=sampling_seconds, reading_seconds=reading_seconds, **others)
+
+    monkeypatch.setattr(Optimizer, "choose", note)
+    _, few = run(query, BINARY)
+    usual = map(max, zip(*noted))
+    noted.clear()
+    monkeypatch.setattr(block_planner, "NEW_ROWS", 1)
+    _, many = run(query, BINARY)
+    assert [any(" | " in d.plan for r in records for d in r.deltas) for records in (few, many)] == [True, False]
+    assert all(now > 10 * before for now, before in zip(map(max, zip(*noted)), usual))
 
 
 def test_small_deltas_are_not_worth_it(tmp_path: Path) -> None:

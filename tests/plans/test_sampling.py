@@ -169,6 +169,24 @@ def test_a_plan_that_was_walked_is_walked_again_when_plans_have_cost_enough_or_r
     assert [walked(1.9), walked(2.1), walked(), walked()] == [False, False, True, False]
 
 
+@pytest.mark.parametrize(("rows", "share", "switches"), [(40.0, 0.5, True), (500_000.0, 0.5, False), (500_000.0, 2.0, True)])
+def test_a_plan_is_sampled_before_it_replaces_another(rows: float, share: float, switches: bool) -> None:
+    """The sizes of pairs say that s » b has become the better beginning; what follows it has ``rows``. Plans that cost less than a sample
+    are not sampled."""
+    optimizer = Optimizer(GRAPH, ["s"])
+    first = World({"s": 100, "as": 1000, "bs": 1500, "acs": 1000, "bcs": 1500, "abcs": 40})
+    before = optimizer.choose({"s": STATISTICS}, sampler=first)["s"]
+    assert first.walked and str(before.plan).startswith("s » a")
+    moved = KnownStatistics(STATISTICS.cardinalities, {**STATISTICS.join_sizes, ("s", "b", "y"): 100.0})
+    expected = Optimizer(GRAPH, ["s"]).choose({"s": moved})["s"]
+    world = World({"s": 100, "as": 1000, "bs": 100, "abs": rows, "acs": 1000, "bcs": rows, "abcs": 40})
+    choice = optimizer.choose({"s": moved}, sampler=world, sampling_seconds=share * expected.cost)["s"]
+    assert bool(world.walked) is (share < 1)
+    assert str(choice.plan).startswith("s » b" if switches else "s » a")
+    assert choice.switched is switches
+    assert choice.previous == (before.plan if switches else None)
+
+
 def test_a_restarted_optimizer_samples_in_the_same_batches() -> None:
     cost = Optimizer(GRAPH, ["s"]).choose({"s": STATISTICS})["s"].cost
     sampled: list[list[int]] = []
