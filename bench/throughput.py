@@ -40,7 +40,7 @@ QUERIES = ("Q1", "Q2")
 FOLDER, FILE = "folder", "file"
 CORES = (1, 2)
 LARGE = (1_000_000, 10_000_000, 50_000_000)  # elements per batch of a cluster
-BATCHES = 4  # the first, which fills the window and starts Python, does not count
+BATCHES = 6  # the first, which fills the window and starts Python, does not count
 ROW_GROUP = 1 << 16
 
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import sqlglot
 from pyspark import StorageLevel
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 from sqlglot import TokenType
 
+from cqels_opt.errors import InputError, first_line
 from cqels_opt.plans import Multiway, Plan, Probe, Scan
 from cqels_opt.plans.join_methods import BROADCAST
 from cqels_opt.plans.physical import MethodChoice
@@ -299,14 +301,18 @@ def read_rows(session: SparkSession, schema: StructType, places: Sequence[Path |
 def write_rows(frame: DataFrame, place: Path | str, rows: int | None = None) -> None:
     """Writes rows of a stream, replacing the output of an earlier attempt. ``rows`` determines the number of files.
 
-    Without ``rows`` each task writes one file.
+    Without ``rows`` each task writes one file. Raises InputError for a column that Parquet does not take, such as an interval.
     """
     frame = frame if rows is None else frame.coalesce(rows // ROWS_A_FILE + 1)
     spark = frame.sparkSession
     # the session may write times with milliseconds for other readers
     whole = {_TIMES_IN_PARQUET: "TIMESTAMP_MICROS"} if spark.conf.get(_TIMES_IN_PARQUET) == "TIMESTAMP_MILLIS" else {}
     with settings(spark, whole):
-        frame.write.mode("overwrite").parquet(_uri(place))
+        try:
+            frame.write.mode("overwrite").parquet(_uri(place))
+        except AnalysisException as error:
+            why = first_line(error)
+            raise InputError(f"the rows of windows are kept as Parquet files, which is not possible: {why}: cast or drop it") from error
 
 
 def _uri(place: Path | str) -> str:
