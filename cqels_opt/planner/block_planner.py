@@ -56,10 +56,6 @@ from cqels_opt.windows.binding_slots import Shape
 from cqels_opt.windows.kinds import kind_of
 
 
-READ_PER_NEW_ROWS = 0.3
-"""How much longer, of the time of a small delta, reading statistics takes per :data:`NEW_ROWS` rows: their values are looked up."""
-
-
 class BlockPlanner:
     """Statistics and optimizer of one block."""
 
@@ -187,11 +183,7 @@ class BlockPlanner:
 
     def consider(self) -> None:
         """Prices other designs, whenever the batches since the last time have cost enough."""
-        if (
-            self.advisor is None
-            or not self.statistics.epoch
-            or not self._new_rows()
-        ):
+        if self.advisor is None or not self.statistics.epoch or not self._new_rows():
             return
         cost = sum(decision.cost for decision in self.delta_plans.values())
         if not self.advisor.turn(cost):
@@ -276,14 +268,16 @@ class BlockPlanner:
             sampler = on_demand(relations) if self.estimates in ("sampling", "all") else None
         left, self._left = self._left, {}
         options, many = self.options, self._new_rows() // NEW_ROWS
-        sampling, reading = (options.sampling_seconds, options.reading_seconds) if self.optimizer.model.unit == "s" else (0.0, 0.0)
+        sampling, reading = (
+            (options.sampling_seconds, options.reading_seconds) if self.optimizer.model.unit == "s" else (0.0, 0.0)
+        )
         sorting = sampling * many
         choices = self.optimizer.choose(
             views,
             sampler=sampler,
             sampling_seconds=sampling * len(self.optimizer.graph.relations) + sorting,
             bounds=self.size_bounds if step else None,
-            reading_seconds=reading * (1 + READ_PER_NEW_ROWS * many),
+            reading_seconds=reading * (1 + many),
         )
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
         self.delta_plans = {

@@ -142,7 +142,8 @@ class Splitter:
     ) -> SplitChoice | None:
         """The two plans of a source's delta if they pay off; ``whole`` is the plan for all of it, ``view`` its statistics.
 
-        A search takes ``sorting_seconds`` longer if there are many new rows, which may have to be sorted for look-ups. In a steady batch, in which choices are ``scaled``, the last two stay, as the plan for all of it does.
+        A search takes ``sorting_seconds`` longer if there are many new rows, which may have to be sorted for look-ups. In a steady batch,
+        in which choices are ``scaled``, the last two stay, as the plan for all of it does.
         """
         source, current = whole.source, self.cuts.pop(whole.source, None)
         if self.model.unit != "s" or whole.fallback or whole.retained < 2:

@@ -312,7 +312,9 @@ def write_rows(frame: DataFrame, place: Path | str, rows: int | None = None) -> 
             frame.write.mode("overwrite").parquet(_uri(place))
         except AnalysisException as error:
             why = first_line(error)
-            raise InputError(f"the rows of windows are kept as Parquet files, which is not possible: {why}: cast or drop it") from error
+            raise InputError(
+                f"the rows of windows are kept as Parquet files, which is not possible: {why}: cast or drop it"
+            ) from error
 
 
 def _uri(place: Path | str) -> str:

@@ -549,7 +549,13 @@ def test_views_of_a_join_go_with_it(spark: SparkSession) -> None:
 
 def test_columns_that_windows_cannot_keep_are_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     batch = micro_batch(spark, [(1, 1000)], "k int, t long").selectExpr("*", "make_interval(0, 1) AS month")
-    join = cq.AdaptiveJoin(spark).relation("a", window="10s", time="t").relation("b", window="10s", time="t").on("a.k = b.k").select("a.k")
+    join = (
+        cq.AdaptiveJoin(spark)
+        .relation("a", window="10s", time="t")
+        .relation("b", window="10s", time="t")
+        .on("a.k = b.k")
+        .select("a.k")
+    )
     run = join.batch(Collected(), state=str(tmp_path / "state"))
     with pytest.raises(InputError, match=r"the rows of windows are kept as Parquet files, .*month.*: cast or drop it$"):
         run(batch, 0)
