@@ -9,12 +9,11 @@ order, and given plans are kept as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
@@ -22,9 +21,9 @@ from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import Constants, CostModel
 from cqels_opt.plans.cost_models import model_named
-from cqels_opt.plans.dpccp import PAIR_BUDGET, Pair
+from cqels_opt.plans.dpccp import PAIR_BUDGET
 from cqels_opt.plans.estimate_corrections import EstimateCorrections, ObservedRows
-from cqels_opt.plans.greedy import GreedySearch
+from cqels_opt.plans.greedy_plans import GreedyPlans, pairs_of
 from cqels_opt.plans.hindsight import Hindsight, Stopped, hindsight
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan import Plan
@@ -89,10 +88,9 @@ class Optimizer:
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
         self._reading = StatisticsReading(graph, self.leaves)
         self.fallback = pairs is None
-        self.priced = 0  # joins, by greedy searches
         self._corrections: EstimateCorrections | None = None  # with greedy search nothing is corrected
         kept, estimator = planning.plans_of_mode(mode, graph, self.sources), Estimator(self.leaves)
-        needed = {source: _pairs([kept.get(source)], graph) for source in self.sources}  # whatever they cost
+        needed = {source: pairs_of([kept.get(source)], graph) for source in self.sources}  # whatever they cost
         if pairs is None:
             memos = {source: Memo(estimator, needed[source], self.model, [source]) for source in self.sources}
         else:
@@ -102,6 +100,7 @@ class Optimizer:
         self._plans = {source: SourcePlans(memos[source], kept.get(source)) for source in self.sources}
         self._selection = PlanSelection(graph, self.mode, self.leaves, self._plans, self.fallback)
         self._steady = SteadyPlans(self.leaves, self._selection, self._plans, self._corrections)
+        self.greedy = GreedyPlans(self.model, self.leaves, self._plans, self._selection, self._budget)
         if self._corrections is not None:
             self._sampling = PlanSampling(self._corrections, self._selection, self.leaves, self._plans, self._budget)
 
@@ -155,7 +154,7 @@ class Optimizer:
             self._steady.end()
             moved = self.leaves.read(statistics, None, followed)
             if self._corrections is None:
-                self._plan_greedily(moved, sampling_seconds)
+                self.greedy.search(moved, sampling_seconds)
                 choices = self._choices(sampler is not None, self._reading.read)
             else:
                 self._corrections.expire_samples()
@@ -424,32 +423,3 @@ class Optimizer:
         if not self.fallback:  # the statistics that were read last
             rows = zip(self._plans.values(), self.leaves.raw)
             self.memo.refresh(self.leaves.replace(np.array([raw if own.seen is None else own.seen for own, raw in rows])))
-
-    def _plan_greedily(self, moved: NDArray[np.bool_], sampling_seconds: float) -> None:
-        """Searches greedy trees for the sources without a plan, and for those whose budget allows it; the others keep their plans."""
-        estimator = Estimator(self.leaves)
-        for own in self._plans.values():
-            own.memo.refresh(moved)
-        search = GreedySearch(estimator)
-        for number, (source, own) in enumerate(self._plans.items()):
-            own.stays = own.current
-            # after a restart the memo has no joins
-            if own.current is not None and cost_of(own.memo, source, own.current) is None:
-                own.memo = self._greedy_memo(estimator, source, ())
-            if own.kept is not None:
-                continue
-            current = None if self.mode != "adaptive" else own.current
-            if current is None or self._budget.due(source, self._selection.cost(source, current), sampling_seconds):
-                own.memo, own.stays = self._greedy_memo(estimator, source, search.pairs(number)), None
-        self.priced += search.candidates
-
-    def _greedy_memo(self, estimator: Estimator, source: str, found: Iterable[Pair]) -> Memo:
-        own = self._plans[source]
-        memo = Memo(estimator, [*found, *_pairs([own.kept, own.current], self.graph)], self.model, [source])
-        memo.weigh(self._selection.weights)
-        return memo
-
-
-def _pairs(plans: Iterable[Plan | None], graph: QueryGraph) -> list[Pair]:
-    """The pairs of plans that a memo must have at any cost."""
-    return [pair for plan in plans if plan is not None for pair in planning.pairs_with_builds(plan, graph)]
