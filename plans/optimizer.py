@@ -100,8 +100,9 @@ class Optimizer:
         self._plans = {source: SourcePlans(memos[source], kept.get(source)) for source in self.sources}
         self._selection = PlanSelection(graph, self.mode, self.leaves, self._plans, self.fallback)
         self._steady = SteadyPlans(self.leaves, self._selection, self._plans, self._corrections)
-        self.greedy = GreedyPlans(self.model, self.leaves, self._plans, self._selection, self._budget)
-        if self._corrections is not None:
+        if self._corrections is None:
+            self.greedy = GreedyPlans(self.model, self.leaves, self._plans, self._selection, self._budget)
+        else:
             self._sampling = PlanSampling(self._corrections, self._selection, self.leaves, self._plans, self._budget)
 
     @property
@@ -192,20 +193,23 @@ class Optimizer:
         self._is_stale = bool(in_place) and not due
         if self._is_stale:
             return self._selection.stay(in_place)
+        before = {source: (own.estimated, own.confirmed) for source, own in self._plans.items()}
         choices = self._choices(sampler is not None, self._reading.read | {*due})
         doubtful = [s for s, choice in choices.items() if choice.switched and s not in due and choice.cost >= sampling_seconds]
         if sampler is not None and self._is_sampled and doubtful:
-            choices |= self._verified(sampler, doubtful)
+            # observations of other plans decay: one that was given up for its rows would be tried again with a whole delta
+            self._sampling.sample(sampler, doubtful)
+            for source in doubtful:
+                own = self._plans[source]
+                own.estimated, own.confirmed = before[source]  # reasons compare with the batch before
+                self._budget.start(source)
+                choices[source] = self._choose_again(source)
         return choices
 
-    def _verified(self, sampler: Sampler, switched: Sequence[str]) -> dict[str, PlanChoice]:
-        """The choices of sources that would switch, after a sample of their plans: observations of other plans decay, so that a plan that
-        was given up for its rows would be tried again with a whole delta."""
-        self._sampling.sample(sampler, switched)
-        for source in switched:
-            self._budget.start(source)
-            self._plans[source].take_back()
-        return {source: self._selection.choice(source, True, self._selection.cheapest(source)) for source in switched}
+    def _choose_again(self, source: str) -> PlanChoice:
+        """The choice of the cheapest plan, from a sample, in place of the last one."""
+        self._plans[source].take_back()
+        return self._selection.choice(source, sampled=True, plan=self._selection.cheapest(source))
 
     def _due_at(self, sampler: Sampler | None, seconds: float, costs: Mapping[str, float]) -> Sequence[str]:
         """The sources whose plans are to be sampled for this batch, where they cost that much; to be asked once per batch."""
@@ -259,8 +263,7 @@ class Optimizer:
         if sampler is not None:
             self._sampling.until_cheapest(sampler, [source], self._selection.cheapest)
             own.stopped |= self._corrections.sampled_rows(source)
-        own.take_back()
-        own.choice = self._selection.choice(source, sampled=True, plan=self._selection.cheapest(source))
+        own.choice = self._choose_again(source)
         self._reading.budget.spend(source, own.choice.cost, own.choice.switched)
         return own.choice
 

@@ -137,7 +137,7 @@ class Splitter:
         whole: PlanChoice,
         view: Statistics,
         relations_of_step: Callable[[], BlockRelations],
-        sorting_seconds: float = 0.0,
+        sorting_seconds: float,
         scaled: Callable[[PlanChoice], PlanChoice] | None = None,
     ) -> SplitChoice | None:
         """The two plans of a source's delta if they pay off; ``whole`` is the plan for all of it, ``view`` its statistics.

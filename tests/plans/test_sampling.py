@@ -185,6 +185,8 @@ def test_a_plan_is_sampled_before_it_replaces_another(rows: float, share: float,
     assert str(choice.plan).startswith("s » b" if switches else "s » a")
     assert choice.switched is switches
     assert choice.previous == (before.plan if switches else None)
+    changed = [reason.was for reason in choice.reason if reason.statistic.startswith("rows(")]
+    assert set(changed) <= {*before.estimated}, "reasons compare with the batch before, not with the estimates before the sample"
 
 
 def test_a_restarted_optimizer_samples_in_the_same_batches() -> None:
