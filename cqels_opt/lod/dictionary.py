@@ -20,13 +20,16 @@ from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.files import FileEntry, check_size, file_sizes, map_array, write_array
-from cqels_opt.lod.key_search import MOST_KEYS, KeySearch
+from cqels_opt.lod.key_search import KeySearch
 from cqels_opt.lod.order import run_starts
 from cqels_opt.rdf.ids import Ids, check_collisions, inline_texts, is_inline
 from cqels_opt.storage.verified_array import VerifiedArray, unverified
 
 #: The folder of the dictionary in the data of a store.
 DICTIONARY: Final = "dictionary"
+
+#: The most terms of a dictionary whose parts have directories and flags of their ids.
+MOST_TERMS: Final = 1 << 21
 
 #: Brings files of a store, by their paths in its data, to this machine.
 Fetch: TypeAlias = Callable[[Mapping[str, FileEntry]], None]
@@ -124,7 +127,7 @@ class Dictionary:
     def __init__(self, folder: Path, entries: Sequence[PartEntry], fetch: Fetch | None = None) -> None:
         ordered = sorted(entries, key=lambda entry: (entry.layer, entry.first))
         self.terms = sum(entry.terms for entry in ordered)
-        most = MOST_KEYS if self.terms <= MOST_KEYS else 0  # of a large dictionary, all parts together would take much memory
+        most = MOST_TERMS if self.terms <= MOST_TERMS else 0  # of a large dictionary, all parts together would take much memory
         self.parts = tuple(DictionaryPart(folder, entry, fetch, KeySearch(most)) for entry in ordered)
         layers = np.array([entry.layer for entry in ordered], np.int64)
         self._lasts = [

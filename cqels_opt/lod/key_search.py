@@ -21,8 +21,14 @@ FEW_KEYS: Final = 8
 
 PARTS_PER_KEY: Final = 2
 """The parts of a directory of keys per key (or up to twice as many): with more it takes longer to make than it saves."""
-MOST_KEYS: Final = 1 << 21
+MOST_PARTS: Final = 1 << 23
+"""The most parts of a directory: 32 MB."""
+MOST_KEYS: Final = 1 << 25
 """The most keys that have a directory."""
+LEAST_SEARCHED: Final = 1 << 13
+MOST_SEARCHED: Final = 1 << 18
+"""A directory is made after one probe per key, but not before the first and not after the second of these numbers of probes: to do without
+it has then cost about as much as to make it."""
 LONGEST: Final = 16
 """A directory is not used if some part has more keys."""
 
@@ -30,8 +36,8 @@ FLAGS_PER_KEY: Final = 4
 """The flags per key (or up to twice as many) that exclude probes."""
 MOST_FLAGGED: Final = 1 << 22
 """The most keys that have flags."""
-FEW_PROBES: Final = 256
-"""Fewer probes are not compared with flags."""
+FEW_PROBES: Final = 512
+"""For fewer probes there is only a binary search."""
 RARE: Final = 4
 """Flags are used if the last probes were at least this multiple of those that were keys."""
 
@@ -71,9 +77,12 @@ class KeyDirectory:
     def __init__(self, keys: Ids) -> None:
         values, span = keys.view(np.uint64), int(keys[-1]) - int(keys[0])
         self._keys, self._least = keys, values[0]
-        self._shift = np.uint64(max(0, span.bit_length() - (len(keys) * PARTS_PER_KEY).bit_length()))
+        self._shift = np.uint64(max(0, span.bit_length() - min(len(keys) * PARTS_PER_KEY, MOST_PARTS - 1).bit_length()))
         self._parts = (span >> int(self._shift)) + 1
-        counts = np.bincount(((values - self._least) >> self._shift).view(np.int64), minlength=self._parts)
+        counts = np.zeros(self._parts, np.int32)
+        for at in range(0, len(keys), BLOCK):
+            parts = ((values[at : at + BLOCK] - self._least) >> self._shift).view(np.int64)
+            counts[int(parts[0]) : int(parts[-1]) + 1] += np.bincount(parts - parts[0]).astype(np.int32)
         self._begins = np.zeros(self._parts + 2, np.int32)  # what is beyond the range has a part without keys
         np.cumsum(counts, out=self._begins[1:-1])
         self._begins[-1] = self._begins[-2]
@@ -119,13 +128,13 @@ class KeySearch:
     probes for it to pay. It also keeps the fan-out of an index on these keys, once that has been counted.
     """
 
-    def __init__(self, most: int = MOST_FLAGGED) -> None:
+    def __init__(self, most: int = MOST_KEYS) -> None:
         """``most``: with more keys there are neither a directory nor flags."""
         self.fan_out: FanOut | None = None
         self.directory: KeyDirectory | None = None
         self.flags: KeyFlags | None = None
         self._most = most
-        self._probes = self._unsorted = 0
+        self._probes = self._searches = 0
         self._rare = False  # whether few of the last probes were keys
         self._uneven = self._alike = False  # keys for which a directory, or flags, are of no use
 
@@ -157,33 +166,48 @@ class KeySearch:
         return self.flags
 
     def _directory_of(self, keys: Ids, probes: int) -> KeyDirectory | None:
-        """The directory for some more probes, which are in no order; None if a binary search costs less."""
-        self._unsorted += probes
-        if self.directory is None and not self._uneven and len(keys) <= min(self._most, MOST_KEYS, self._unsorted):
-            made = KeyDirectory(np.asarray(keys))
-            self._uneven = made.longest > LONGEST
-            self.directory = None if self._uneven else made
+        """The directory for some more probes; None if a binary search costs less."""
+        self._searches += probes
+        if self.directory is None and not self._uneven and len(keys) <= min(self._most, MOST_KEYS):
+            if self._searches >= min(max(len(keys), LEAST_SEARCHED), MOST_SEARCHED):
+                made = KeyDirectory(np.asarray(keys))
+                self._uneven = made.longest > LONGEST
+                self.directory = None if self._uneven else made
         return self.directory
 
     def _searched(self, keys: Ids, probe: Ids) -> tuple[Ids, Ids]:
-        if len(probe) < SORTED_PROBES or is_sorted(probe):
+        if len(probe) < FEW_PROBES:
             return _found(keys, probe)
-        if (directory := self._directory_of(keys, len(probe))) is not None:
+        ordered = is_sorted(probe)
+        if not (ordered and _are_many(probe, keys)) and (directory := self._directory_of(keys, len(probe))) is not None:
             return directory.find(probe)
+        if ordered:
+            return _found_in_order(keys, probe)
+        if len(probe) < SORTED_PROBES:
+            return _found(keys, probe)
         order = np.argsort(probe)
-        hits, at = _found(keys, probe.take(order))
+        hits, at = _found_in_order(keys, probe.take(order))
         place_of = np.full(len(probe), -1)
         place_of[order.take(hits)] = at
         hits = np.flatnonzero(place_of >= 0)
         return hits, place_of.take(hits)
 
 
+def _are_many(probe: Ids, keys: Ids) -> bool:
+    return len(probe) >= FEW_KEYS * len(keys)
+
+
 def _found(keys: Ids, probe: Ids) -> tuple[Ids, Ids]:
-    """:meth:`KeySearch.find` of probes that are few, or in order."""
-    if len(probe) < max(SORTED_PROBES, FEW_KEYS * len(keys)):
-        at = np.minimum(np.searchsorted(keys, probe), len(keys) - 1)
-        hits = np.flatnonzero(keys.take(at) == probe)
-        return hits, at.take(hits)
+    """:meth:`KeySearch.find` by a binary search for each probe."""
+    at = np.minimum(np.searchsorted(keys, probe), len(keys) - 1)
+    hits = np.flatnonzero(keys.take(at) == probe)
+    return hits, at.take(hits)
+
+
+def _found_in_order(keys: Ids, probe: Ids) -> tuple[Ids, Ids]:
+    """:meth:`KeySearch.find` of probes that are in order."""
+    if not _are_many(probe, keys):
+        return _found(keys, probe)
     first = np.searchsorted(probe, keys)
     counts = np.searchsorted(probe, keys, "right") - first
     at = np.repeat(np.arange(len(keys)), counts)

@@ -62,16 +62,25 @@ ids = st.one_of(
 )
 
 
-@given(st.lists(ids, min_size=1, max_size=60), st.lists(ids, max_size=30), st.integers(1, 200))
-def test_a_directory_of_keys_is_brute_force(keys: list[int], others: list[int], longest: int) -> None:
+@given(
+    st.lists(ids, min_size=1, max_size=60),
+    st.lists(ids, max_size=30),
+    st.integers(1, 200),
+    st.sampled_from([2, 8, 1 << 23]),
+    st.sampled_from([2, 1 << 15]),
+)
+def test_a_directory_of_keys_is_brute_force(keys: list[int], others: list[int], longest: int, most_parts: int, block: int) -> None:
     """Hashes, small and near numbers, and all of these together, which makes parts with many keys."""
     column, probe = array(*keys), array(*keys[::2], *others)
     index = Index.build(("x",), [column])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(key_search, "SORTED_PROBES", 1)
+        patch.setattr(key_search, "FEW_PROBES", 1)
+        patch.setattr(key_search, "LEAST_SEARCHED", 1)
+        patch.setattr(key_search, "MOST_PARTS", most_parts)
         patch.setattr(key_search, "LONGEST", longest)
         patch.setattr(key_search, "MOST_FLAGGED", 0)
-        index.search._unsorted = len(keys)  # probes before: the directory pays
+        patch.setattr(key_search, "BLOCK", block)
+        index.search._searches = len(keys)  # probes before: the directory pays
         positions, rows = index.lookup(probe)
         assert index.search.directory is not None or is_sorted(probe) or longest < 60
     found = sorted(zip(positions.tolist(), rows.tolist()))
@@ -352,9 +361,11 @@ def test_an_absent_relation_is_a_clear_error(tmp_path: Path) -> None:
         Relation.open(tmp_path / "nothing")
 
 
+@pytest.mark.parametrize("few", [1, 10**9])
 @pytest.mark.parametrize("sorted_from", [1, 10**9])
-def test_many_probes_and_few_find_the_same(monkeypatch: pytest.MonkeyPatch, sorted_from: int) -> None:
+def test_many_probes_and_few_find_the_same(monkeypatch: pytest.MonkeyPatch, sorted_from: int, few: int) -> None:
     """Probes are sorted where they are many: what they find, and in which order, is the same."""
+    monkeypatch.setattr(key_search, "FEW_PROBES", few)
     monkeypatch.setattr(key_search, "SORTED_PROBES", sorted_from)
     draw = np.random.default_rng(3)
     for keys in (0, 1, 5, 300):

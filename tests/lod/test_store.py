@@ -338,12 +338,12 @@ def test_a_large_dictionary_has_no_directories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, has_directory: bool
 ) -> None:
     """Those of all its parts together would take much memory."""
-    monkeypatch.setattr(dictionary, "MOST_KEYS", most)
+    monkeypatch.setattr(dictionary, "MOST_TERMS", most)
     texts = pa.array([f"<http://example.org/{number}>" for number in range(3000)])
     ids = encode(texts.to_pylist(), PUBLIC)
     part = dictionary.write_part(tmp_path, "part", ids, texts)
     assert part is not None
     found = dictionary.Dictionary.open(tmp_path, [part])
-    for _ in range(2):
+    for _ in range(4):
         assert found.decode(ids) == texts.to_pylist()
     assert (found.parts[0].search.directory is not None) == has_directory
