@@ -220,9 +220,9 @@ class Optimizer:
         """Whether there are plans to choose from."""
         return self.mode == "adaptive" and len(self.graph.relations) > 2
 
-    def scaled(self, choice: PlanChoice) -> PlanChoice:
-        """A choice of before the last batch, which was steady, with estimates for its rows; it may be of another plan."""
-        return self._plans[choice.source].scaled(choice)
+    def has_read(self, source: str) -> bool:
+        """Whether the statistics of a source were read for the last choice."""
+        return source in self._reading.read
 
     def last_choice(self, source: str) -> PlanChoice | None:
         """The last choice of a source, priced once more after a restart; None if it has no plan."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from cqels_opt.plans.plan import Plan, PlanOperator
 from cqels_opt.plans.plan_changes import Reason
@@ -41,3 +43,13 @@ class PlanChoice:
     def switched(self) -> bool:
         """Whether the plan differs from that of the previous batch."""
         return self.previous is not None
+
+    def scaled(self, changed: Mapping[str, float]) -> PlanChoice:
+        """The same choice for a later batch; ``changed`` has the factors by which the rows of relations have changed since."""
+        estimated = tuple(n * scale for n, scale in zip(self.estimated, scales_of(self.operators, changed)))
+        return replace(self, estimated=estimated, previous=None, reason=(), first=False)
+
+
+def scales_of(operators: Iterable[PlanOperator], changed: Mapping[str, float]) -> list[float]:
+    """The factors by which the rows of operators change with those of the relations."""
+    return [math.prod(changed[name] for name in operator.covers) for operator in operators]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +12,8 @@ from numpy.typing import NDArray
 from cqels_opt.plans.estimate_corrections import Logs
 from cqels_opt.plans.hindsight import Observed
 from cqels_opt.plans.memo import Memo
-from cqels_opt.plans.plan import Plan, PlanOperator
-from cqels_opt.plans.plan_choice import PlanChoice
+from cqels_opt.plans.plan import Plan
+from cqels_opt.plans.plan_choice import PlanChoice, scales_of
 from cqels_opt.plans.plan_pricing import PricedPlan
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.relation_set import RelationSet
@@ -130,26 +129,17 @@ class SourcePlans:
         assert self.anchored is not None
         assert self.priced is not None
         self.changed = changed
-        found = self.scaled(self.anchored)
+        found = self.anchored.scaled(changed)
         rows = zip(self.priced.covered, found.estimated)
         self.estimated = {relations: (n, self.estimated[relations][1]) for relations, n in rows}
         self.confirmed = {}
         return found
 
-    def scaled(self, choice: PlanChoice) -> PlanChoice:
-        """A choice of before a steady batch, with the estimates of the batch."""
-        rows = zip(choice.estimated, self._scales(choice.operators))
-        return replace(choice, estimated=tuple(n * scale for n, scale in rows), previous=None, reason=(), first=False)
-
-    def _scales(self, operators: Iterable[PlanOperator]) -> list[float]:
-        """The factors by which the rows of operators have changed with those of the relations."""
-        return [math.prod(self.changed[name] for name in operator.covers) for operator in operators]
-
     def unscaled(self, rows: Observed) -> Observed:
         """Observed rows of operators as if the relations had the rows that the plan was priced with."""
         if not self.changed or self.priced is None:
             return rows
-        scales = dict(zip(self.priced.covered, self._scales(self.priced.operators)))
+        scales = dict(zip(self.priced.covered, scales_of(self.priced.operators, self.changed)))
         return [(relations, seen / scales[relations]) for relations, seen in rows]
 
     def note_if_steady(self, now: Mapping[RelationSet, float], seconds: float) -> bool:

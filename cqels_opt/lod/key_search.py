@@ -168,11 +168,11 @@ class KeySearch:
     def _directory_of(self, keys: Ids, probes: int) -> KeyDirectory | None:
         """The directory for some more probes; None if a binary search costs less."""
         self._searches += probes
-        if self.directory is None and not self._uneven and len(keys) <= min(self._most, MOST_KEYS):
-            if self._searches >= min(max(len(keys), LEAST_SEARCHED), MOST_SEARCHED):
-                made = KeyDirectory(np.asarray(keys))
-                self._uneven = made.longest > LONGEST
-                self.directory = None if self._uneven else made
+        has_paid = self._searches >= min(max(len(keys), LEAST_SEARCHED), MOST_SEARCHED)
+        if self.directory is None and has_paid and not self._uneven and len(keys) <= min(self._most, MOST_KEYS):
+            made = KeyDirectory(np.asarray(keys))
+            self._uneven = made.longest > LONGEST
+            self.directory = None if self._uneven else made
         return self.directory
 
     def _searched(self, keys: Ids, probe: Ids) -> tuple[Ids, Ids]:

@@ -284,9 +284,9 @@ class BlockPlanner:
             source: DeltaPlan(choice, self.fixed_splits.get(source), last.get(source)) for source, choice in choices.items()
         }
         if self.splitter is not None and relations is not None:
-            scaled = self.optimizer.scaled if self.optimizer.is_steady else None
             for source, choice in choices.items():
-                split = self.splitter.choose(choice, views[source], relations, sorting, scaled)
+                stays = not choice.switched and not self.optimizer.has_read(source)
+                split = self.splitter.choose(choice, views[source], relations, sorting, stays)
                 self.delta_plans[source] = DeltaPlan(choice, split, last.get(source))
 
     def _new_rows(self) -> int:

@@ -10,9 +10,9 @@ partitioning, Polyzotis 2005.)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from cqels_opt.operators.outer_joins import made_of_each
 from cqels_opt.operators.rows import Ints, Rows
 from cqels_opt.planner.join_sampling import JoinSampler
 from cqels_opt.plans import CostModel, Cut, Optimizer, PlanChoice, QueryGraph, ReoptimizationBudget, Split, Statistics
+from cqels_opt.plans.base_estimates import number_of
+from cqels_opt.plans.steady import row_factors
 from cqels_opt.stats.frequencies import distinct_values
 
 SEARCH_SECONDS = 0.01
@@ -63,6 +65,14 @@ class SplitChoice:
     def cost(self) -> float:
         """The cost of both."""
         return self.few.cost + self.many.cost
+
+
+class FoundCut(NamedTuple):
+    """A cut, the rows in the heavier part, and the rows of the relations, when the parts were planned."""
+
+    cut: Cut
+    heavy: int
+    rows: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +126,13 @@ class Splitter:
         self._optimizers: dict[tuple[str, int], Optimizer] = {}
         self.cuts: dict[str, Cut] = {}
         self.budget = ReoptimizationBudget()
-        self._heavy: dict[str, tuple[Cut, int]] = {}  # the cut of the last choices of the parts, and the rows beyond it
-        self._last: dict[str, SplitChoice] = {}  # of these; none after a restart
+        self._found: dict[str, FoundCut] = {}  # for the last choices of the parts
+        self._last: dict[str, SplitChoice] = {}  # these; none after a restart
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint: the budget, the cuts in use, and the optimizers of the parts."""
         parts = [[source, number, optimizer.state()] for (source, number), optimizer in self._optimizers.items()]
-        return {"since": self.budget.since, "parts": parts, "cuts": self.cuts, "heavy": self._heavy}
+        return {"since": self.budget.since, "parts": parts, "cuts": self.cuts, "found": self._found}
 
     def resume(self, state: Mapping[str, Any], cuts: Mapping[str, Cut]) -> None:
         """Continues from a :meth:`state`. Older ones have no cuts; ``cuts`` are those of the plans that ran last."""
@@ -130,7 +140,7 @@ class Splitter:
         self.cuts = {source: Cut(*cut) for source, cut in state.get("cuts", cuts).items()}
         for source, number, known in state["parts"]:
             self._optimizer(source, number).resume(known)
-        self._heavy = {source: (Cut(*cut), heavy) for source, (cut, heavy) in state.get("heavy", {}).items()}
+        self._found = {source: FoundCut(Cut(*cut), *more) for source, (cut, *more) in state.get("found", {}).items()}
 
     def choose(
         self,
@@ -138,12 +148,12 @@ class Splitter:
         view: Statistics,
         relations_of_step: Callable[[], BlockRelations],
         sorting_seconds: float,
-        scaled: Callable[[PlanChoice], PlanChoice] | None = None,
+        stays: bool = False,
     ) -> SplitChoice | None:
         """The two plans of a source's delta if they pay off; ``whole`` is the plan for all of it, ``view`` its statistics.
 
-        A search takes ``sorting_seconds`` longer if there are many new rows, which may have to be sorted for look-ups. In a steady batch,
-        in which choices are ``scaled``, the last two stay, as the plan for all of it does.
+        A search takes ``sorting_seconds`` longer if there are many new rows, which may have to be sorted for look-ups. If the plan for all
+        of it ``stays``, and relations have about the rows that they had, the last two stay as well until a search is due.
         """
         source, current = whole.source, self.cuts.pop(whole.source, None)
         if self.model.unit != "s" or whole.fallback or whole.retained < 2:
@@ -151,12 +161,11 @@ class Splitter:
         due = self.budget.due(source, whole.cost, SEARCH_SECONDS + sorting_seconds)
         if not due and current is None:
             return None
-        if scaled is not None and not due and current is not None and (last := self._last_of(source, current)) is not None:
+        now = [number_of(view.cardinality(relation.name)) for relation in self.graph.relations]
+        if stays and not due and current is not None and (kept := self._kept(source, current, now)) is not None:
             self.cuts[source] = current
-            few, many = scaled(last.few), scaled(last.many)
-            growth = many.estimated[0] / max(last.many.estimated[0], 1.0)
-            return SplitChoice(current, round(last.heavy * growth), few, many)
-        self._heavy.pop(source, None)
+            return kept
+        self._found.pop(source, None)
         self._last.pop(source, None)
         relations = relations_of_step()
         places = relations.delta_places(source)
@@ -185,20 +194,22 @@ class Splitter:
         if best is not None:
             self.cuts[source] = best.cut
             if chosen == 1:
-                self._heavy[source], self._last[source] = (best.cut, best.heavy), best
+                self._found[source], self._last[source] = FoundCut(best.cut, best.heavy, now), best
         return best
 
-    def _last_of(self, source: str, cut: Cut) -> SplitChoice | None:
-        """The last choice for a cut; None if the parts have been planned for another one since."""
-        known, heavy = self._heavy.get(source, (None, 0))
-        if known != cut:
+    def _kept(self, source: str, cut: Cut, now: Sequence[float]) -> SplitChoice | None:
+        """The last choices for a cut, with the rows that relations have ``now``; None if these are others, or the parts have been planned
+        for another cut since."""
+        found = self._found.get(source)
+        if found is None or found.cut != cut or (factors := row_factors(np.array([found.rows]), np.array([now]))) is None:
             return None
         if source not in self._last:
             few, many = (self._optimizer(source, number).last_choice(source) for number in (0, 1))
             if few is None or many is None:
                 return None
-            self._last[source] = SplitChoice(cut, heavy, few, many)
-        return self._last[source]
+            self._last[source] = SplitChoice(cut, found.heavy, few, many)
+        last, changed = self._last[source], dict(zip(self.graph.index, factors[0].tolist()))
+        return SplitChoice(cut, round(found.heavy * changed[source]), last.few.scaled(changed), last.many.scaled(changed))
 
     def _fans(self, source: str, rows: Rows, relations: BlockRelations) -> Fans:
         """The matches of each row of a delta in the relations around it."""

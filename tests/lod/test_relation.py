@@ -69,7 +69,9 @@ ids = st.one_of(
     st.sampled_from([2, 8, 1 << 23]),
     st.sampled_from([2, 1 << 15]),
 )
-def test_a_directory_of_keys_is_brute_force(keys: list[int], others: list[int], longest: int, most_parts: int, block: int) -> None:
+def test_a_directory_of_keys_is_brute_force(
+    keys: list[int], others: list[int], longest: int, most_parts: int, block: int
+) -> None:
     """Hashes, small and near numbers, and all of these together, which makes parts with many keys."""
     column, probe = array(*keys), array(*keys[::2], *others)
     index = Index.build(("x",), [column])
