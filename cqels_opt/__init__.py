@@ -76,7 +76,7 @@ logging.getLogger("cqels_opt").addHandler(logging.NullHandler())  # the applicat
 
 
 def __getattr__(name: str) -> Any:
-    if name == "local":  # a room as it is
+    if name == "local":  # a package, not a name in one
         return import_module("cqels_opt.local")
     if name in _LATER:
         try:

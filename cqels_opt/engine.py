@@ -1,6 +1,6 @@
 """Wires queries, data and Spark together, for Python (:class:`Engine`) and for the command line (:mod:`cqels_opt.cli.commands`).
 
-The rooms below define all semantics; this module processes no rows.
+The packages below define all semantics; this module processes no rows.
 """
 
 from __future__ import annotations

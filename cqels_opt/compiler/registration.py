@@ -57,6 +57,7 @@ class QueryOptions(TypedDict, total=False):
     output_operator: str | None
     """``istream``, ``dstream`` or ``rstream``."""
     duplicates: Literal["set", "bag"] | None
+    """Whether an answer that follows several times is one row or several; by default what the profile says."""
     bounds: Literal["open-closed", "closed-open"] | None
     """Which end belongs to a window with a range and a step."""
     t0: Mapping[str, int] | None

@@ -39,7 +39,7 @@ from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan
 PathLike: TypeAlias = str | Path
 TableFunction = Callable[[pa.Table, int], object]
 Files: TypeAlias = PathLike | Sequence[PathLike]
-"""A file or several, which are replayed in order, or a folder, which is followed."""
+"""A file or several, which are replayed merged by time, or a folder, which is followed."""
 ComingTo = Callable[[Sink, Sequence[object], Mapping[str, Any]], Sequence[Member]]
 LINES = (".jsonl", ".ndjson")
 

@@ -73,7 +73,7 @@ def cut(
 ) -> ReplayPlan:
     """Cuts the streams' files into chunks below ``folder``; returns at once if that was done with the same files and options.
 
-    Two sources of one stream are concatenated. ``DataError`` names a bad line (with ``on_error="fail"``); ``CheckpointError`` names the
+    Two sources of one stream are merged by time. ``DataError`` names a bad line (with ``on_error="fail"``); ``CheckpointError`` names the
     difference from the replay in the folder. The record is written last, so an interrupted cut starts again.
     """
     for source in streams:
