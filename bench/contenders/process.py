@@ -68,16 +68,16 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
         static, graphs = [str(path) for path in task.static], {iri: str(path) for iri, path in task.graphs.items()}
         asked = {"query": task.text, "streams": task.stream_names, "static": static, "graphs": graphs}
         talk.say(json.dumps(asked) + "\n")
-        if "ready" not in (said := talk.hear()):
-            raise talk.broken(f'{{"ready": true}} is expected, not {json.dumps(said)[:80]}')
+        if "ready" not in (reply := talk.hear()):
+            raise talk.broken(f'{{"ready": true}} is expected, not {json.dumps(reply)[:80]}')
         last = len(task.chunks) - 1
         for number, chunk in enumerate(task.chunks):
             text = _batch(task, chunk, number, number == last)
             yield None
             talk.say(text)
             lines = []
-            while "done" not in (said := talk.hear()):
-                lines.append(said)
+            while "done" not in (reply := talk.hear()):
+                lines.append(reply)
             yield Done(_answers(talk, lines))
 
 
@@ -151,12 +151,12 @@ class Talk:
         """The next message; RunError at the end of the output, or if the line is no JSON object."""
         line = self.line()
         try:
-            said = json.loads(line)
+            reply = json.loads(line)
         except ValueError:
-            said = None
-        if not isinstance(said, dict):
+            reply = None
+        if not isinstance(reply, dict):
             raise self.broken(f"no JSON object: {line.strip()[:80]}")
-        return said
+        return reply
 
     def broken(self, what: str) -> RunError:
         """The error for a violation of the protocol, with the last lines of the engine's standard error."""

@@ -91,8 +91,8 @@ def reader_lease(store: Path) -> set[str]:
     found: set[str] = set()
     for note in (store / READERS).glob("*.json"):
         try:
-            said = json.loads(note.read_text(encoding="utf-8"))
-            reader, versions = Path(said["reader"]), [str(name) for name in said["versions"]]
+            record = json.loads(note.read_text(encoding="utf-8"))
+            reader, versions = Path(record["reader"]), [str(name) for name in record["versions"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{note} is damaged ({error}): remove it if no run reads {store}") from error
         if reader.exists():

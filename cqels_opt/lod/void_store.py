@@ -73,17 +73,17 @@ def _about(store: Store) -> Iterator[tuple[str, str, str]]:
                     yield s, wanted[predicate], o
 
 
-def disagreement(store: Store, said: Description, where: str) -> str | None:
+def disagreement(store: Store, description: Description, where: str) -> str | None:
     """One sentence on the differences of a description from the store, and on its unusable parts; None if it is right."""
-    found = [*said.faults, *_stale(store, said)]
+    found = [*description.faults, *_stale(store, description)]
     if not found:
         return None
     return f"{where}: {first_of(found)}; plans are made with what the store has counted"
 
 
-def _stale(store: Store, said: Description) -> Iterator[str]:
-    graphs = [(DEFAULT_GRAPH, "", said.default)]
-    graphs += [(encode_one(name, store.scheme), f" in {name}", counts) for name, counts in said.named.items()]
+def _stale(store: Store, description: Description) -> Iterator[str]:
+    graphs = [(DEFAULT_GRAPH, "", description.default)]
+    graphs += [(encode_one(name, store.scheme), f" in {name}", counts) for name, counts in description.named.items()]
     for graph, place, counts in graphs:
         there = store.predicates(graph)
         for name, count in counts.properties.items():
@@ -192,9 +192,9 @@ class _Sizes:
         self.type = encode_one(f"<{RDF_TYPE}>", scheme)
         listed = sum(triples for triples, _, _ in self.properties.values())
         whole = Counts(**content["whole"])
-        said = whole.triples or 0
-        self.rest = _ends(Counts(max(0, said - listed)))
-        self.whole = _ends(Counts(max(said, listed), whole.subjects, whole.objects))
+        stated = whole.triples or 0
+        self.rest = _ends(Counts(max(0, stated - listed)))
+        self.whole = _ends(Counts(max(stated, listed), whole.subjects, whole.objects))
 
     def of(self, pattern: StaticPattern) -> tuple[float, dict[str, float]]:
         """The rows that match a pattern, and the distinct values of its variables except the graph's.

@@ -30,20 +30,20 @@ def lines(found: Answers, terms: TermTable, query: Any = None) -> Lines:
     """
     if query is not None and not isinstance(query, str):
         return json_lines(found, terms, queries=query)
-    said = f'"{found.op}"' + (f', "query": {json.dumps(query, ensure_ascii=False)}' if query is not None else "")
+    op = f'"{found.op}"' + (f', "query": {json.dumps(query, ensure_ascii=False)}' if query is not None else "")
     if TRUTH in found.columns:
-        return _truths(found, said)
+        return _truths(found, op)
     if TRIPLE[0] in found.columns:
-        return _graphs(found, terms, said)
-    return json_lines(found, terms, said=said)
+        return _graphs(found, terms, op)
+    return json_lines(found, terms, op=op)
 
 
-def _truths(found: Answers, said: str) -> Lines:
+def _truths(found: Answers, op: str) -> Lines:
     truths = found.columns[TRUTH] == TRUE_ID
-    yield _encoded(said, [f'"boolean": {str(truth).lower()}' for truth in truths.tolist()], found.time)
+    yield _encoded(op, [f'"boolean": {str(truth).lower()}' for truth in truths.tolist()], found.time)
 
 
-def _graphs(found: Answers, terms: TermTable, said: str) -> Lines:
+def _graphs(found: Answers, terms: TermTable, op: str) -> Lines:
     """One line per instant, with its triples in the order of their terms. The terms of some instants are looked up together."""
     if not len(found):
         return
@@ -55,9 +55,9 @@ def _graphs(found: Answers, terms: TermTable, said: str) -> Lines:
         triples = [*zip(*(terms.texts(found.columns[name][first:upto]) for name in TRIPLE))]
         places = zip((begins[some] - first).tolist(), (ends[some] - first).tolist())
         graphs = [json.dumps(sorted(triples[begin:end]), ensure_ascii=False) for begin, end in places]
-        yield _encoded(said, [f'"triples": {graph}' for graph in graphs], found.time[begins[some]])
+        yield _encoded(op, [f'"triples": {graph}' for graph in graphs], found.time[begins[some]])
 
 
-def _encoded(said: str, members: list[str], time: Ints) -> tuple[pa.Buffer, Ints, Ints]:
-    whole = [f'{{"time": {at}, "op": {said}, {member}}}\n'.encode() for at, member in zip(time.tolist(), members)]
+def _encoded(op: str, members: list[str], time: Ints) -> tuple[pa.Buffer, Ints, Ints]:
+    whole = [f'{{"time": {at}, "op": {op}, {member}}}\n'.encode() for at, member in zip(time.tolist(), members)]
     return pa.py_buffer(b"".join(whole)), time, np.array([len(line) for line in whole], np.int64)

@@ -154,24 +154,24 @@ def numbered(ids: Ints) -> tuple[Ints, Codes]:
     return encoded.dictionary.to_numpy(), encoded.indices.to_numpy(zero_copy_only=False)
 
 
-def heads(time: Ints, said: str, texts: TextPool) -> Codes:
-    """The beginning of each line, up to what is ``said`` behind its time. Times are in order."""
+def heads(time: Ints, after_time: str, texts: TextPool) -> Codes:
+    """The beginning of each line, up to what is ``after_time``. Times are in order."""
     begins = np.append(len(time) > 0, time[1:] != time[:-1])[: len(time)]
-    first = texts.add(joined('{"time": ', pa.array(time[begins]).cast(_LINE), said))
+    first = texts.add(joined('{"time": ', pa.array(time[begins]).cast(_LINE), after_time))
     return (np.cumsum(begins) + (first - 1)).astype(np.int32)
 
 
 def json_lines(
-    found: Answers, terms: TermTable, size: int = PIECE, said: str | None = None, queries: Any = None
+    found: Answers, terms: TermTable, size: int = PIECE, op: str | None = None, queries: Any = None
 ) -> Iterator[tuple[pa.Buffer, Ints, Ints]]:
     """The answers as lines of JSON, one line per occurrence, some at a time: the bytes, and the time and the length of each line.
 
-    ``said`` is the JSON between the time and the bindings, by default the operator. ``queries`` names the query of each answer, where
+    ``op`` is the JSON between the time and the bindings, by default the operator. ``queries`` names the query of each answer, where
     several queries share the program.
     """
     texts, rest = TextPool(), ', "bindings": {'
-    said = f', "op": {said or json.dumps(found.op)}'
-    columns = [heads(found.time, said if queries is not None else said + rest, texts)]
+    after_time = f', "op": {op or json.dumps(found.op)}'
+    columns = [heads(found.time, after_time if queries is not None else after_time + rest, texts)]
     if queries is not None:
         each: Any = queries.dictionary_encode()
         names = [f', "query": {json.dumps(name, ensure_ascii=False)}{rest}' for name in each.dictionary.to_pylist()]

@@ -28,5 +28,5 @@ def maintained(program: CompiledProgram) -> dict[str, list[str]]:
 def text(program: CompiledProgram) -> str:
     """One line; empty where all operators above the joins are row by row."""
     found = maintained(program)
-    ways = (f"{said}: {', '.join(found[way])}" for way, said in WAYS.items() if way in found)
+    ways = (f"{label}: {', '.join(found[way])}" for way, label in WAYS.items() if way in found)
     return "above the joins: " + "; ".join(ways) if found else ""

@@ -50,10 +50,10 @@ def answer_messages(files: Iterable[AnswerFile], kind: Kind) -> Iterator[Message
     instants = heapq.merge(*map(_instants, files), key=lambda found: found[:2])
     for (time, query), parts in groupby(instants, key=lambda found: found[:2]):
         for line in sorted(line for _, _, lines in parts for line in lines):
-            said = json.loads(line)
+            answer = json.loads(line)
             number = index[query] = index.get(query, -1) + 1
-            value = line if kind == "answers" else _element(kind, query, time, said["op"], said["triples"])
-            yield Message(query, number, time, said["op"], value)
+            value = line if kind == "answers" else _element(kind, query, time, answer["op"], answer["triples"])
+            yield Message(query, number, time, answer["op"], value)
 
 
 def _instants(file: AnswerFile) -> Iterator[tuple[int, str, list[bytes]]]:

@@ -41,7 +41,7 @@ class BatchRecords:
         changed = run.options.files.take(batch.reports) if run.options.files is not None else []
         more = [f"{len(changed) - MOST_NOTICES:,} more files have changed since they were read"] if changed[MOST_NOTICES:] else []
         bad = [r for report in batch.reports for r in report.rejected.sample]
-        return (*run.notices, *changed[:MOST_NOTICES], *more, *(f"rejected: {run.rejects.said(r)}" for r in bad[:SAMPLE]))
+        return (*run.notices, *changed[:MOST_NOTICES], *more, *(f"rejected: {run.rejects.describe(r)}" for r in bad[:SAMPLE]))
 
     def of(
         self, batch: MicroBatch, observed: Mapping[str, Mapping[str, Observed]], jobs: int, notices: tuple[str, ...]

@@ -46,15 +46,15 @@ class DeadLetters:
         with naming(self.path), disk.append(self.path) as file:
             for r in chain.from_iterable(rejected):
                 where = self.sources.get(r.partition, r.stream)
-                told = {"file": where, "line": r.line, "reason": r.reason}
-                file.write((json.dumps(told, ensure_ascii=False) + "\n").encode())
+                record = {"file": where, "line": r.line, "reason": r.reason}
+                file.write((json.dumps(record, ensure_ascii=False) + "\n").encode())
             disk.flush(file)
             return {self._name: file.tell()}
 
-    def said(self, bad: Rejected) -> str:
+    def describe(self, bad: Rejected) -> str:
         """One of them, for a message."""
         return f"{self.sources.get(bad.partition, bad.stream)}:{bad.line}: {bad.reason}"
 
     def first(self, rejected: Iterable[RejectSpool]) -> str:
         """The first in the order of partitions and lines, for a message."""
-        return self.said(min((r.least for r in rejected if r.least is not None), key=lambda r: (r.partition, r.line)))
+        return self.describe(min((r.least for r in rejected if r.least is not None), key=lambda r: (r.partition, r.line)))

@@ -108,8 +108,8 @@ class QueryCatalog:
             changes: Sequence[Change] = self._stored(path)
             if not path.exists() and self._waiting:
                 disk.make_folder(self.folder)
-                told = [change if isinstance(change, str) else change.record for change in self._waiting]
-                disk.write_atomically(path, documents.encode(path.name, told))
+                records = [change if isinstance(change, str) else change.record for change in self._waiting]
+                disk.write_atomically(path, documents.encode(path.name, records))
                 changes, self._waiting = self._waiting, []
         return self._have(_changed(self.sharing, changes)) if changes else None
 

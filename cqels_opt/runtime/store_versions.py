@@ -139,14 +139,14 @@ class VersionedStore:
         return self.folder / f"{batch:012d}.json"
 
     def _log(self, path: Path, version: StoreVersion) -> None:
-        told = {"data": Path(version.place).name, "fingerprint": version.fingerprint}
-        disk.write_atomically(path, documents.encode(path.name, told))
+        document = {"data": Path(version.place).name, "fingerprint": version.fingerprint}
+        disk.write_atomically(path, documents.encode(path.name, document))
 
     def _read(self, path: Path) -> StoreVersion:
         assert self.store is not None
         try:
-            said = documents.decode(path.name, disk.read(path))
-            name, fingerprint = str(said["data"]), str(said["fingerprint"])
+            document = documents.decode(path.name, disk.read(path))
+            name, fingerprint = str(document["data"]), str(document["fingerprint"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
         if (self.store / name / HEADER).is_file():

@@ -136,14 +136,14 @@ def _keep(ids: Ints, terms: pa.StringArray, store: str, texts: Texts) -> NDArray
     """Keeps the texts that neither their id nor the static store gives, and those whose id the store has for another term.
 
     Returns which terms the store has."""
-    untold, same = ~term_ids.is_inline(ids), np.zeros(len(ids), bool)
-    if store and untold.any():
+    unknown, same = ~term_ids.is_inline(ids), np.zeros(len(ids), bool)
+    if store and unknown.any():
         known, other = worker_cache.store(store).compare(ids, terms)
         texts.collided += term_ids.chosen(terms, other)
-        untold &= ~known
+        unknown &= ~known
         same = known & ~other
-    if untold.any():
-        texts.add(ids[untold], terms.filter(pa.array(untold)))
+    if unknown.any():
+        texts.add(ids[unknown], terms.filter(pa.array(unknown)))
     return same
 
 
@@ -261,7 +261,7 @@ def _coded(rows: pa.Table, streams: Sequence[str], encoding: _Encoding, rejected
     if rows.column("g").null_count < len(bad):
         bad |= _is_named(rows.column("g")) & (terms[3] == 0 if graphs else ~_begins_as_name(rows.column("g")))
     for row in np.flatnonzero(bad).tolist():
-        reason = next(said for name in _WHAT if (said := _reason(rows, name, row)))
+        reason = next(found for name in _WHAT if (found := _reason(rows, name, row)))
         rejected.append(Rejected(streams[stream[row]], int(partition[row]), int(line[row]), reason))
     return EncodedRows(stream, partition, offset, t, line, rows.column("late").to_numpy().astype(bool), tuple(terms), bad)
 

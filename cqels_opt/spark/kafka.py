@@ -95,9 +95,9 @@ class KafkaSink:
                 continue
             pending: list[tuple[bytes, bytes, list[dict[str, Any]]]] = []
             for m in answer_messages(files, kind):
-                told = {"batch": batch, "index": m.index, "time": m.time, "op": m.op}
+                headers = {"batch": batch, "index": m.index, "time": m.time, "op": m.op}
                 pending.append(
-                    (m.query.encode(), m.value, [{"key": f"cqels-{k}", "value": str(v).encode()} for k, v in told.items()])
+                    (m.query.encode(), m.value, [{"key": f"cqels-{k}", "value": str(v).encode()} for k, v in headers.items()])
                 )
                 if len(pending) == _ROWS:
                     yield _sent(pending)

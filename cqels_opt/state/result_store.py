@@ -48,11 +48,11 @@ class ResultSegment:
     @classmethod
     def read(cls, path: Path) -> ResultSegment:
         """The segment in a file, mapped."""
-        arrays, said = read_arrays(path)
-        variables = json.loads(said["variables"])
+        arrays, metadata = read_arrays(path)
+        variables = json.loads(metadata["variables"])
         columns = {v: arrays[f"v{i}"] for i, v in enumerate(variables)}
         indexes: dict[On, Index] = {}
-        for i, (on, by) in enumerate(json.loads(said["indexes"])):
+        for i, (on, by) in enumerate(json.loads(metadata["indexes"])):
             verified = tuple(columns[v] for v in on)
             keys, starts = arrays[f"keys{i}"], arrays[f"starts{i}"]
             indexes[tuple(on)] = Index(tuple(on), verified, by, keys, starts, arrays.get(f"rows{i}"))

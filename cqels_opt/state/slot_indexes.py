@@ -42,8 +42,8 @@ def slot_run(folder: Path, slot: SlotFile) -> SortedRun:
 
 
 def _read(folder: Path, slot: SlotFile) -> SortedRun:
-    arrays, said = read_arrays(folder / index_of(slot).path, at_once=True)
+    arrays, metadata = read_arrays(folder / index_of(slot).path, at_once=True)
     stored = read_columns(folder / slot.path)
     columns = {name: stored[name] for name in sorted(stored) if name.startswith("v")}
-    indexes = indexes_from(json.loads(said[_LAYOUT]), arrays, columns)
+    indexes = indexes_from(json.loads(metadata[_LAYOUT]), arrays, columns)
     return SortedRun(Relation(columns, None, len(stored["t"]), indexes), 0, stored["t"])

@@ -99,8 +99,8 @@ def indexes_on(columns: Mapping[str, Ids], keys: Sequence[Key]) -> tuple[dict[st
 
 def read_time_slice(path: Path) -> SortedRun:
     """A time slice, mapped."""
-    arrays, said = read_arrays(path)
-    header = json.loads(said[_LAYOUT])
+    arrays, metadata = read_arrays(path)
+    header = json.loads(metadata[_LAYOUT])
     columns = {name: arrays[name] for name in sorted(arrays) if name.startswith("v")}
     indexes = indexes_from(header["keys"], arrays, columns)
     return SortedRun(Relation(columns, None, header["rows"], indexes), header["base"], arrays["t"], arrays.get("before"))

@@ -73,20 +73,22 @@ def _own(arrays: Mapping[str, NDArray[T]]) -> dict[str, NDArray[T]]:
     return {name: array if array.base is None else array.copy() for name, array in arrays.items()}
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], said: Mapping[str, str]) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
     """Writes arrays of different lengths, which nobody changes later, and texts about them."""
     size = sum(array.nbytes for array in arrays.values())
     if size < SMALL:
         own = _own(arrays)
-        sealed_files.write(path, Unwritten((own, said), size, lambda: _bytes_of(_batch_of(own, said))))
+        sealed_files.write(path, Unwritten((own, metadata), size, lambda: _bytes_of(_batch_of(own, metadata))))
     else:
-        _write(path, _batch_of(arrays, said), size)
+        _write(path, _batch_of(arrays, metadata), size)
 
 
-def _batch_of(arrays: Mapping[str, NDArray[Any]], said: Mapping[str, str]) -> pa.RecordBatch:
+def _batch_of(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> pa.RecordBatch:
     """Each array is a list in a table of one row."""
     lists = [_as_list(array) for array in arrays.values()]
-    schema = pa.schema([pa.field(name, a.type) for name, a in zip(arrays, lists)], dict[bytes | str, bytes | str](said.items()))
+    schema = pa.schema(
+        [pa.field(name, a.type) for name, a in zip(arrays, lists)], dict[bytes | str, bytes | str](metadata.items())
+    )
     return pa.RecordBatch.from_arrays(lists, schema=schema)
 
 
@@ -103,8 +105,8 @@ def read_arrays(path: Path, *, at_once: bool = False) -> tuple[dict[str, NDArray
     ``at_once``: for those of which most is read.
     """
     if (written := sealed_files.value(path)) is not None:
-        arrays, said = cast("tuple[dict[str, NDArray[Any]], dict[str, str]]", written)
-        return dict(arrays), dict(said)
+        arrays, metadata = cast("tuple[dict[str, NDArray[Any]], dict[str, str]]", written)
+        return dict(arrays), dict(metadata)
     content, blocks = (sealed_files.opened_whole(path), None) if at_once else sealed_files.opened(path)
     if blocks is not None:
         _verify_descriptions(blocks, content)
@@ -121,15 +123,15 @@ def read_arrays(path: Path, *, at_once: bool = False) -> tuple[dict[str, NDArray
 
 def _verify_descriptions(blocks: Blocks, content: pa.Buffer) -> None:
     """Verifies the metadata of an Arrow file: its schema, the description of its record batch, its footer."""
-    said, at = memoryview(content), 8
+    data, at = memoryview(content), 8
     for _ in range(2):
         blocks.verify_span(at - 8, at + 8)
-        length = int.from_bytes(said[at + 4 : at + 8], "little")
+        length = int.from_bytes(data[at + 4 : at + 8], "little")
         blocks.verify_span(at, at + 8 + length)
         at += 8 + length
     end = content.size - 10
     blocks.verify_span(end, content.size)
-    blocks.verify_span(end - int.from_bytes(said[end : end + 4], "little"), end)
+    blocks.verify_span(end - int.from_bytes(data[end : end + 4], "little"), end)
 
 
 def _verify_between(blocks: Blocks, size: int, arrays: list[tuple[int, int]]) -> None:

@@ -41,9 +41,9 @@ def live(
     title: str, last: TraceRecord | None, switches: int, totals: Mapping[str, int], failure: object = None, explained: str = ""
 ) -> str:
     """The state of a run: its totals, its last micro-batch, and the current plans."""
-    told = [f"{totals.get(name, 0):,} {name}" for name in ("batches", "elements", "answers")]
-    told += [f"{totals[name]:,} {name}" for name in ("late", "rejected") if totals.get(name)]
-    parts = [f"<p>{', '.join(told)}; {switches:,} plan switches.</p>"]
+    counts = [f"{totals.get(name, 0):,} {name}" for name in ("batches", "elements", "answers")]
+    counts += [f"{totals[name]:,} {name}" for name in ("late", "rejected") if totals.get(name)]
+    parts = [f"<p>{', '.join(counts)}; {switches:,} plan switches.</p>"]
     if failure is not None:
         parts.append(f'<p style="color:#b00"><b>Over:</b> {escape(str(failure))}</p>')
     if last is None:

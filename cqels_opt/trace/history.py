@@ -122,8 +122,8 @@ class QueryHistory:
     @property
     def headline(self) -> tuple[str, ...]:
         """See :func:`cqels_opt.trace.savings.headline`; then the plans that were stopped, and the excess cost, where rows were observed."""
-        told = headline(self.savings, self.switched, self.unit, self.ms.optimize, not self.alone)
-        return (*told, *filter(None, [self.stopped.sentence, self.excess.sentence(self.unit)]))
+        sentences = headline(self.savings, self.switched, self.unit, self.ms.optimize, not self.alone)
+        return (*sentences, *filter(None, [self.stopped.sentence, self.excess.sentence(self.unit)]))
 
 
 class Histories:

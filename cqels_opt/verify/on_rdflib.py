@@ -76,8 +76,8 @@ class Rdflib:
                 rows = [[(str(v), row.get(v)) for v in names] for row in found.bindings]
         except _FAILURES as error:
             # other errors are about objects of rdflib
-            said = str(error) if isinstance(error, SPARQLError) and str(error) else type(error).__name__
-            raise RunError(f"rdflib cannot evaluate the rewritten query: {said}") from error
+            reason = str(error) if isinstance(error, SPARQLError) and str(error) else type(error).__name__
+            raise RunError(f"rdflib cannot evaluate the rewritten query: {reason}") from error
         finally:
             del CUSTOM_EVALS["cqels-opt bags"]
             for name in custom:
