@@ -3,7 +3,8 @@
 The stream's rate and the windows are unchanged (5,000 elements/s of stream time, 30 seconds); a batch covers more stream time.
 The tasks write the answers as files of a folder. At one size the answers also go through the driver into one file of lines in order
 of time. Each run is a separate process, pinned to its cores with all its descendants (``sched_setaffinity``), with as many task
-slots. An estimate for a cluster is derived from the single-core runs (:mod:`cqels_opt.bench.cluster`).
+slots. At the same size the tasks also run in executors of one core each, which are processes of their own, as on a cluster. An
+estimate for a cluster is derived from the single-core runs (:mod:`cqels_opt.bench.cluster`).
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.replay import BatchSize
 
 SIZES = (100_000, 500_000, 1_000_000)
-ORDERED = 500_000  # elements of the batches whose answers are also written as one file
+ORDERED = 500_000  # elements of the batches whose answers are also written as one file, and that also run in executors
 QUERIES = ("Q1", "Q2")
 FOLDER, FILE = "folder", "file"
+THREADS, EXECUTORS = "threads", "executors"
+MASTERS = {THREADS: "local[{}]", EXECUTORS: "local-cluster[{},1,4096]"}
 CORES = (1, 2)
 LARGE = (1_000_000, 10_000_000, 50_000_000)  # elements per batch of a cluster
 BATCHES = 6  # the first, which fills the window and starts Python, does not count
@@ -49,21 +52,24 @@ def study(quick: bool) -> dict[str, Any]:
     progress, results = Console(stderr=True), []
     part = 10 if quick else 1
     sizes = [size // part for size in (SIZES[:1] if quick else SIZES)]
-    outputs = {size: (FOLDER, FILE) if size == ORDERED else (FOLDER,) for size in sizes}
+    cases = [(size, FOLDER, THREADS) for size in sizes]
+    if ORDERED in sizes:
+        cases += [(ORDERED, FILE, THREADS), (ORDERED, FOLDER, EXECUTORS)]
     with scratch_folder() as folder:
         progress.print("throughput: making its data")
         apart.wait(apart.start(make, folder, BATCHES * max(sizes), quick))
-        for query, size in product(QUERIES, sizes):
-            for output, cores in product(outputs[size], CORES):
-                progress.print(f"throughput: {query}, {size:,} elements a batch, answers in a {output}, {cores} cores")
-                apart.wait(apart.start(run, folder, query, size, output, cores, cores=cores))
-                results.append(json.loads((folder / "found.json").read_text(encoding="utf-8")))
+        for query, (size, output, tasks), cores in product(QUERIES, cases, CORES):
+            progress.print(
+                f"throughput: {query}, {size:,} elements a batch, answers in a {output}, tasks in {tasks}, {cores} cores"
+            )
+            apart.wait(apart.start(run, folder, query, size, output, cores, tasks, cores=cores))
+            results.append(json.loads((folder / "found.json").read_text(encoding="utf-8")))
     return {"results": results, "cluster": [_estimated(query, results) for query in QUERIES]}
 
 
 def _estimated(query: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Elements per second on a cluster, by batch size, from the single-core runs with answers in a folder."""
-    wanted = {"query": query, "answers": FOLDER, "cores": CORES[0]}
+    wanted = {"query": query, "answers": FOLDER, "tasks": THREADS, "cores": CORES[0]}
     runs = [r for r in results if wanted.items() <= r["parameters"].items()]
     batches = [
         (r["parameters"]["elements a batch"], ms / 1000, spent["driver"])
@@ -82,7 +88,7 @@ def make(folder: Path, elements: int, quick: bool) -> None:
         replace(REPORT, counted=-(-elements // REPORT.batch(quick))).prepare(spark, folder / "world", quick)
 
 
-def run(folder: Path, query: str, size: int, output: str, cores: int) -> None:
+def run(folder: Path, query: str, size: int, output: str, cores: int, tasks: str = THREADS) -> None:
     """One run; writes its result to ``found.json``."""
     place, stream = empty_folder(folder / "run"), folder / "run" / "stream.parquet"
     parquet.write_table(
@@ -95,13 +101,13 @@ def run(folder: Path, query: str, size: int, output: str, cores: int) -> None:
         used.append(cpu_seconds(os.getpid()))
 
     out = {"out": place / "answers", "out_folder": True} if output == FOLDER else {}
-    with make_session(f"local[{cores}]", folder, works=False) as spark:  # as that of a run
+    with make_session(MASTERS[tasks].format(cores), folder, works=False) as spark:  # as that of a run
         done, _ = run_on_spark(spark, text, [(STREAM, stream)], batch, place, place / "state", watch, store=store, **out)
     counted = done.milliseconds[1:BATCHES]
     spent = [CpuSeconds(*map(operator.sub, after, before)) for before, after in pairwise(used[: len(counted) + 1])]
     found = {
         "contender": "adaptive",
-        "parameters": {"query": query, "elements a batch": size, "answers": output, "cores": cores},
+        "parameters": {"query": query, "elements a batch": size, "answers": output, "tasks": tasks, "cores": cores},
         "milliseconds": list(counted),
         "cpu seconds": [batch._asdict() for batch in spent],
         "elements_per_second": 1000 * size * len(counted) / sum(counted),
@@ -113,7 +119,7 @@ def run(folder: Path, query: str, size: int, output: str, cores: int) -> None:
 def show(found: Mapping[str, Any]) -> None:
     """Prints one line per query, size and output: elements per second on each number of cores, and CPU seconds of each kind of process."""
     heads = [f"{cores} core{'s' * (cores > 1)}" for cores in CORES]
-    which = ("query", "elements a batch", "answers in a")
+    which = ("query", "elements a batch", "answers in a", "tasks in")
     shown = table(*which, *heads, "gain", title="Elements a second of whole micro-batches, without the first")
     lines: dict[tuple[str, ...], dict[int, float]] = {}
     for r in found["results"]:
@@ -140,6 +146,6 @@ def show(found: Mapping[str, Any]) -> None:
 
 
 def _which(result: Mapping[str, Any]) -> tuple[str, ...]:
-    """The query of a result, its batch size, and its output."""
-    said = result["parameters"]
-    return said["query"], f"{said['elements a batch']:,}", said["answers"]
+    """The query of a result, its batch size, its output, and what runs its tasks."""
+    of = result["parameters"]
+    return of["query"], f"{of['elements a batch']:,}", of["answers"], of["tasks"]
