@@ -2,8 +2,7 @@
 
 A small batch has one task, a large one several. A task can have the rows of a DataFrame, which its first function reads
 (:func:`rows_of_task`). Between two stages the driver chooses plans from the counts of the batch, as between two jobs, so plans and
-answers are the same. Tasks connect to a Unix domain socket in the driver's folder of temporary files, so they must run on the driver's
-machine.
+answers are the same. Tasks connect to the driver (``driver_sockets.py``).
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ from __future__ import annotations
 import pickle
 import socket
 import struct
-import tempfile
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cached_property, partial
 from multiprocessing.connection import wait
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -29,14 +27,13 @@ from pyspark.serializers import CPickleSerializer, NoOpSerializer, SpecialLength
 from pyspark.sql import DataFrame
 
 from cqels_opt.errors import RunError
-from cqels_opt.spark.scratch import process_folder
-from cqels_opt.spark.session import room_for_sockets
+from cqels_opt.spark.driver_sockets import DriverSockets, NetworkSockets, UnixSockets, connected
 from cqels_opt.spark.tasks import Numbered, answered, drained, numbered_work, slots, successful
 
 POLL = 0.2
 """Seconds between two checks that the job has not ended before its tasks connect."""
 SOCKET = "cqels-opt.socket"
-"""The local property of a job that names the socket of the driver."""
+"""The local property of a job with the address of the driver's socket."""
 _LENGTH = struct.Struct("!q")
 _NUMBER = struct.Struct("!i")
 
@@ -77,6 +74,10 @@ def _with_rows(rows: Iterable[Any]) -> Iterator[None]:
     drained(rows)
 
 
+class UnreachableError(RunError):
+    """No task has ever connected to the driver, although tasks have run."""
+
+
 class BatchTasks:
     """Starts the tasks of a batch, with a job whose Python function is always the same.
 
@@ -84,9 +85,11 @@ class BatchTasks:
     waits for the end of the job: if Spark collected them, they would come through another socket some milliseconds later.
     """
 
-    def __init__(self, context: SparkContext) -> None:
-        self._folder = tempfile.TemporaryDirectory(dir=_folder_for_sockets())  # accessible to this user only
-        self._context, self._jobs = context, 0
+    def __init__(self, context: SparkContext, in_one_process: bool = True) -> None:
+        """``in_one_process``: the executor is in the driver's JVM."""
+        self._sockets: DriverSockets = UnixSockets() if in_one_process else NetworkSockets(context.getConf())
+        self._context, self._in_one_process = context, in_one_process
+        self._has_connected = False  # a task of any batch
         self._slots: dict[int, RDD[Any]] = {}  # by number of tasks
         self._over_rows: tuple[Any, Any] | None = None  # the class of an RDD of Python, and the function in the JVM
         self._job: Any = None
@@ -96,7 +99,9 @@ class BatchTasks:
 
     @cached_property
     def _most(self) -> int:
-        """How many tasks can run at the same time."""
+        """How many tasks can run at the same time. Of a cluster that is not known: executors join and leave."""
+        if not self._in_one_process:
+            return sys.maxsize
         cores = self._context._jsc.sc().schedulerBackend().totalCores()
         return max(1, int(cores) // int(self._context.getConf().get("spark.task.cpus", "1") or 1))
 
@@ -158,18 +163,13 @@ class BatchTasks:
         for channel in channels:
             channel.close()
         if listener is not None:
-            listener.close()
-            Path(self._folder.name, str(self._jobs)).unlink(missing_ok=True)
+            self._sockets.close(listener)
 
     def _start(self, tasks: Any, number: int) -> None:
         """Starts a job; its tasks connect to a socket of its own, which a task that Spark starts late does not find."""
         self.end()
-        self._jobs += 1
-        path = str(Path(self._folder.name, str(self._jobs)))
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(path)
-        self._listener.listen()
-        self._context.setLocalProperty(SOCKET, path)
+        self._listener, address = self._sockets.listen()
+        self._context.setLocalProperty(SOCKET, address)
         self._job, self._number = tasks.collectAsync(), number
 
     def _part_for(self, task: int, waiting: Mapping[int, int | None]) -> int | None:
@@ -188,11 +188,12 @@ class BatchTasks:
         if not ready and self._job.isDone():
             self._raise()
         if self._listener in ready:
-            channel, _ = self._listener.accept()
-            if (number := _receive(channel)) is None:
-                channel.close()
-            else:
+            channel = self._sockets.accept(self._listener)
+            if channel is not None and (number := _receive(channel)) is not None:
                 self._channels[channel] = _NUMBER.unpack(number)[0]
+                self._has_connected = True
+            elif channel is not None:
+                channel.close()
         return [channel for channel in running if channel in ready]
 
     def _raise(self) -> None:
@@ -203,21 +204,28 @@ class BatchTasks:
             raise (error if cause is None else convert_exception(cause)) from None
         finally:
             self.end()
-        raise RunError("the tasks of a batch ended before the batch")
+        raise (RunError if self._has_connected else UnreachableError)("the tasks of a batch ended before the batch")
 
 
 def _serve(number: int, rows: Iterable[Any]) -> Iterator[Any]:
     """A task that runs functions for the driver until it closes the connection, or has closed it before."""
     context = TaskContext.get()
-    path = context.getLocalProperty(SOCKET) if context else None
-    if path is None:
+    address = context.getLocalProperty(SOCKET) if context else None
+    if address is None:
         raise RuntimeError("the job has no property of its thread: PYSPARK_PIN_THREAD must not be false")
-    with _with_rows(rows), socket.socket(socket.AF_UNIX) as channel:
-        try:
-            channel.connect(path)
-            _send(channel, _NUMBER.pack(number))
-        except (FileNotFoundError, ConnectionError):  # the batch has ended
+    with _with_rows(rows):
+        channel = connected(address)
+        if channel is None:  # the batch has ended, or a network does not let the task connect
             return iter(())
+        with channel:
+            _work_until_the_end(channel, number)
+    return iter(())
+
+
+def _work_until_the_end(channel: socket.socket, number: int) -> None:
+    """Runs what the driver sends until the connection ends."""
+    with suppress(ConnectionError):
+        _send(channel, _NUMBER.pack(number))
         works = 0
         while (content := _receive(channel)) is not None:
             (part,), work = _NUMBER.unpack_from(content), pickle.loads(memoryview(content)[_NUMBER.size :])
@@ -225,7 +233,6 @@ def _serve(number: int, rows: Iterable[Any]) -> Iterator[Any]:
                 reports = answered(partial(work, part))
             _send(channel, pickle.dumps(reports))
             works += 1
-    return iter(())
 
 
 def _send(channel: socket.socket, content: bytes) -> None:
@@ -244,14 +251,9 @@ def _read(channel: socket.socket, size: int) -> bytearray | None:
     while rest:
         try:
             got = channel.recv_into(rest)
-        except ConnectionError:
+        except OSError:  # also of a machine that no longer answers
             return None
         if not got:
             return None
         rest = rest[got:]
     return found
-
-
-def _folder_for_sockets() -> str:
-    folder = process_folder()
-    return str(folder) if room_for_sockets(folder) else "/tmp"

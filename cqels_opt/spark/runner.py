@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -19,7 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from cqels_opt.errors import CqelsOptError, RunError, first_line
+from cqels_opt.errors import CqelsOptError, EngineWarning, RunError, first_line
 from cqels_opt.runtime.chunks import ROWS_PER_TASK, Piece, read, shares
 from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, finish_parts
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
@@ -27,12 +28,12 @@ from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.live_files import FileBatch
 from cqels_opt.runtime.local_runner import part_of_answers, share_of_batch, whole_batch
 from cqels_opt.spark.batch_jobs import BatchJobs
-from cqels_opt.spark.batch_tasks import BatchTasks, rows_of_task
+from cqels_opt.spark.batch_tasks import BatchTasks, UnreachableError, rows_of_task
 from cqels_opt.spark.files import reading_files
 from cqels_opt.spark.ingest_rows import Batches, RowBatch, frame_of, ingesting
 from cqels_opt.spark.job_descriptions import described, joined
 from cqels_opt.spark.messages import check_topics
-from cqels_opt.spark.session import in_one_process
+from cqels_opt.spark.session import in_one_process, tasks_may_connect
 from cqels_opt.spark.tasks import (
     COMMITTING,
     Numbered,
@@ -74,6 +75,7 @@ class SparkRunner(BatchJobs):
         self.settings: dict[str, str] = {}  # effective planner settings of a session, where they matter
         self._slots: dict[int, RDD[int]] = {}
         self._tasks: BatchTasks | None = None  # of a batch
+        self._may_connect = tasks_may_connect(spark)  # the tasks of a batch, until a network prevents it
         self._parts = 1  # of the last batch
         self._expect_small = False  # the next batch of rows is expected to fit one task, as the last one did
         self._columns: pa.Schema | None = None  # of the rows of a run, once they are expected to be few
@@ -97,8 +99,12 @@ class SparkRunner(BatchJobs):
         work, frame = ingesting(rows, task), frame_of(rows)
         if (columns := self._columns) is not None and self._expect_small:
             tasks = self._batch_tasks()
-            with self.described(self.first_job):
-                reports = tasks.run(lambda part: work(rows_of_task(columns))) if tasks.start(frame) else []
+            try:
+                with self.described(self.first_job):
+                    reports = tasks.run(lambda part: work(rows_of_task(columns))) if tasks.start(frame) else []
+            except UnreachableError:
+                self._use_jobs()
+                return self.ingest(rows, task)
         else:
             reading = frame.mapInArrow(lambda batches: answering(lambda: enumerate(work(batches))), REPORT)
             reports = list(self._collect(reading, INGEST))
@@ -109,26 +115,30 @@ class SparkRunner(BatchJobs):
         check_topics(reports)
         return reports
 
-    @cached_property
+    @property
     def repeats(self) -> bool:
         """Whether small batches have one task, which runs all of their stages."""
-        return in_one_process(self.spark)
+        return self._may_connect
 
-    @cached_property
+    @property
     def _one_task_possible(self) -> bool:
         """Whether one task can run all stages of a batch of rows."""
-        return in_one_process(self.spark) and str(self.spark.conf.get(LARGE_TYPES, "false")).lower() == "false"
+        return self._may_connect and self._has_plain_types
+
+    @cached_property
+    def _has_plain_types(self) -> bool:
+        return str(self.spark.conf.get(LARGE_TYPES, "false")).lower() == "false"
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """The second stage: one task for a small batch; else a task per share, and then one per part of the answers.
 
-        If the executor is in the driver's JVM, the tasks are those that ingested the batch. Otherwise they are a job with a shuffle.
+        If tasks may connect to the driver, they are those that ingested the batch. Otherwise they are a job with a shuffle.
         """
         what, self._parts = join_of(tasks), parts
         if parts == 1:
             return self._gather(self._run(_whole(tasks), 1, what, what))
         spread = max(finish_parts(task, parts) for task in tasks)
-        if in_one_process(self.spark):
+        if self._may_connect:
             done = self._gather(self._run(_share(tasks, parts), parts, what, what))
             done.add(self._run(_answers(tasks, parts, done.shares), spread, what, what))
             return done
@@ -161,19 +171,30 @@ class SparkRunner(BatchJobs):
 
         The tasks of a batch are as many as the last one needed, so that its stages need no second job.
         """
-        if not in_one_process(self.spark):
-            self.end()
-            with self.described(apart):
-                return list(self._reported(one_stage(self._slots_of(parts), work)))
-        tasks = self._batch_tasks()
-        with nullcontext() if tasks.have(parts) else self.described(together):
-            return tasks.run(work, parts, self._parts)
+        if self._may_connect:
+            tasks = self._batch_tasks()
+            try:
+                with nullcontext() if tasks.have(parts) else self.described(together):
+                    return tasks.run(work, parts, self._parts)
+            except UnreachableError:
+                self._use_jobs()
+        self.end()
+        with self.described(apart):
+            return list(self._reported(one_stage(self._slots_of(parts), work)))
 
     def _batch_tasks(self) -> BatchTasks:
         if self._tasks is None:
             await_worker()
-            self._tasks = BatchTasks(self.spark.sparkContext)
+            self._tasks = BatchTasks(self.spark.sparkContext, in_one_process(self.spark))
         return self._tasks
+
+    def _use_jobs(self) -> None:
+        """No task has reached the driver."""
+        self._may_connect = False
+        message = (
+            "executors cannot connect to the driver's Python: from now on each stage of a micro-batch is a Spark job of its own"
+        )
+        warnings.warn(message, EngineWarning, stacklevel=2)
 
     def _reported(self, tasks: RDD[Any]) -> Iterator[Any]:
         return reported(tasks)

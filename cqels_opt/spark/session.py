@@ -33,6 +33,7 @@ __all__ = [
     "session_of",
     "settings",
     "shuffle_partitions",
+    "tasks_may_connect",
 ]
 
 SETTINGS = {
@@ -54,6 +55,13 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
+_SEPARATE_JOBS = (
+    "spark.speculation",
+    "spark.network.crypto.enabled",
+    "spark.authenticate.enableSaslEncryption",
+    "spark.ssl.enabled",
+    "spark.ssl.rpc.enabled",
+)
 IN_A_BATCH = {
     "spark.sql.adaptive.enabled": "false",  # it would make a job of each stage
     # A repeated task reports files with other names. Spark would consider that as non-deterministic output, and end the job.
@@ -223,6 +231,15 @@ def in_one_process(session: SparkSession) -> bool:
 
 def _in_one_process(master: str) -> bool:
     return master == "local" or master.startswith("local[")
+
+
+def tasks_may_connect(session: SparkSession) -> bool:
+    """Whether tasks may connect to the driver's Python, and stay until a batch ends.
+
+    Not in a cluster whose network is encrypted. Nor if tasks have speculative copies: Spark starts these when most of the tasks have ended.
+    """
+    conf = session.sparkContext.getConf()
+    return in_one_process(session) or not any(str(conf.get(key, "false")).lower() == "true" for key in _SEPARATE_JOBS)
 
 
 def shuffle_partitions(session: SparkSession, slots: int) -> int:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark import RDD, TaskContext
+from pyspark import RDD
 from pyspark.sql import DataFrame
 
 from cqels_opt.bench.social import PLACES_GRAPH
@@ -32,9 +32,11 @@ from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.registered_query import population_of
 from cqels_opt.runtime.run_factory import make_driver
 from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.spark.batch_tasks import BatchTasks
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SETTINGS, SparkSession, make_session
 from cqels_opt.spark.stream import StreamRun, chunk_stream
+from cqels_opt.spark.tasks import Numbered, task_number
 from cqels_opt.state.remote_checkpoint import checkpoint_folder
 from cqels_opt.storage.cache_folder import CACHE_VARIABLE
 from cqels_opt.windows.frontier import Frontier, SourcePartition
@@ -72,8 +74,10 @@ def above(name: bytes) -> int:
     return pid
 
 
-def doomed(log: str, fate: str, driver: int) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """A stage behind another one in the same tasks: it notes attempts in ``log``, and the first one of all meets its fate."""
+def doomed(log: str, fate: str, driver: int) -> Callable[[int, Iterable[Any]], Iterator[Any]]:
+    """A stage behind another one in the same tasks, or what follows a function of theirs. It notes attempts of the first part in ``log``,
+    and the first one of all meets its fate.
+    """
 
     def strike() -> None:
         if fate == "slow":
@@ -88,11 +92,9 @@ def doomed(log: str, fate: str, driver: int) -> Callable[[Iterable[Any]], Iterat
         os.kill(above(found[fate]) if fate in found else driver, signal.SIGKILL)
         signal.pause()
 
-    def run(said: Iterable[Any]) -> Iterator[Any]:
-        held = list(said)  # the stage before has done all that it does
-        context = TaskContext.get()
-        assert context is not None
-        if context.partitionId() == 0:
+    def run(part: int, before: Iterable[Any]) -> Iterator[Any]:
+        held = list(before)  # the stage before has done all that it does
+        if part == 0:
             first = not Path(log).exists()
             with Path(log).open("a") as file:
                 file.write(f"{above(b'CoarseGrainedExecutorBackend')}\n")
@@ -119,9 +121,17 @@ class Watched(SparkRunner):
         self.now = f"evaluate:{tasks[0].step.batch}"
         return super().evaluate(tasks, parts)
 
+    def _batch_tasks(self) -> BatchTasks:
+        tasks = super()._batch_tasks()
+        if not isinstance(tasks, WatchedTasks):
+            tasks.__class__ = WatchedTasks
+            tasks.runner = self  # type: ignore[attr-defined]
+        return tasks
+
     def _collect(self, frame: DataFrame, what: str) -> Iterator[Any]:
         if self.now in self.fates:
-            frame = frame.mapInArrow(doomed(str(self.folder / self.now), self.fates[self.now], os.getpid()), frame.schema)
+            strike = doomed(str(self.folder / self.now), self.fates[self.now], os.getpid())
+            frame = frame.mapInArrow(lambda rows: strike(task_number(), rows), frame.schema)
         runner = self
 
         class Counted:
@@ -134,10 +144,25 @@ class Watched(SparkRunner):
 
     def _reported(self, tasks: RDD[Any]) -> Iterator[Any]:
         if self.now in self.fates:
-            tasks = tasks.mapPartitions(doomed(str(self.folder / self.now), self.fates[self.now], os.getpid()))
+            tasks = tasks.mapPartitionsWithIndex(doomed(str(self.folder / self.now), self.fates[self.now], os.getpid()))
         reports = list(super()._reported(tasks))
         self.collected.append(sum(len(pickle.dumps(report)) for report in reports))
         return iter(reports)
+
+
+class WatchedTasks(BatchTasks):
+    """The tasks that stay until a batch ends."""
+
+    runner: Watched
+
+    def run(self, work: Numbered, parts: int = 1, tasks: int = 1) -> list[Any]:
+        runner, done = self.runner, work
+        if runner.now in runner.fates:
+            strike = doomed(str(runner.folder / runner.now), runner.fates[runner.now], os.getpid())
+            work = lambda part: strike(part, done(part))  # noqa: E731
+        reports = super().run(work, parts, tasks)
+        runner.collected.append(sum(len(pickle.dumps(report)) for report in reports))
+        return reports
 
 
 def main(folder: Path, world: Path, master: str, given: Sequence[str]) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -18,21 +21,27 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cqels_opt.errors import DataError
+from cqels_opt.errors import DataError, EngineWarning
 from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestTask
+from cqels_opt.spark import driver_sockets
 from cqels_opt.spark import runner as runner_module
 from cqels_opt.spark.batch_tasks import BatchTasks, rows_of_task
+from cqels_opt.spark.driver_sockets import NetworkSockets, connected
 from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.session import tasks_may_connect
 from cqels_opt.spark.tasks import task_name
 from cqels_opt.windows.binding_slots import ANYTHING, Shape
 
 
-@pytest.fixture
-def tasks(spark: SparkSession) -> Iterator[BatchTasks]:
-    tasks = BatchTasks(spark.sparkContext)
+@pytest.fixture(params=[True, False], ids=["one process", "network"])
+def tasks(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[BatchTasks]:
+    tasks = BatchTasks(spark.sparkContext, in_one_process=request.param)
     yield tasks
     tasks.end()
+
+
+NETWORK = NetworkSockets.listen
 
 
 def place(part: int) -> Iterator[tuple[int, str]]:
@@ -55,17 +64,17 @@ def test_reports_of_any_size_return(tasks: BatchTasks) -> None:
 
 
 def test_the_job_ends_with_the_batch(spark: SparkSession, tasks: BatchTasks) -> None:
-    context = spark.sparkContext
-    context.addJobTag("a-batch")
+    context, tag = spark.sparkContext, f"a-batch-{id(tasks)}"
+    context.addJobTag(tag)
     try:
         tasks.run(place)
         tasks.run(place)
         job = tasks._job
         tasks.end()
         assert list(job.get()) == []  # it returns
-        assert len(context._jsc.sc().statusTracker().getJobIdsForTag("a-batch")) == 1
+        assert len(context._jsc.sc().statusTracker().getJobIdsForTag(tag)) == 1
     finally:
-        context.removeJobTag("a-batch")
+        context.removeJobTag(tag)
 
 
 def test_our_error_is_raised_as_it_is_and_the_task_goes_on(tasks: BatchTasks) -> None:
@@ -223,6 +232,56 @@ def test_a_killed_worker_among_several_fails_the_job_and_the_next_batch_has_new_
     assert len(list(killing.iterdir())) == 1  # the other task does not run what has ended its neighbour
     after = tasks.run(place, 2)
     assert before[0][0] not in {process for process, _ in after}
+
+
+# ------------------------------------------------------------------ in a network
+def test_what_does_not_know_the_secret_is_no_task(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_sockets, "CONNECT_SECONDS", 0.5)
+    tasks, strangers = BatchTasks(spark.sparkContext, in_one_process=False), list[socket.socket]()
+
+    def listen(self: NetworkSockets) -> tuple[socket.socket, str]:
+        listener, address = NETWORK(self)
+        host, port, secret = address.split(" ")
+        for content in (b"", b"GET / HTTP/1.1\r\n\r\n" * 9):
+            strangers.append(socket.create_connection((host, int(port))))
+            strangers[-1].sendall(content)
+        assert connected(f"{host} {port} {secret[::-1]}") is None  # it times out: nobody accepts it before the run
+        return listener, address
+
+    monkeypatch.setattr(NetworkSockets, "listen", listen)
+    try:
+        assert len(tasks.run(place, 2)) == 2
+    finally:
+        tasks.end()
+        for stranger in strangers:
+            stranger.close()
+
+
+def test_tasks_that_cannot_reach_the_driver_are_jobs(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    def listen(self: NetworkSockets) -> tuple[socket.socket, str]:
+        listener, address = NETWORK(self)
+        host, _, secret = address.split(" ")
+        return listener, f"{host} 1 {secret}"  # nobody listens there
+
+    monkeypatch.setattr(NetworkSockets, "listen", listen)
+    runner = SparkRunner(spark, 2)
+    runner._tasks = BatchTasks(spark.sparkContext, in_one_process=False)
+    runner.begin(0)
+    with pytest.warns(EngineWarning, match="executors cannot connect"):
+        assert len(runner._run(place, 2, "apart", "together")) == 2
+    assert len(runner._run(place, 2, "apart", "together")) == 2
+    assert not runner.repeats
+    assert runner.jobs == 3  # one whose tasks have not connected
+
+
+@pytest.mark.parametrize("setting", ["spark.speculation", "spark.network.crypto.enabled", "spark.ui.enabled"])
+def test_tasks_connect_unless_speculation_or_encryption_prevents_it(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Session:
+        def __init__(self, master: str) -> None:
+            self.sparkContext = SimpleNamespace(master=master, getConf=lambda: {setting: "true"})
+
+    assert tasks_may_connect(cast("SparkSession", Session("local[2]")))
+    assert tasks_may_connect(cast("SparkSession", Session("spark://host:7077"))) == (setting == "spark.ui.enabled")
 
 
 # ------------------------------------------------------------------ rows
