@@ -30,7 +30,6 @@ from cqels_opt.bench.on_spark import run_on_spark
 from cqels_opt.bench.report import REPORT
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import STREAM
-from cqels_opt.planner import calibration_store
 from cqels_opt.spark.session import make_session
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.replay import BatchSize
@@ -77,9 +76,18 @@ def _estimated(query: str, results: Sequence[Mapping[str, Any]]) -> dict[str, An
         for ms, spent in zip(r["milliseconds"], r["cpu seconds"])
     ]
     cost = cluster.fitted(*zip(*batches))
-    constants, many = calibration_store.known().constants, Cluster()
-    speeds = {size: size / cluster.seconds(cost, size, many, constants, shuffled=size) for size in LARGE}
-    return {"query": query, "cost": asdict(cost), "nodes": many.nodes, "cores": many.cores, "elements_per_second": speeds}
+    many, one = Cluster(), Cluster(nodes=1)
+    took = {size: cluster.seconds(cost, size, many) for size in LARGE}
+    gains = {size: cluster.seconds(cost, size, one) / took[size] for size in LARGE}
+    speeds = {size: size / took[size] for size in LARGE}
+    return {
+        "query": query,
+        "cost": asdict(cost),
+        "nodes": many.nodes,
+        "cores": many.cores,
+        "elements_per_second": speeds,
+        "gain": gains,
+    }
 
 
 def make(folder: Path, elements: int, quick: bool) -> None:
@@ -137,11 +145,11 @@ def show(found: Mapping[str, Any]) -> None:
     shown = table(
         "query", "seconds per batch", "µs per row", "µs per row on the driver", *(f"{size:,} a batch" for size in LARGE)
     )
-    shown.title = "One core's costs, and elements per second on 50 nodes of 8 cores (estimated)"
+    shown.title = "One core's costs, and elements per second on 50 nodes of 8 cores, as a multiple of one node (estimated)"
     for r in found["cluster"]:
-        cost, speeds = r["cost"], r["elements_per_second"].values()
+        cost, speeds = r["cost"], zip(r["elements_per_second"].values(), r["gain"].values())
         costs = (f"{cost['fixed']:,.2f}", f"{1e6 * cost['row']:,.2f}", f"{1e6 * cost['driver']:,.2f}")
-        shown.add_row(r["query"], *costs, *(f"{speed:,.0f}" for speed in speeds))
+        shown.add_row(r["query"], *costs, *(f"{speed:,.0f} ({gain:.1f}×)" for speed, gain in speeds))
     console().print(shown)
 
 

@@ -75,7 +75,7 @@ def _with_rows(rows: Iterable[Any]) -> Iterator[None]:
 
 
 class UnreachableError(RunError):
-    """No task has ever connected to the driver, although tasks have run."""
+    """The driver has no socket for its tasks, or none of them has ever connected to it, although they have run."""
 
 
 class BatchTasks:
@@ -168,7 +168,10 @@ class BatchTasks:
     def _start(self, tasks: Any, number: int) -> None:
         """Starts a job; its tasks connect to a socket of its own, which a task that Spark starts late does not find."""
         self.end()
-        self._listener, address = self._sockets.listen()
+        try:
+            self._listener, address = self._sockets.listen()
+        except OSError as error:
+            raise UnreachableError(f"the driver has no socket for its tasks: {error}") from error
         self._context.setLocalProperty(SOCKET, address)
         self._job, self._number = tasks.collectAsync(), number
 

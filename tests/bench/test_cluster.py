@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from cqels_opt.bench.cluster import Cluster, Cost, fitted, seconds
-from cqels_opt.plans import Constants
 
 COST = Cost(fixed=0.3, row=8e-6, driver=1e-7)
 
@@ -19,14 +18,14 @@ def test_costs_are_found_again_in_what_they_make() -> None:
 
 
 def test_rows_are_shared_and_the_driver_is_not() -> None:
-    free = Cluster(nodes=1, cores=1, task=0.0)
-    assert seconds(COST, 1_000_000, free, Constants()) == pytest.approx(0.3 + 8.0 + 0.1)
-    many = Cluster(nodes=50, cores=8, task=0.0)
-    assert seconds(COST, 1_000_000, many, Constants()) == pytest.approx(0.3 + 8.0 / 400 + 0.1)
-    assert seconds(COST, 1_000_000, Cluster(task=0.001), Constants()) == pytest.approx(0.3 + 8.0 / 400 + 0.1 + 2 * 400 * 0.001)
+    free = Cluster(nodes=1, cores=1, network=1e18, task=0.0, message=0.0)
+    assert seconds(COST, 1_000_000, free) == pytest.approx(0.3 + 8.0 + 0.1)
+    many = Cluster(network=1e18, task=0.0, message=0.0)
+    assert seconds(COST, 1_000_000, many) == pytest.approx(0.3 + 8.0 / 400 + 0.1)
+    starting = Cluster(network=1e18, task=0.001, message=0.0001)
+    assert seconds(COST, 1_000_000, starting) == pytest.approx(0.3 + 8.0 / 400 + 0.1 + 400 * 0.001 + 3 * 400 * 0.0001)
 
 
-def test_a_shuffle_costs_a_stage_and_the_network() -> None:
-    cluster = Cluster(nodes=2, cores=1, network=64e6, task=0.0)
-    without, moved = (seconds(COST, 1_000_000, cluster, Constants(), shuffled=rows) for rows in (0, 1_000_000))
-    assert moved - without == pytest.approx(0.1 + 0.5 + 0.5)  # the stage, 1e6 rows of 1 µs on two cores, 64 MB at 128 MB/s
+def test_rows_cross_the_network_once() -> None:
+    cluster = Cluster(nodes=2, cores=1, network=64e6, task=0.0, message=0.0)
+    assert seconds(COST, 1_000_000, cluster) == pytest.approx(0.3 + 4.0 + 0.1 + 0.5)  # 64 MB at 128 MB/s
