@@ -34,7 +34,7 @@ from cqels_opt.spark.tasks import task_name
 from cqels_opt.windows.binding_slots import ANYTHING, Shape
 
 
-@pytest.fixture(params=[True, False], ids=["one process", "network"])
+@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.long)], ids=["one process", "network"])
 def tasks(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[BatchTasks]:
     tasks = BatchTasks(spark.sparkContext, in_one_process=request.param)
     yield tasks
