@@ -104,7 +104,7 @@ class WorkerRunner:
 
     parallelism = 1
     jobs = 0
-    repeats = True
+    repeats, elsewhere = True, False
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")

@@ -23,7 +23,7 @@ PARTS_PER_KEY: Final = 2
 """The parts of a directory of keys per key (or up to twice as many): with more it takes longer to make than it saves."""
 MOST_PARTS: Final = 1 << 23
 """The most parts of a directory: 32 MB."""
-MOST_KEYS: Final = 1 << 25
+MOST_KEYS: Final = 24_000_000
 """The most keys that have a directory."""
 LEAST_SEARCHED: Final = 1 << 13
 MOST_SEARCHED: Final = 1 << 18

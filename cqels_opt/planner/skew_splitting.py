@@ -22,7 +22,7 @@ from cqels_opt.operators.rows import Ints, Rows
 from cqels_opt.planner.join_sampling import JoinSampler
 from cqels_opt.plans import CostModel, Cut, Optimizer, PlanChoice, QueryGraph, ReoptimizationBudget, Split, Statistics
 from cqels_opt.plans.base_estimates import number_of
-from cqels_opt.plans.steady import row_factors
+from cqels_opt.plans.steady import is_steady_share, row_factors
 from cqels_opt.stats.frequencies import distinct_values
 
 SEARCH_SECONDS = 0.01
@@ -68,11 +68,13 @@ class SplitChoice:
 
 
 class FoundCut(NamedTuple):
-    """A cut, the rows in the heavier part, and the rows of the relations, when the parts were planned."""
+    """When the parts were planned: the cut, the rows in the heavier part, the rows of the relations, and the shares that filters keep, with
+    their weights."""
 
     cut: Cut
     heavy: int
     rows: Sequence[float]
+    filters: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,8 @@ class Splitter:
         if not due and current is None:
             return None
         now = [number_of(view.cardinality(relation.name)) for relation in self.graph.relations]
-        if stays and not due and current is not None and (kept := self._kept(source, current, now)) is not None:
+        filters = [number_of(view.selectivity(name)) for name in self.weights] + [*self.weights.values()]
+        if stays and not due and current is not None and (kept := self._kept(source, current, now, filters)) is not None:
             self.cuts[source] = current
             return kept
         self._found.pop(source, None)
@@ -194,14 +197,19 @@ class Splitter:
         if best is not None:
             self.cuts[source] = best.cut
             if chosen == 1:
-                self._found[source], self._last[source] = FoundCut(best.cut, best.heavy, now), best
+                self._found[source], self._last[source] = FoundCut(best.cut, best.heavy, now, filters), best
         return best
 
-    def _kept(self, source: str, cut: Cut, now: Sequence[float]) -> SplitChoice | None:
-        """The last choices for a cut, with the rows that relations have ``now``; None if these are others, or the parts have been planned
-        for another cut since."""
+    def _kept(self, source: str, cut: Cut, now: Sequence[float], filters: Sequence[float]) -> SplitChoice | None:
+        """The last choices for a cut, with the rows that relations have ``now``; None if these are others, ``filters`` differ, or the parts
+        have been planned for another cut since."""
         found = self._found.get(source)
-        if found is None or found.cut != cut or (factors := row_factors(np.array([found.rows]), np.array([now]))) is None:
+        if found is None or found.cut != cut or len(found.filters) != len(filters):
+            return None
+        if (
+            not all(map(is_steady_share, found.filters, filters))
+            or (factors := row_factors(np.array([found.rows]), np.array([now]))) is None
+        ):
             return None
         if source not in self._last:
             few, many = (self._optimizer(source, number).last_choice(source) for number in (0, 1))

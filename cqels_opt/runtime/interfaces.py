@@ -61,6 +61,10 @@ class Runner(Protocol):
     def repeats(self) -> bool:
         """Whether the task of a small batch can be evaluated again at the cost of its work alone, without another job."""
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether tasks may run on machines that do not see the driver's copy of the state."""
+
     def begin(self, batch: int, queries: Sequence[str] = ()) -> None:
         """A batch of these queries begins."""
 

@@ -38,7 +38,7 @@ T = TypeVar("T")
 class LocalRunner:
     """Runs tasks one after the other. ``split`` shares the rows of a batch and its deltas as a cluster would."""
 
-    repeats = True
+    repeats, elsewhere = True, False
 
     def __init__(self, split: int = 1) -> None:
         self.parallelism = split

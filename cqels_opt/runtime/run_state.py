@@ -189,7 +189,7 @@ class RunState(ABC):
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """Runs the second stage; if an expression makes a term whose id is taken, it runs again, with a second id for the term."""
-        if not self.runner.repeats:
+        if self.runner.elsewhere:
             self.log.save()  # tasks on other machines read sub-results
         while True:
             displaced = self.scheme.displaced

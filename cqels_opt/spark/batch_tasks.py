@@ -8,9 +8,10 @@ answers are the same. Tasks connect to the driver (``driver_sockets.py``).
 from __future__ import annotations
 
 import pickle
+import resource
 import socket
 import struct
-import sys
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -32,6 +33,8 @@ from cqels_opt.spark.tasks import Numbered, answered, drained, numbered_work, sl
 
 POLL = 0.2
 """Seconds between two checks that the job has not ended before its tasks connect."""
+PATIENCE = 3.0
+"""Seconds in which Spark starts the next attempt of a task that has ended, if there is a slot."""
 SOCKET = "cqels-opt.socket"
 """The local property of a job with the address of the driver's socket."""
 _LENGTH = struct.Struct("!q")
@@ -88,6 +91,7 @@ class BatchTasks:
     def __init__(self, context: SparkContext, in_one_process: bool = True) -> None:
         """``in_one_process``: the executor is in the driver's JVM."""
         self._sockets: DriverSockets = UnixSockets() if in_one_process else NetworkSockets(context.getConf())
+        self._serve = partial(_serve, self._sockets.secret)
         self._context, self._in_one_process = context, in_one_process
         self._has_connected = False  # a task of any batch
         self._slots: dict[int, RDD[Any]] = {}  # by number of tasks
@@ -101,7 +105,7 @@ class BatchTasks:
     def _most(self) -> int:
         """How many tasks can run at the same time. Of a cluster that is not known: executors join and leave."""
         if not self._in_one_process:
-            return sys.maxsize
+            return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2  # each task takes a file of the driver
         cores = self._context._jsc.sc().schedulerBackend().totalCores()
         return max(1, int(cores) // int(self._context.getConf().get("spark.task.cpus", "1") or 1))
 
@@ -116,7 +120,7 @@ class BatchTasks:
         """
         if self._over_rows is None:
             jvm: Any = self._context._jvm
-            self._over_rows = jvm.PythonRDD, _wrap_function(self._context, _serve, CompleteRows(), CPickleSerializer())
+            self._over_rows = jvm.PythonRDD, _wrap_function(self._context, self._serve, CompleteRows(), CPickleSerializer())
         python_rdd, function = self._over_rows
         rows = frame._jdf.toArrowBatchRdd().toJavaRDD().coalesce(1)
         if not rows.getNumPartitions():
@@ -133,12 +137,13 @@ class BatchTasks:
         if not self.have(parts):
             number = min(max(parts, tasks), self._most)
             if number not in self._slots:
-                self._slots[number] = slots(self._context, number).mapPartitionsWithIndex(_serve)
+                self._slots[number] = slots(self._context, number).mapPartitionsWithIndex(self._serve)
             # For each collect() the JVM parses the bytecode of two large classes, whose closures it cleans: 8 ms.
             self._start(self._slots[number]._jrdd, number)
         content = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
         waiting = dict[int, int | None].fromkeys(range(parts))  # each with the task that it has ended, if any
         running, found = dict[socket.socket, int](), dict[int, list[Any]]()
+        lost = 0.0  # when the last task ended before its report
         while len(found) < parts:
             for channel in self._channels.keys() - running.keys():
                 if (part := self._part_for(self._channels[channel], waiting)) is not None:
@@ -146,10 +151,13 @@ class BatchTasks:
                     running[channel] = part
                     with suppress(OSError):  # the task has ended
                         _send(channel, _NUMBER.pack(part) + content)
+                elif any(ended is not None for ended in waiting.values()) and time.monotonic() > lost + PATIENCE:
+                    self._channels.pop(channel)  # its slot may be the only one for the next attempt of the task that has ended
+                    channel.close()
             for channel in self._await(running):
                 part, reports = running.pop(channel), _receive(channel)
                 if reports is None:
-                    waiting[part] = self._channels.pop(channel)
+                    waiting[part], lost = self._channels.pop(channel), time.monotonic()
                     channel.close()
                 else:
                     found[part] = pickle.loads(reports)
@@ -190,13 +198,12 @@ class BatchTasks:
         ready = wait([self._listener, *running], POLL)
         if not ready and self._job.isDone():
             self._raise()
-        if self._listener in ready:
-            channel = self._sockets.accept(self._listener)
-            if channel is not None and (number := _receive(channel)) is not None:
-                self._channels[channel] = _NUMBER.unpack(number)[0]
-                self._has_connected = True
-            elif channel is not None:
-                channel.close()
+        if self._listener in ready and (task := self._sockets.accept(self._listener)) is not None:
+            channel, number = task
+            for earlier in [c for c, n in self._channels.items() if n == number]:
+                with suppress(OSError):  # Spark has given this attempt up, also if its machine only seems to run
+                    earlier.shutdown(socket.SHUT_RDWR)
+            self._channels[channel], self._has_connected = number, True
         return [channel for channel in running if channel in ready]
 
     def _raise(self) -> None:
@@ -210,25 +217,24 @@ class BatchTasks:
         raise (RunError if self._has_connected else UnreachableError)("the tasks of a batch ended before the batch")
 
 
-def _serve(number: int, rows: Iterable[Any]) -> Iterator[Any]:
+def _serve(secret: bytes, number: int, rows: Iterable[Any]) -> Iterator[Any]:
     """A task that runs functions for the driver until it closes the connection, or has closed it before."""
     context = TaskContext.get()
     address = context.getLocalProperty(SOCKET) if context else None
     if address is None:
         raise RuntimeError("the job has no property of its thread: PYSPARK_PIN_THREAD must not be false")
     with _with_rows(rows):
-        channel = connected(address)
+        channel = connected(address, secret, number)
         if channel is None:  # the batch has ended, or a network does not let the task connect
             return iter(())
         with channel:
-            _work_until_the_end(channel, number)
+            _work_until_the_end(channel)
     return iter(())
 
 
-def _work_until_the_end(channel: socket.socket, number: int) -> None:
+def _work_until_the_end(channel: socket.socket) -> None:
     """Runs what the driver sends until the connection ends."""
     with suppress(ConnectionError):
-        _send(channel, _NUMBER.pack(number))
         works = 0
         while (content := _receive(channel)) is not None:
             (part,), work = _NUMBER.unpack_from(content), pickle.loads(memoryview(content)[_NUMBER.size :])

@@ -1,7 +1,8 @@
 """The sockets by which tasks connect to the driver: in its folder of temporary files, or in the network of a cluster.
 
-In a network both sides prove that they know the secret of the job (HMAC-SHA256 of the other side's nonce), which Spark sends to its tasks
-as a local property, before either reads what the other has pickled. What follows is not encrypted.
+In a network both sides prove that they know a secret (HMAC-SHA256 of a nonce of the job and one of the other side) before either reads what
+the other has pickled. The secret is part of the function that Spark sends to its executors, and in no property, for these are written to
+Spark's event log. What follows is not encrypted.
 """
 
 from __future__ import annotations
@@ -9,32 +10,45 @@ from __future__ import annotations
 import hmac
 import os
 import socket
+import struct
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from pyspark import SparkConf
 
 from cqels_opt.spark.scratch import process_folder
 from cqels_opt.spark.session import room_for_sockets
 
+Task: TypeAlias = tuple[socket.socket, int]
+"""The connection of a task, and its number."""
+
 CONNECT_SECONDS: Final = 5.0
-"""The longest time that a connection, and the proofs on it, may take."""
-KEEPALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""The longest time in which a task must reach the driver's machine."""
+ACCEPT_SECONDS: Final = 1.0
+"""The longest time in which a task must prove itself after the driver has accepted its connection."""
+WAIT_SECONDS: Final = 600.0
+"""The longest time in which the driver must accept a connection: it does so between the stages of a batch."""
+KEEPALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
 """The other side counts as lost when it has not answered for a minute, as if its machine had no power."""
+BACKLOG: Final = 1024
 NONCE: Final = 16
 PROOF: Final = 32
+_NUMBER: Final = struct.Struct("!i")
 
 
 class DriverSockets(Protocol):
-    """Sockets of the driver, one per job."""
+    """Sockets of the driver, one per job. Tasks need the ``secret``."""
+
+    secret: bytes
 
     def listen(self) -> tuple[socket.socket, str]:
         """A new socket, and its address for :func:`connected`."""
 
-    def accept(self, listener: socket.socket) -> socket.socket | None:
-        """The connection of a task; None if what has connected is none."""
+    def accept(self, listener: socket.socket) -> Task | None:
+        """The task that has connected; None if it is none."""
 
     def close(self, listener: socket.socket) -> None:
         """The job has ended."""
@@ -47,6 +61,7 @@ class UnixSockets:
         folder = process_folder()
         self._folder = tempfile.TemporaryDirectory(dir=str(folder) if room_for_sockets(folder) else "/tmp")
         self._made = 0
+        self.secret = b""
 
     def listen(self) -> tuple[socket.socket, str]:
         """See :class:`DriverSockets`."""
@@ -57,9 +72,14 @@ class UnixSockets:
         listener.listen()
         return listener, path
 
-    def accept(self, listener: socket.socket) -> socket.socket:
+    def accept(self, listener: socket.socket) -> Task | None:
         """See :class:`DriverSockets`."""
-        return listener.accept()[0]
+        channel, _ = listener.accept()
+        try:
+            return channel, _NUMBER.unpack(_received(channel, _NUMBER.size))[0]
+        except ConnectionError:
+            channel.close()
+            return None
 
     def close(self, listener: socket.socket) -> None:
         """See :class:`DriverSockets`."""
@@ -74,66 +94,91 @@ class NetworkSockets:
     def __init__(self, conf: SparkConf) -> None:
         self._host = conf.get("spark.driver.host") or "localhost"
         self._bind = conf.get("spark.driver.bindAddress") or self._host
-        self._secret = os.urandom(PROOF)
+        self._job = b""
+        self.secret = os.urandom(PROOF)
 
     def listen(self) -> tuple[socket.socket, str]:
         """See :class:`DriverSockets`."""
         family = socket.AF_INET6 if ":" in self._bind else socket.AF_INET
-        listener = socket.create_server((self._bind, 0), family=family)
-        self._secret = os.urandom(PROOF)
-        return listener, f"{self._host} {listener.getsockname()[1]} {self._secret.hex()}"
+        listener = socket.create_server((self._bind, 0), family=family, backlog=BACKLOG)
+        self._job = os.urandom(NONCE)  # a late task of an earlier job proves itself for that one
+        return listener, f"{self._host} {listener.getsockname()[1]} {self._job.hex()}"
 
-    def accept(self, listener: socket.socket) -> socket.socket | None:
+    def accept(self, listener: socket.socket) -> Task | None:
         """See :class:`DriverSockets`."""
-        channel, _ = listener.accept()
-        return channel if _is_proven(channel, self._secret, b"driver", b"task") else None
+        try:
+            channel, _ = listener.accept()
+        except ConnectionAbortedError:
+            return None
+        nonce, until = os.urandom(NONCE), time.monotonic() + ACCEPT_SECONDS
+        try:
+            channel.settimeout(ACCEPT_SECONDS)
+            channel.sendall(nonce)
+            theirs, number = _received(channel, NONCE, until), _received(channel, _NUMBER.size, until)
+            proof = _received(channel, PROOF, until)
+            if not hmac.compare_digest(proof, _proof(self.secret, b"task", self._job, nonce, number)):
+                raise ConnectionError
+            channel.sendall(_proof(self.secret, b"driver", self._job, theirs, number))
+            _prepare(channel)
+        except OSError:
+            channel.close()
+            return None
+        return channel, _NUMBER.unpack(number)[0]
 
     def close(self, listener: socket.socket) -> None:
         """See :class:`DriverSockets`."""
         listener.close()
 
 
-def connected(address: str) -> socket.socket | None:
-    """A connection to the driver; None if it has closed the socket, or cannot be reached."""
+def connected(address: str, secret: bytes, number: int) -> socket.socket | None:
+    """The connection of a task to the driver; None if it has closed the socket, or its machine cannot be reached."""
+    packed = _NUMBER.pack(number)
+    if address.startswith("/"):
+        channel = socket.socket(socket.AF_UNIX)
+        try:
+            channel.connect(address)
+            channel.sendall(packed)
+        except (FileNotFoundError, ConnectionError):
+            channel.close()
+            return None
+        return channel
+    host, port, job = address.split(" ")
     with suppress(OSError):
-        if address.startswith("/"):
-            channel = socket.socket(socket.AF_UNIX)
-            try:
-                channel.connect(address)
-            except OSError:
-                channel.close()
-                raise
-            return channel
-        host, port, secret = address.split(" ")
         channel = socket.create_connection((host, int(port)), CONNECT_SECONDS)
-        return channel if _is_proven(channel, bytes.fromhex(secret), b"task", b"driver") else None
+        try:
+            channel.settimeout(WAIT_SECONDS)
+            nonce, theirs = os.urandom(NONCE), _received(channel, NONCE)
+            channel.sendall(nonce + packed + _proof(secret, b"task", bytes.fromhex(job), theirs, packed))
+            proof = _proof(secret, b"driver", bytes.fromhex(job), nonce, packed)
+            if hmac.compare_digest(_received(channel, PROOF), proof):
+                _prepare(channel)
+                return channel
+        except OSError:
+            pass
+        channel.close()
     return None
 
 
-def _is_proven(channel: socket.socket, secret: bytes, mine: bytes, other: bytes) -> bool:
-    """Whether the other side knows the secret; a connection on which it does not prove this is closed."""
-    try:
-        channel.settimeout(CONNECT_SECONDS)
-        nonce = os.urandom(NONCE)
-        channel.sendall(nonce)
-        channel.sendall(hmac.digest(secret, mine + _received(channel, NONCE), "sha256"))
-        proven = hmac.compare_digest(_received(channel, PROOF), hmac.digest(secret, other + nonce, "sha256"))
-        channel.settimeout(None)
-        channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in KEEPALIVE.items():
-            if hasattr(socket, name):
-                channel.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    except OSError:
-        proven = False
-    if not proven:
-        channel.close()
-    return proven
+def _proof(secret: bytes, role: bytes, job: bytes, nonce: bytes, number: bytes) -> bytes:
+    return hmac.digest(secret, role + job + nonce + number, "sha256")
 
 
-def _received(channel: socket.socket, size: int) -> bytes:
+def _prepare(channel: socket.socket) -> None:
+    """A connection that lasts: without time-outs, but for a lost machine, and without delays of short messages."""
+    channel.settimeout(None)
+    channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE.items():
+        if hasattr(socket, name):
+            channel.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _received(channel: socket.socket, size: int, until: float | None = None) -> bytes:
+    """Bytes of the other side; a ConnectionError if it ends before, a TimeoutError after ``until`` (monotonic)."""
     found = b""
     while len(found) < size:
+        if until is not None:
+            channel.settimeout(max(0.001, until - time.monotonic()))
         if not (more := channel.recv(size - len(found))):
             raise ConnectionError
         found += more

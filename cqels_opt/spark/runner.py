@@ -97,7 +97,7 @@ class SparkRunner(BatchJobs):
             return self._run(lambda part: files(), 1, INGEST, self.first_job)
         self.end()
         work, frame = ingesting(rows, task), frame_of(rows)
-        if (columns := self._columns) is not None and self._expect_small:
+        if self._may_connect and self._expect_small and (columns := self._columns) is not None:
             tasks = self._batch_tasks()
             try:
                 with self.described(self.first_job):
@@ -119,6 +119,11 @@ class SparkRunner(BatchJobs):
     def repeats(self) -> bool:
         """Whether small batches have one task, which runs all of their stages."""
         return self._may_connect
+
+    @cached_property
+    def elsewhere(self) -> bool:
+        """Whether tasks may run on machines that do not see the driver's copy of the state."""
+        return not in_one_process(self.spark)
 
     @property
     def _one_task_possible(self) -> bool:

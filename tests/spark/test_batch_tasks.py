@@ -7,9 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -23,8 +24,7 @@ from pyspark.sql import functions as f
 
 from cqels_opt.errors import DataError, EngineWarning
 from cqels_opt.rdf.ids import PUBLIC
-from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestTask
-from cqels_opt.spark import driver_sockets
+from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask
 from cqels_opt.spark import runner as runner_module
 from cqels_opt.spark.batch_tasks import BatchTasks, rows_of_task
 from cqels_opt.spark.driver_sockets import NetworkSockets, connected
@@ -236,22 +236,34 @@ def test_a_killed_worker_among_several_fails_the_job_and_the_next_batch_has_new_
 
 # ------------------------------------------------------------------ in a network
 def test_what_does_not_know_the_secret_is_no_task(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_sockets, "CONNECT_SECONDS", 0.5)
+    """Some say nothing, some say something else, one says its words slowly; one has another secret."""
     tasks, strangers = BatchTasks(spark.sparkContext, in_one_process=False), list[socket.socket]()
+    done = threading.Event()
 
     def listen(self: NetworkSockets) -> tuple[socket.socket, str]:
         listener, address = NETWORK(self)
-        host, port, secret = address.split(" ")
-        for content in (b"", b"GET / HTTP/1.1\r\n\r\n" * 9):
+        host, port, _ = address.split(" ")
+        for content in (b"", b"GET / HTTP/1.1\r\n\r\n" * 9, b"x"):
             strangers.append(socket.create_connection((host, int(port))))
             strangers[-1].sendall(content)
-        assert connected(f"{host} {port} {secret[::-1]}") is None  # it times out: nobody accepts it before the run
+        threads = ThreadPoolExecutor(2)
+        threads.submit(slowly, strangers[-1])
+        others.append(threads.submit(connected, address, b"another secret", 0))
+        threads.shutdown(wait=False)
         return listener, address
 
+    def slowly(stranger: socket.socket) -> None:
+        while not done.wait(0.3):
+            stranger.sendall(b"x")
+
+    others: list[Future[socket.socket | None]] = []
     monkeypatch.setattr(NetworkSockets, "listen", listen)
     try:
         assert len(tasks.run(place, 2)) == 2
+        tasks.end()
+        assert others[0].result() is None
     finally:
+        done.set()
         tasks.end()
         for stranger in strangers:
             stranger.close()
@@ -272,6 +284,34 @@ def test_tasks_that_cannot_reach_the_driver_are_jobs(spark: SparkSession, monkey
     assert len(runner._run(place, 2, "apart", "together")) == 2
     assert not runner.repeats
     assert runner.jobs == 3  # one whose tasks have not connected
+
+
+def test_rows_are_read_where_tasks_cannot_reach_the_driver(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first batch has its partitions read by tasks of their own; the second one expects few rows."""
+    monkeypatch.setattr(NetworkSockets, "listen", raising)
+    runner = SparkRunner(spark, 2)
+    runner._tasks = BatchTasks(spark.sparkContext, in_one_process=False)
+    assert len(ingested(runner, 0, 5, tmp_path)) == 2
+    with pytest.warns(EngineWarning, match="executors cannot connect"):
+        assert len(ingested(runner, 1, 5, tmp_path)) == 2
+    assert len(ingested(runner, 2, 5, tmp_path)) == 2
+    assert not runner.repeats
+
+
+def raising(self: NetworkSockets) -> tuple[socket.socket, str]:
+    raise OSError("the address is not of this machine")
+
+
+@pytest.mark.long
+def test_an_idle_task_gives_its_slot_to_the_next_attempt_of_another(tmp_path: Path) -> None:
+    """Two tasks and one slot, as on a cluster that has lost an executor."""
+    script = RETRIED.replace("local[2,3]", "local[1,4]").replace(
+        "BatchTasks(spark.sparkContext)", "BatchTasks(spark.sparkContext, False)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.splitlines() == ["[0, 1]"] * 3, done.stderr
 
 
 @pytest.mark.parametrize("setting", ["spark.speculation", "spark.network.crypto.enabled", "spark.ui.enabled"])
@@ -338,24 +378,29 @@ def test_an_error_in_the_users_dataframe_is_that_of_the_job(bad: int, spark: Spa
     assert tasks.run(place)
 
 
+def ingested(runner: SparkRunner, number: int, rows: int, folder: Path) -> list[IngestReport]:
+    """The reports of a batch of some elements, each of one triple."""
+    (folder / "slots").mkdir(exist_ok=True)
+    shape = Shape("<s>", (ANYTHING, ANYTHING, ANYTHING), (0, -1, 1))
+    columns = [f.lit(0).alias("stream"), f.lit(0).alias("partition"), f.col("id").alias("offset")]
+    columns += [f.format_string("<a:%s%d>", f.lit(c), f.col("id")).alias(c) for c in "spo"]
+    columns += [f.lit(None).cast("string").alias("g"), (100 * number + f.col("id")).alias("t")]
+    frame = runner.spark.range(0, rows, 1, 2).select(*columns, f.lit(False).alias("late"), f.col("id").alias("line"))
+    assert frame.columns == ROW_SCHEMA.names
+    runner.begin(number)
+    reports = runner.ingest(frame, IngestTask(str(folder), number, ("<s>",), (shape,), "", PUBLIC, -1, frozenset()))
+    runner.end()
+    assert sum(seen.elements for report in reports for seen in report.streams.values()) == rows
+    return reports
+
+
 def test_a_batch_takes_one_task_after_a_small_one(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a large one its partitions are read by tasks of their own; the counts are the same."""
     monkeypatch.setattr(runner_module, "ROWS_PER_TASK", 30)
-    (tmp_path / "slots").mkdir()
-    shape = Shape("<s>", (ANYTHING, ANYTHING, ANYTHING), (0, -1, 1))
     runner = SparkRunner(spark, 2)
     jobs, files = [], []
     for number, rows in enumerate([10, 20, 50, 40, 10, 10]):
-        columns = [f.lit(0).alias("stream"), f.lit(0).alias("partition"), f.col("id").alias("offset")]
-        columns += [f.format_string("<a:%s%d>", f.lit(c), f.col("id")).alias(c) for c in "spo"]
-        columns += [f.lit(None).cast("string").alias("g"), (100 * number + f.col("id")).alias("t")]
-        frame = spark.range(0, rows, 1, 2).select(*columns, f.lit(False).alias("late"), f.col("id").alias("line"))
-        assert frame.columns == ROW_SCHEMA.names
-        runner.begin(number)
-        reports = runner.ingest(frame, IngestTask(str(tmp_path), number, ("<s>",), (shape,), "", PUBLIC, -1, frozenset()))
-        runner.end()
+        files.append(len(ingested(runner, number, rows, tmp_path)))
         jobs.append(runner.jobs)
-        files.append(len(reports))
-        assert sum(seen.elements for report in reports for seen in report.streams.values()) == rows
     assert jobs == [1] * 6
     assert files == [2, 1, 1, 2, 2, 1]
