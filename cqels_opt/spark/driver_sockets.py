@@ -27,7 +27,7 @@ Task: TypeAlias = tuple[socket.socket, int]
 
 CONNECT_SECONDS: Final = 5.0
 """The longest time in which a task must reach the driver's machine."""
-ACCEPT_SECONDS: Final = 1.0
+ACCEPT_SECONDS: Final = 5.0
 """The longest time in which a task must prove itself after the driver has accepted its connection."""
 WAIT_SECONDS: Final = 600.0
 """The longest time in which the driver must accept a connection: it does so between the stages of a batch."""

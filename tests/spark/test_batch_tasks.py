@@ -25,6 +25,7 @@ from pyspark.sql import functions as f
 from cqels_opt.errors import DataError, EngineWarning
 from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask
+from cqels_opt.spark import driver_sockets
 from cqels_opt.spark import runner as runner_module
 from cqels_opt.spark.batch_tasks import BatchTasks, rows_of_task
 from cqels_opt.spark.driver_sockets import NetworkSockets, connected
@@ -237,6 +238,7 @@ def test_a_killed_worker_among_several_fails_the_job_and_the_next_batch_has_new_
 # ------------------------------------------------------------------ in a network
 def test_what_does_not_know_the_secret_is_no_task(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some say nothing, some say something else, one says its words slowly; one has another secret."""
+    monkeypatch.setattr(driver_sockets, "ACCEPT_SECONDS", 1.0)
     tasks, strangers = BatchTasks(spark.sparkContext, in_one_process=False), list[socket.socket]()
     done = threading.Event()
 
