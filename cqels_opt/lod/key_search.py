@@ -143,7 +143,7 @@ class KeySearch:
         if not len(keys):
             return _NOWHERE, _NOWHERE
         if len(probe) < FEW_PROBES:
-            return self._searched(keys, probe)
+            return _found(keys, probe)
         flags = self._flags_of(keys)
         if flags is None:
             hits, at = self._searched(keys, probe)

@@ -206,10 +206,8 @@ class Splitter:
         found = self._found.get(source)
         if found is None or found.cut != cut or len(found.filters) != len(filters):
             return None
-        if (
-            not all(map(is_steady_share, found.filters, filters))
-            or (factors := row_factors(np.array([found.rows]), np.array([now]))) is None
-        ):
+        factors = row_factors(np.array([found.rows]), np.array([now]))
+        if factors is None or not all(map(is_steady_share, found.filters, filters)):
             return None
         if source not in self._last:
             few, many = (self._optimizer(source, number).last_choice(source) for number in (0, 1))

@@ -28,7 +28,7 @@ from pyspark.serializers import CPickleSerializer, NoOpSerializer, SpecialLength
 from pyspark.sql import DataFrame
 
 from cqels_opt.errors import RunError
-from cqels_opt.spark.driver_sockets import DriverSockets, NetworkSockets, UnixSockets, connected
+from cqels_opt.spark.driver_sockets import DriverSockets, NetworkSockets, UnixSockets, connected, received
 from cqels_opt.spark.tasks import Numbered, answered, drained, numbered_work, slots, successful
 
 POLL = 0.2
@@ -249,20 +249,8 @@ def _send(channel: socket.socket, content: bytes) -> None:
 
 
 def _receive(channel: socket.socket) -> bytearray | None:
-    """What the other side sent; None if it has closed the connection."""
-    head = _read(channel, _LENGTH.size)
-    return _read(channel, *_LENGTH.unpack(head)) if head is not None else None
-
-
-def _read(channel: socket.socket, size: int) -> bytearray | None:
-    found = bytearray(size)
-    rest = memoryview(found)
-    while rest:
-        try:
-            got = channel.recv_into(rest)
-        except OSError:  # also of a machine that no longer answers
-            return None
-        if not got:
-            return None
-        rest = rest[got:]
-    return found
+    """What the other side sent; None if it has closed the connection, or its machine no longer answers."""
+    try:
+        return received(channel, *_LENGTH.unpack(received(channel, _LENGTH.size)))
+    except OSError:
+        return None

@@ -13,7 +13,6 @@ import socket
 import struct
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
@@ -76,7 +75,7 @@ class UnixSockets:
         """See :class:`DriverSockets`."""
         channel, _ = listener.accept()
         try:
-            return channel, _NUMBER.unpack(_received(channel, _NUMBER.size))[0]
+            return channel, _NUMBER.unpack(received(channel, _NUMBER.size))[0]
         except ConnectionError:
             channel.close()
             return None
@@ -114,10 +113,8 @@ class NetworkSockets:
         try:
             channel.settimeout(ACCEPT_SECONDS)
             channel.sendall(nonce)
-            theirs, number = _received(channel, NONCE, until), _received(channel, _NUMBER.size, until)
-            proof = _received(channel, PROOF, until)
-            if not hmac.compare_digest(proof, _proof(self.secret, b"task", self._job, nonce, number)):
-                raise ConnectionError
+            theirs, number = received(channel, NONCE, until), received(channel, _NUMBER.size, until)
+            _check(received(channel, PROOF, until), _proof(self.secret, b"task", self._job, nonce, number))
             channel.sendall(_proof(self.secret, b"driver", self._job, theirs, number))
             _prepare(channel)
         except OSError:
@@ -142,25 +139,35 @@ def connected(address: str, secret: bytes, number: int) -> socket.socket | None:
             channel.close()
             return None
         return channel
+    return _through_network(address, secret, packed)
+
+
+def _through_network(address: str, secret: bytes, number: bytes) -> socket.socket | None:
     host, port, job = address.split(" ")
-    with suppress(OSError):
+    try:
         channel = socket.create_connection((host, int(port)), CONNECT_SECONDS)
-        try:
-            channel.settimeout(WAIT_SECONDS)
-            nonce, theirs = os.urandom(NONCE), _received(channel, NONCE)
-            channel.sendall(nonce + packed + _proof(secret, b"task", bytes.fromhex(job), theirs, packed))
-            proof = _proof(secret, b"driver", bytes.fromhex(job), nonce, packed)
-            if hmac.compare_digest(_received(channel, PROOF), proof):
-                _prepare(channel)
-                return channel
-        except OSError:
-            pass
+    except OSError:
+        return None
+    try:
+        channel.settimeout(WAIT_SECONDS)
+        nonce, theirs = os.urandom(NONCE), received(channel, NONCE)
+        channel.sendall(nonce + number + _proof(secret, b"task", bytes.fromhex(job), theirs, number))
+        _check(received(channel, PROOF), _proof(secret, b"driver", bytes.fromhex(job), nonce, number))
+        _prepare(channel)
+    except OSError:
         channel.close()
-    return None
+        return None
+    return channel
 
 
-def _proof(secret: bytes, role: bytes, job: bytes, nonce: bytes, number: bytes) -> bytes:
+def _proof(secret: bytes, role: bytes, job: bytes, nonce: bytes | bytearray, number: bytes | bytearray) -> bytes:
     return hmac.digest(secret, role + job + nonce + number, "sha256")
+
+
+def _check(given: bytearray, expected: bytes) -> None:
+    """A ConnectionError if the other side does not know the secret."""
+    if not hmac.compare_digest(given, expected):
+        raise ConnectionError
 
 
 def _prepare(channel: socket.socket) -> None:
@@ -173,13 +180,14 @@ def _prepare(channel: socket.socket) -> None:
             channel.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _received(channel: socket.socket, size: int, until: float | None = None) -> bytes:
-    """Bytes of the other side; a ConnectionError if it ends before, a TimeoutError after ``until`` (monotonic)."""
-    found = b""
-    while len(found) < size:
+def received(channel: socket.socket, size: int, until: float | None = None) -> bytearray:
+    """That many bytes of the other side; a ConnectionError if it ends before, a TimeoutError after ``until`` (monotonic)."""
+    found = bytearray(size)
+    rest = memoryview(found)
+    while rest:
         if until is not None:
             channel.settimeout(max(0.001, until - time.monotonic()))
-        if not (more := channel.recv(size - len(found))):
+        if not (got := channel.recv_into(rest)):
             raise ConnectionError
-        found += more
+        rest = rest[got:]
     return found

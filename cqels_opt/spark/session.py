@@ -238,8 +238,10 @@ def tasks_may_connect(session: SparkSession) -> bool:
 
     Not in a cluster whose network is encrypted. Nor if tasks have speculative copies: Spark starts these when most of the tasks have ended.
     """
+    if in_one_process(session):
+        return True
     conf = session.sparkContext.getConf()
-    return in_one_process(session) or not any(str(conf.get(key, "false")).lower() == "true" for key in _SEPARATE_JOBS)
+    return not any(str(conf.get(key, "false")).lower() == "true" for key in _SEPARATE_JOBS)
 
 
 def shuffle_partitions(session: SparkSession, slots: int) -> int:

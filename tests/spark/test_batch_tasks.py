@@ -317,7 +317,7 @@ def test_an_idle_task_gives_its_slot_to_the_next_attempt_of_another(tmp_path: Pa
 
 
 @pytest.mark.parametrize("setting", ["spark.speculation", "spark.network.crypto.enabled", "spark.ui.enabled"])
-def test_tasks_connect_unless_speculation_or_encryption_prevents_it(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_connect_unless_speculation_or_encryption_prevents_it(setting: str) -> None:
     class Session:
         def __init__(self, master: str) -> None:
             self.sparkContext = SimpleNamespace(master=master, getConf=lambda: {setting: "true"})
