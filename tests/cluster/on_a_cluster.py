@@ -105,6 +105,11 @@ def doomed(log: str, fate: str, driver: int) -> Callable[[int, Iterable[Any]], I
     return run
 
 
+def followed(work: Numbered, strike: Callable[[int, Iterable[Any]], Iterator[Any]]) -> Numbered:
+    """A function of a task, and what follows it."""
+    return lambda part: strike(part, work(part))
+
+
 class Watched(SparkRunner):
     """Notes the bytes that tasks send to the driver, and lets a task meet its fate where asked to."""
 
@@ -121,16 +126,17 @@ class Watched(SparkRunner):
         self.now = f"evaluate:{tasks[0].step.batch}"
         return super().evaluate(tasks, parts)
 
+    def strike(self) -> Callable[[int, Iterable[Any]], Iterator[Any]] | None:
+        """What follows the tasks of this stage; None if they have no fate."""
+        return doomed(str(self.folder / self.now), self.fates[self.now], os.getpid()) if self.now in self.fates else None
+
     def _batch_tasks(self) -> BatchTasks:
-        tasks = super()._batch_tasks()
-        if not isinstance(tasks, WatchedTasks):
-            tasks.__class__ = WatchedTasks
-            tasks.runner = self  # type: ignore[attr-defined]
-        return tasks
+        if self._tasks is None:
+            self._tasks = WatchedTasks(self)
+        return self._tasks
 
     def _collect(self, frame: DataFrame, what: str) -> Iterator[Any]:
-        if self.now in self.fates:
-            strike = doomed(str(self.folder / self.now), self.fates[self.now], os.getpid())
+        if (strike := self.strike()) is not None:
             frame = frame.mapInArrow(lambda rows: strike(task_number(), rows), frame.schema)
         runner = self
 
@@ -143,25 +149,30 @@ class Watched(SparkRunner):
         yield from super()._collect(Counted(), what)  # type: ignore[arg-type]
 
     def _reported(self, tasks: RDD[Any]) -> Iterator[Any]:
-        if self.now in self.fates:
-            tasks = tasks.mapPartitionsWithIndex(doomed(str(self.folder / self.now), self.fates[self.now], os.getpid()))
+        if (strike := self.strike()) is not None:
+            tasks = tasks.mapPartitionsWithIndex(strike)
         reports = list(super()._reported(tasks))
         self.collected.append(sum(len(pickle.dumps(report)) for report in reports))
         return iter(reports)
 
 
 class WatchedTasks(BatchTasks):
-    """The tasks that stay until a batch ends."""
+    """The tasks that stay until a batch ends. Each runs the parts of its own number, also one that starts late, where both have a slot."""
 
-    runner: Watched
+    def __init__(self, runner: Watched) -> None:
+        super().__init__(runner.spark.sparkContext, in_one_process=False)
+        self.runner = runner
+
+    def _part_for(self, task: int, waiting: Mapping[int, int | None]) -> int | None:
+        if {"held", "worker"} & {*self.runner.fates.values()}:  # then there is one slot for a while
+            return super()._part_for(task, waiting)
+        return task if task in waiting else None
 
     def run(self, work: Numbered, parts: int = 1, tasks: int = 1) -> list[Any]:
-        runner, done = self.runner, work
-        if runner.now in runner.fates:
-            strike = doomed(str(runner.folder / runner.now), runner.fates[runner.now], os.getpid())
-            work = lambda part: strike(part, done(part))  # noqa: E731
+        if (strike := self.runner.strike()) is not None:
+            work = followed(work, strike)
         reports = super().run(work, parts, tasks)
-        runner.collected.append(sum(len(pickle.dumps(report)) for report in reports))
+        self.runner.collected.append(sum(len(pickle.dumps(report)) for report in reports))
         return reports
 
 

@@ -14,11 +14,11 @@ CLUSTER = "local-cluster[2,1,1024]"
 
 @pytest.mark.long
 def test_both_executors_probe(expected: list[str], world: Path, tmp_path: Path) -> None:
-    """Each at least a quarter of the rows, for one may start late; and of all the answers none passes through the driver."""
+    """Each at least 30 % of the rows; and of all the answers none passes through the driver."""
     there = run(tmp_path / "run", world, CLUSTER)
     shares = there.said["shares"]
     assert len(shares) == 2
-    assert min(shares) >= 0.25 * sum(shares)
+    assert min(shares) >= 0.3 * sum(shares)
     assert there.answers == expected
     assert there.jobs == [2, 2, 2]
     answers = (there.folder / "answers.jsonl").stat().st_size

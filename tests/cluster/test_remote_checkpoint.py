@@ -66,9 +66,8 @@ def test_what_dies_costs_a_download(
     assert there.answers == expected
     now = downloads(variables)
     fetched = {pid: size for pid, size in now.items() if size > before.get(pid, 0)}
-    # The driver and an executor: one whose worker starts late can find that the others have done its part.
-    assert len(fetched) >= 2
-    assert list(cluster.folder.glob("cache-*/checkpoints/state-*"))
+    assert len(fetched) >= 3  # the driver, an executor of each worker, and one that came later
+    assert len(list(cluster.folder.glob("cache-*/checkpoints/state-*"))) >= 2
 
 
 @pytest.mark.long
