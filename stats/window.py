@@ -125,7 +125,7 @@ class WindowStatistics:
         delta, self._delta = self._delta, []
         for held in delta:
             held.spans = held.spans.after(frontier)
-            self._place(held)
+        self._place(delta)
         self.epoch += bool(delta)
 
     def retract(self, slots: Iterable[int]) -> bool:
@@ -137,9 +137,8 @@ class WindowStatistics:
 
     def add(self, slot: SlotCounts) -> None:
         """Adds a slot to the old content."""
-        for held in self._hold([slot]):
-            self._place(held)
-            self.epoch += 1
+        self._place(held := self._hold([slot]))
+        self.epoch += len(held)
 
     def expire(self, frontier: int) -> int:
         """Removes the old rows that have ended at ``frontier``; returns how many."""
@@ -307,15 +306,16 @@ class WindowStatistics:
     def _most_times(self) -> int:
         return max(self.budget // 64, 1)
 
-    def _place(self, held: SlotStatistics) -> None:
-        if not held.spans.rows:
-            return
-        if self.is_bounded:
-            self._note_sizes((held,))
-            for variable in self.variables:
-                self._bound(held, variable)
-        self._admit(held)
-        if len(self._whole) > self.most_slots:
+    def _place(self, slots: Iterable[SlotStatistics]) -> None:
+        """Adds slots to the old content, and keeps the limits of both slots and counters."""
+        for held in slots:
+            if held.spans.rows:
+                if self.is_bounded:
+                    self._note_sizes((held,))
+                    for variable in self.variables:
+                        self._bound(held, variable)
+                self._admit(held)
+        while len(self._whole) > self.most_slots:
             self._merge_neighbours()
         if self.is_bounded or 2 * (self._whole_rows + sum(held.total for held in self._partial)) > self.budget:
             self._note_sizes(self._partial)
@@ -387,8 +387,8 @@ class WindowStatistics:
             self._keep(variable, self._chosen(variable, counted.kept.level))
         if self._entries(variable) > self.budget:
             self.update()
-        while self._entries(variable) > self.budget and counted.kept.level < HIGHEST_LEVEL:
-            self._keep(variable, self._chosen(variable, counted.kept.level + 1))
+            while self._entries(variable) > self.budget and counted.kept.level < HIGHEST_LEVEL:
+                self._keep(variable, self._chosen(variable, counted.kept.level + 1))
 
     def _entries(self, variable: str) -> int:
         """The counters of a variable; if slots wait to be counted, no fewer than there will be then."""

@@ -36,7 +36,7 @@ class QueryTerms(TermTable):
     """The terms of a query while it is compiled. Its ids are not in use yet, so a term whose id collides gets a second id at once."""
 
     def __init__(self, store: Store, known: KnownIds) -> None:
-        pages = [partial(worker_cache.page, Path(path)) for path in known.pages]
+        pages = partial(worker_cache.pages, known.pages)
         super().__init__(store.scheme.with_displaced(known.displaced), store.decode, pages, constants=known.constants)
 
     def ids(self, texts: Sequence[str | None]) -> Ints:

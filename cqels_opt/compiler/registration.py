@@ -176,7 +176,7 @@ class Programs:
         second, constants = dict(displaced), self.known.constants
         ids, texts = np.array(list(constants), np.int64), pa.array(list(constants.values()), pa.string())
         moved = any(second.get(text, term_id) != term_id for term_id, text in constants.items())
-        return moved or any(worker_cache.page(page).others(ids, texts).any() for page in pages)
+        return moved or any(page.others(ids, texts).any() for page in worker_cache.pages(pages))
 
     def apart(self, owner: str, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> Programs:
         """The same programs for one run, with the term ids of this run."""
@@ -219,7 +219,7 @@ class Programs:
         program = self._do(work)
         constants = dict(known.constants)
         if (folder / PAGE).exists():
-            page = Page(folder / PAGE)
+            page = Page.open(folder / PAGE)
             constants |= zip(page.ids.tolist(), page.terms.to_pylist())
         self.known = replace(known, displaced=program.scheme.displaced, constants=constants)
         return program

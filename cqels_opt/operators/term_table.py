@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
@@ -35,12 +35,32 @@ def write_page(path: Path, ids: Ints, texts: Sequence[str] | pa.StringArray) -> 
 
 
 class Page:
-    """A page of terms, mapped into memory."""
+    """A page of terms, in order of their ids."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, ids: Ints, terms: pa.StringArray, rows: Ints | None = None) -> None:
+        """``rows`` has the place of the term of each id, where the terms are in another order than the ids."""
+        self.ids, self._rows = ids, rows
+        self.terms: Any = terms
+
+    @classmethod
+    def open(cls, path: Path) -> Page:
+        """A page that has been written, mapped into memory."""
         table = read_table(path)
-        self.ids = np.asarray(table.column("id").combine_chunks().to_numpy(zero_copy_only=False), dtype=np.int64)
-        self.terms: Any = table.column("term").combine_chunks()
+        ids = np.asarray(table.column("id").combine_chunks().to_numpy(zero_copy_only=False), dtype=np.int64)
+        terms: Any = table.column("term").combine_chunks()
+        return cls(ids, terms)
+
+    @classmethod
+    def together(cls, pages: Sequence[Page]) -> Page:
+        """Several pages as one. A term that is on two of them is there twice."""
+        begins = np.cumsum([0, *(len(page.terms) for page in pages)]).tolist()
+        rows = [begin + (np.arange(len(page.ids)) if page._rows is None else page._rows) for begin, page in zip(begins, pages)]
+        ids, terms = np.concatenate([page.ids for page in pages]), pa.concat_arrays([page.terms for page in pages])
+        order = np.argsort(ids, kind="stable")  # which merges runs that are in order
+        return cls(ids[order], terms, np.concatenate(rows)[order])
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
     @cached_property
     def _prefixes(self) -> tuple[int, NDArray[np.uint8]]:
@@ -57,18 +77,23 @@ class Page:
     def _places(self, wanted: Ints) -> tuple[Ints, Ints]:
         """The ids that are on the page, by their places among ``wanted``, and their rows.
 
-        Most ids are on no page or on another one: a look-up of the prefix excludes all but a few of them from the binary search.
+        Most ids are on no page or on another one: a look-up of the prefix excludes all but a few of them from the binary search. Pages
+        that have become one are small and change with each batch: their prefixes are not worth a set.
         """
         if not len(self.ids):
             return _NOWHERE, _NOWHERE
+        asked = self._may_be_here(wanted) if self._rows is None else None
+        some = wanted if asked is None else wanted[asked]
+        row = np.minimum(np.searchsorted(self.ids, some), len(self.ids) - 1)
+        here = np.flatnonzero(self.ids[row] == some)
+        row = row[here]
+        return here if asked is None else asked[here], row if self._rows is None else self._rows[row]
+
+    def _may_be_here(self, wanted: Ints) -> Ints:
+        """The places of the ids whose prefixes the page has."""
         behind, has = self._prefixes
         prefix = (wanted >> behind) & (8 * len(has) - 1)
-        asked = np.flatnonzero(has[prefix >> 3] & _BIT[prefix & 7])
-        if not len(asked):
-            return _NOWHERE, _NOWHERE
-        row = np.minimum(np.searchsorted(self.ids, wanted[asked]), len(self.ids) - 1)
-        here = self.ids[row] == wanted[asked]
-        return asked[here], row[here]
+        return np.flatnonzero(has[prefix >> 3] & _BIT[prefix & 7])
 
     def find(self, wanted: Ints) -> tuple[NDArray[np.bool_], list[str]]:
         """Which of the ids are on the page, and their terms."""
@@ -118,7 +143,7 @@ class TermTable:
         self,
         scheme: term_ids.IdScheme,
         decode: Callable[[Ints], list[str | None]] | None,
-        pages: Iterable[Callable[[], Page]] = (),
+        pages: Callable[[], Sequence[Page]] = list,
         calls: Calls | None = None,
         constants: Mapping[int, str] | None = None,
         json: dict[int, str] | None = None,
@@ -128,7 +153,7 @@ class TermTable:
         self._columns = columns
         self.calls = calls or Calls()
         self._store = decode
-        self._pages = list(pages)
+        self._pages = pages
         self._texts: dict[int, str] = dict(constants or {})
         self._constants: dict[str, int] = {}
         self.made: dict[int, str] = {}
@@ -169,10 +194,10 @@ class TermTable:
             found, texts = self._columns(distinct[left])
             self._found.append(distinct[left[found]])
             add(found, texts)
-        for page in reversed(self._pages):
+        for page in reversed(self._pages() if len(left) else ()):
             if not len(left):
                 break
-            found, texts = page().among(distinct[left])
+            found, texts = page.among(distinct[left])
             if len(found):
                 add(found, texts)
         rest = np.ones(len(distinct), bool)
@@ -194,10 +219,10 @@ class TermTable:
             self._of_store.update(i for i, text in zip(missing.tolist(), inline) if text is not None)
         self._texts.update({i: text for i, text in zip(missing.tolist(), inline) if text is not None})
         left = np.array([i for i, text in zip(missing.tolist(), inline) if text is None], np.int64)
-        for page in reversed(self._pages):
+        for page in reversed(self._pages() if len(left) else ()):
             if not len(left):
                 break
-            found, terms = page().find(left)
+            found, terms = page.find(left)
             self._texts.update(zip(left[found].tolist(), terms))
             left = left[~found]
         return left
@@ -230,5 +255,5 @@ class TermTable:
     def _compare(self, codes: Ints) -> None:
         """Looks up the terms of the store and the pages for ids that are about to be given to terms."""
         unseen = np.array([code for code in codes.tolist() if code not in self._texts], np.int64)
-        if len(unseen) and (self._store is not None or self._pages):
+        if len(unseen):
             self._fetch(unseen)

@@ -107,7 +107,7 @@ def ingest(
     graphs = any(len(shape.places) > len("spo") for shape in task.shapes)
     quoted = any(shape.inside for shape in task.shapes)
     whole, texts = encode_rows(blocks, task.streams, task.store, task.scheme, report.rejected, graphs, quoted)
-    report.losers = texts.losers(map(worker_cache.page, task.pages))
+    report.losers = texts.losers(worker_cache.pages(task.pages))
     if report.losers or not len(whole):
         return report
     stream, partition, offset, t, encoded, bad = whole.stream, whole.partition, whole.offset, whole.t, whole.terms, whole.bad

@@ -40,11 +40,15 @@ class _Bodies:
 
     def put(self, body: bytes, place: BodyPlace | None) -> BodyPlace:
         """Adds a body to the batch, unless an earlier one has it."""
-        if place is None or optimizer_file(place[0]) not in self.live:
+        if place is None or not self._is_live(place[0]):
             place = (self.number, len(self.new), len(body))
             self.new += body
         self.used.add(place[0])
         return place
+
+    def _is_live(self, number: int) -> bool:
+        """Whether the file of an earlier batch can be referred to. An attempt before at the batch that is being written is none."""
+        return number != self.number and (number in self.used or optimizer_file(number) in self.live)
 
     def get(self, place: BodyPlace) -> bytes:
         """A body that a batch has added."""

@@ -208,7 +208,7 @@ class RunState(ABC):
 
         Each task has compared its own terms with all others.
         """
-        check_pages([Page(self.folder / f.path) for f in files if f.kind == "terms"])
+        check_pages([Page.open(self.folder / f.path) for f in files if f.kind == "terms"])
 
     def fits(self, place: Path | str) -> bool:
         """Whether the ids of a version of the store are those of the terms that the run holds."""

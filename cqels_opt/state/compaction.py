@@ -55,7 +55,7 @@ def merge(task: MergeTask) -> SlotFile:
 
 def _merge_pages(task: PagesTask) -> SlotFile:
     folder = Path(task.folder)
-    pages = [Page(folder / file.path) for file in task.pages]
+    pages = [Page.open(folder / file.path) for file in task.pages]
     ids, texts = once(np.concatenate([page.ids for page in pages]), pa.concat_arrays([page.terms for page in pages]))
     write_page(folder / task.path, ids, texts)
     greatest = max(file.greatest for file in task.pages)

@@ -5,7 +5,7 @@ No answer depends on a cache: one that does not fit the current step is filled a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -44,6 +44,9 @@ def cached(cache: LRUCache[K, V], key: K, make: Callable[[], V]) -> V:
         return value
 
 
+SMALL_PAGE = 1 << 14
+"""Terms, at most, of a page that becomes one with others in memory, and of these others before."""
+
 Stamp = tuple[int, int]
 _STORES: LRUCache[tuple[str, Stamp], Store] = LRUCache(8)
 _RELATIONS: LRUCache[tuple[str, Stamp, StaticPattern | None], Relation] = LRUCache(256)
@@ -52,6 +55,7 @@ _FAN_OUTS: LRUCache[tuple[str, Stamp, StaticPattern | str, str], FanOut] = LRUCa
 _TERM_IDS: LRUCache[tuple[str, Stamp, IdScheme], KnownTerms] = LRUCache(4)
 _JSON: LRUCache[tuple[str, Stamp, IdScheme], dict[int, str]] = LRUCache(4)
 _PAGES: LRUCache[tuple[str, Stamp], Page] = LRUCache(256)
+_SMALL_PAGES: LRUCache[str, list[tuple[list[Page], Page]]] = LRUCache(8)
 _RESULTS: LRUCache[tuple[str, str, str, int], Results] = LRUCache(2)
 
 
@@ -128,19 +132,36 @@ def fan_out(store_folder: str, at: StaticPattern | str, variable: str) -> FanOut
 
 def page(path: Path | str) -> Page:
     """A page of terms."""
-    return cached(_PAGES, (str(path), stamp_in_state(path)), lambda: Page(Path(path)))
+    return cached(_PAGES, (str(path), stamp_in_state(path)), lambda: Page.open(Path(path)))
 
 
-def _page_of(folder: str, path: str) -> Callable[[], Page]:
-    """Opens a page when it is first read, and looks it up once in a step."""
-    return cache(lambda: page(Path(folder) / path))
+def pages(paths: Sequence[Path | str]) -> list[Page]:
+    """Pages of terms, small ones as few: each batch writes one per stream, and new terms are looked up in each page."""
+    every = [page(path) for path in paths]
+    small = {one: None for one in every if len(one) <= SMALL_PAGE}
+    if len(small) <= 1:
+        return every
+    folder = str(Path(paths[0]).parent)
+    groups: list[tuple[list[Page], Page]] = []
+    for members, group in _SMALL_PAGES.get(folder, ()):
+        if kept := [one for one in members if one in small]:
+            groups.append((kept, group if len(kept) == len(members) else Page.together(kept)))
+    grouped = {one for members, _ in groups for one in members}
+    if new := [one for one in small if one not in grouped]:
+        members, parts = list[Page](), list[Page]()
+        if groups and len(groups[-1][1]) < SMALL_PAGE:
+            members, group = groups.pop()
+            parts = [group]
+        groups.append(([*members, *new], Page.together([*parts, *new])))
+    _SMALL_PAGES[folder] = groups
+    return [*(one for one in every if one not in small), *(group for _, group in groups)]
 
 
 def term_table(store_folder: str, scheme: IdScheme, step: EvaluationStep) -> TermTable:
     """A term table over a store and the pages of a step, with the results of extension functions in the step so far."""
     scheme = scheme.with_displaced(step.displaced)
-    pages = step.derived("pages", lambda: [_page_of(step.folder, f.path) for f in step.select("terms")])
+    terms = step.derived("pages", lambda: cache(lambda: pages([step.path / f.path for f in step.select("terms")])))
     results = cached(_RESULTS, (step.folder, step.run, step.program, step.batch), dict) if step.remember else None
     opened, stamp = step.derived(f"store {store_folder}", lambda: (store(store_folder), _stamp_of_store(store_folder)))
     json = cached(_JSON, (store_folder, stamp, scheme), dict)
-    return TermTable(scheme, opened.decode, pages, Calls(results), json=json, columns=opened.texts)
+    return TermTable(scheme, opened.decode, terms, Calls(results), json=json, columns=opened.texts)

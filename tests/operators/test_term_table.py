@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ def test_a_page_finds_what_a_dictionary_finds(seed: int, tmp_path: Path) -> None
     few = np.unique(rng.integers(1, 4, size) << 60 | rng.integers(0, 1 << int(rng.integers(9, 60)), size))
     terms = {number: f'"{number}"' for number in few.tolist()}
     write_page(tmp_path / "page.arrow", few, list(terms.values()))
-    page = Page(tmp_path / "page.arrow")
+    page = Page.open(tmp_path / "page.arrow")
     near = few[rng.integers(0, len(few), 200)] + rng.integers(-2, 3, 200) if len(few) else few
     wanted = rng.permutation(np.concatenate([few, near, rng.integers(1, 1 << 62, 100)]))
     found, texts = page.find(wanted)
@@ -31,6 +32,17 @@ def test_a_page_finds_what_a_dictionary_finds(seed: int, tmp_path: Path) -> None
     given = [text if (text := terms.get(number)) and rng.random() < 0.5 else "another" for number in wanted.tolist()]
     others = page.others(wanted, pa.array(given, pa.string())).tolist()
     assert others == [number in terms and terms[number] != text for number, text in zip(wanted.tolist(), given)]
+
+    parts = np.sort(rng.integers(0, len(few) + 1, 4))
+    each = [
+        Page(some, pa.array(map(terms.__getitem__, some.tolist()), pa.string())) for some in np.split(rng.permutation(few), parts)
+    ]
+    together = Page.together([*each[:2], Page.together(each[1:])])
+    assert (np.diff(together.ids) >= 0).all()
+    found, texts = together.find(wanted)
+    assert found.tolist() == [number in terms for number in wanted.tolist()]
+    assert texts == [terms[number] for number in wanted.tolist() if number in terms]
+    assert together.others(wanted, pa.array(given, pa.string())).tolist() == others
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -54,7 +66,7 @@ def test_a_column_has_the_texts(seed: int, tmp_path: Path) -> None:
     def decode(ids: Ints) -> list[str | None]:
         return [stored.get(number) for number in ids.tolist()]
 
-    pages = [lambda: Page(tmp_path / "page.arrow")]
+    pages = partial(list, [Page.open(tmp_path / "page.arrow")])
     wanted = rng.permutation(np.concatenate([codes, integer_ids(np.arange(5)), [0]]))
     found = TermTable(PUBLIC, decode, pages, constants=made, columns=column).column(wanted)
     plain = TermTable(PUBLIC, decode, pages, constants=made)

@@ -164,7 +164,7 @@ def test_terms_that_ids_do_not_tell_are_on_a_page(tmp_path: Path) -> None:
     report = run(tmp_path, [row(X, AT, number, 1, 0), row(Y, KNOWS, X, 2, 1)], PLACES)
     (page,) = (f for f in report.files if f.kind == "terms")
     assert page.rows == 1  # X: 7 tells itself, and neither AT nor Y is in a slot
-    assert Page(tmp_path / page.path).terms.to_pylist() == [X]
+    assert Page.open(tmp_path / page.path).terms.to_pylist() == [X]
 
 
 def test_counts_by_value(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_two_texts_of_one_id_are_said() -> None:
 def test_a_term_that_is_known_keeps_its_id(tmp_path: Path) -> None:
     """Whichever of two terms of a batch is the least."""
     write_page(tmp_path / "page", np.array([3, 9], np.int64), ["<b>", "<x>"])
-    page = Page(tmp_path / "page")
+    page = Page.open(tmp_path / "page")
     assert held({3: "<a>"}, {3: "<b>"}, {9: "<x>"}).losers([page]) == ["<a>"]
     assert held({3: "<b>", 9: "<x>"}).losers([page]) == []
     assert held({9: "<y>"}).losers([page]) == ["<y>"]
@@ -112,7 +112,7 @@ def test_two_texts_of_one_id_are_said_where_pages_are_merged(tmp_path: Path) -> 
         return merge(PagesTask(str(tmp_path), "merged", files))
 
     file = merged({7: "<c>", 3: "<a>"}, {3: "<a>", 5: "<b>"})
-    page = Page(tmp_path / file.path)
+    page = Page.open(tmp_path / file.path)
     assert dict(zip(page.ids.tolist(), page.terms.to_pylist())) == {3: "<a>", 5: "<b>", 7: "<c>"}
     assert (file.stream, file.rows, file.greatest) == ("<s>", 3, 1)
     with pytest.raises(CollisionError, match="<b>"):

@@ -323,7 +323,7 @@ def test_pages_of_terms_are_merged(tmp_path: Path) -> None:
     assert merging.absorb_finished(files[:3], 0, 9) == files[:3]
     (page,) = merging.absorb_finished(files, 1, 9)
     assert (page.rows, page.greatest) == (7, 4)
-    found, terms = Page(tmp_path / page.path).find(np.array([14, 2, 1, 5]))
+    found, terms = Page.open(tmp_path / page.path).find(np.array([14, 2, 1, 5]))
     assert found.tolist() == [True, False, True, True]
     assert terms == ["<4>", "<one>", "<five>"]
 
