@@ -4,11 +4,14 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.relation import Relation
 from cqels_opt.operators.evaluation_step import EvaluationStep, StepFiles
+from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.stream_output import json_of
+from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.rdf.ids import PUBLIC, IdScheme, encode_one
 from cqels_opt.state import worker_cache
 
@@ -71,3 +74,36 @@ def test_each_scheme_has_terms_of_its_own(tmp_path: Path) -> None:
         assert worker_cache.term_ids(str(folder), scheme) == {}
         own = only(tmp_path / scheme.key / str(len(scheme.displaced)), A, scheme)
         assert written(own, [encode_one(A, scheme)], scheme) == shown(A)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pages_that_come_and_go_are_searched_as_few(tmp_path: Path, seed: int) -> None:
+    """As in batches: the oldest pages expire, some are merged into a large one, and others are written; terms are on several pages."""
+    rng = np.random.default_rng(seed)
+    terms = {int(number): f'"{number}"' for number in rng.choice(1 << 40, 40_000, replace=False)}
+    every, files, most = np.array([*terms]), list[Path](), 0
+
+    def write(number: int, size: int) -> None:
+        some = rng.choice(every, size, replace=False)
+        files.append(tmp_path / f"page-{number}.arrow")
+        write_page(files[-1], some, [terms[one] for one in some.tolist()])
+
+    for number in range(60):
+        write(number, int(rng.integers(1, 200)) if rng.random() < 0.9 else 20_000)
+        del files[: int(rng.integers(0, 3)) if len(files) > 25 else 0]
+        if rng.random() < 0.1 and len(files) > 3:
+            del files[1]  # a merge has replaced it
+        pages = worker_cache.pages(files)
+        wanted = np.concatenate([rng.choice(every, 300), rng.choice(1 << 40, 100)])
+        held = {one: terms[one] for file in files for one in worker_cache.page(file).ids.tolist()}
+        found = {one: text for page in pages for one, text in zip(wanted.tolist(), texts_of(page, wanted)) if text is not None}
+        assert found == {one: held[one] for one in wanted.tolist() if one in held}
+        large = sum(len(worker_cache.page(file)) > worker_cache.SMALL_PAGE for file in files)
+        most = max(most, len(pages) - large)
+    assert most <= 2
+
+
+def texts_of(page: Page, wanted: Ints) -> list[str | None]:
+    places, texts = page.among(wanted)
+    found = dict(zip(places.tolist(), texts.to_pylist()))
+    return [found.get(place) for place in range(len(wanted))]
