@@ -52,7 +52,7 @@ class Page:
 
     @classmethod
     def together(cls, pages: Sequence[Page]) -> Page:
-        """Several pages as one. A term that is on two of them is there twice."""
+        """Several pages as one. A term of two of them has two places."""
         begins = np.cumsum([0, *(len(page.terms) for page in pages)]).tolist()
         rows = [begin + (np.arange(len(page.ids)) if page._rows is None else page._rows) for begin, page in zip(begins, pages)]
         ids, terms = np.concatenate([page.ids for page in pages]), pa.concat_arrays([page.terms for page in pages])
