@@ -19,9 +19,9 @@ from cqels_opt.bench.acyclic_queries import AcyclicQuery, acyclic_query
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.drift import Order, plan_of
 from cqels_opt.errors import RunError
+from cqels_opt.lod.key_search import mix
 from cqels_opt.operators.blocks import Block
 from cqels_opt.operators.delta_join import DeltaJoin
-from cqels_opt.operators.rows import mix
 from cqels_opt.planner.block_graph import graph_of
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Plan, QueryGraph, Split
@@ -113,7 +113,7 @@ def touched(task: EvaluateTask, block: Block, plan: Plan | Split) -> Touched:
     for rows in found:
         count += int(rows.n.sum())
         columns = [*rows.values(block.output), rows.start, rows.end]
-        digest += int((mix(columns, len(rows)) * rows.n.astype(np.uint64)).sum())
+        digest += int((mix(columns).view(np.uint64) * rows.n.astype(np.uint64)).sum())
     observed, work = join.observed.operators[source.name], join.observed.work[source.name]
     given = sum(observed) - sum(one.spared - one.looked_up for one in work)
     return Touched(given, seconds, (count, digest % (1 << 64)))

@@ -193,7 +193,7 @@ class Optimizer:
         self._is_stale = bool(in_place) and not due
         if self._is_stale:
             return self._selection.stay(in_place)
-        before = {source: (own.estimated, own.confirmed) for source, own in self._plans.items()}
+        before = {source: own.expected for source, own in self._plans.items()}
         choices = self._choices(sampler is not None, self._reading.read | {*due})
         doubtful = [s for s, choice in choices.items() if choice.switched and s not in due and choice.cost >= sampling_seconds]
         if sampler is not None and self._is_sampled and doubtful:
@@ -201,7 +201,7 @@ class Optimizer:
             self._sampling.sample(sampler, doubtful)
             for source in doubtful:
                 own = self._plans[source]
-                own.estimated, own.confirmed = before[source]  # reasons compare with the batch before
+                own.expected = before[source]  # reasons compare with the batch before
                 self._budget.start(source)
                 choices[source] = self._choose_again(source)
         return choices

@@ -87,6 +87,15 @@ class SourcePlans:
     anchored: PlanChoice | None = None
     changed: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def expected(self) -> tuple[dict[RelationSet, tuple[float, float]], dict[RelationSet, float]]:
+        """The :attr:`estimated` and the :attr:`confirmed` rows, which a choice replaces."""
+        return self.estimated, self.confirmed
+
+    @expected.setter
+    def expected(self, rows: tuple[dict[RelationSet, tuple[float, float]], dict[RelationSet, float]]) -> None:
+        self.estimated, self.confirmed = rows
+
     def begin(self) -> None:
         """A choice begins."""
         self.changed = {}

@@ -54,11 +54,11 @@ class SteadyPlans:
     def anchored(self) -> dict[str, PlanChoice]:
         """The choices that were priced last, once more after a restart."""
         if any(own.anchored is None for own in self._plans.values()):
-            before = {source: (own.estimated, own.confirmed) for source, own in self._plans.items()}
+            before = {source: own.expected for source, own in self._plans.items()}
             for source, choice in self._selection.stay(self._selection.in_place()).items():
                 self._plans[source].anchored = choice
             for source, own in self._plans.items():
-                own.estimated, own.confirmed = before[source]
+                own.expected = before[source]
         return {source: own.anchored for source, own in self._plans.items() if own.anchored is not None}
 
     def keep(self, factors: Mapping[str, Mapping[str, float]]) -> dict[str, PlanChoice]:

@@ -153,10 +153,11 @@ class Rows:
         return [self.columns[v] if v in self.columns else missing(v, len(self)) for v in variables]
 
     def mixed(self, on: Sequence[str]) -> Ints:
-        """The mixed key of each row in indexes on several variables: the same in all runs of a window, so it is computed once."""
+        """A hash of the values of variables, which is the key of each row in indexes on several of them: computed once for all runs of a
+        window."""
         key = tuple(on)
         if key not in self._mixed:
-            self._mixed[key] = key_search.mix([self.columns[v] for v in on])
+            self._mixed[key] = key_search.mix(self.values(key)) if key else np.zeros(len(self), np.int64)
         return self._mixed[key]
 
     def with_column(self, variable: str, column: Column) -> Rows:
@@ -263,14 +264,3 @@ def _group_ids(columns: Sequence[Ints], length: int) -> tuple[Ints, Ints]:
     inverse = np.empty(length, np.int64)
     inverse[order] = np.cumsum(changed) - 1
     return inverse, order[changed]
-
-
-def mix(columns: Sequence[Ints], length: int) -> NDArray[np.uint64]:
-    """A 64-bit hash of each row (splitmix64 over the columns), for spreading rows over partitions."""
-    h = np.full(length, 0x9E3779B97F4A7C15, np.uint64)
-    for column in columns:
-        h = h ^ column.astype(np.uint64)
-        h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        h = h ^ (h >> np.uint64(31))
-    return h

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.lod.index import Index
-from cqels_opt.operators.rows import Ints, Rows, group_ids, mix
+from cqels_opt.operators.rows import Ints, Rows, group_ids
 
 Mask = NDArray[np.bool_]
 
@@ -72,7 +72,7 @@ class KeyFilter:
     def mask(self, rows: Rows) -> Mask:
         """Whether each row has one of the keys."""
         if self.parts > 1:
-            mine: Mask = mix(rows.values(self.variables), len(rows)) % np.uint64(self.parts) == self.part
+            mine: Mask = rows.mixed(self.variables).view(np.uint64) % np.uint64(self.parts) == self.part
             return mine
         if not self.some or not self.variables:
             return np.full(len(rows), self.some)

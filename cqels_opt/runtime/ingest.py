@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cqels_opt.operators.rows import UNBOUND, Ints, mix
+from cqels_opt.lod.key_search import mix
+from cqels_opt.operators.rows import UNBOUND, Ints
 from cqels_opt.operators.term_table import write_page
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
@@ -226,7 +227,7 @@ def _once(order: Ints, elements: Ints, columns: Sequence[Ints]) -> tuple[Ints, I
     if not len(order) or elements[-1] + 1 == len(order):  # an element a row
         return order, elements
     keys = [elements, *(column[order] for column in columns)]
-    hashes = mix(keys, len(order))
+    hashes = mix(keys)
     hashes.sort()
     if (hashes[1:] != hashes[:-1]).all():
         return order, elements

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from cqels_opt.operators import rows as row_sets
-from cqels_opt.operators.rows import Rows, concat, mix
+from cqels_opt.operators.rows import Rows, concat
 from cqels_opt.state.result_store import ResultSegment, write_result_segment
 from cqels_opt.storage import sealed_files
 
@@ -45,7 +45,7 @@ def apart(parts: Iterable[Rows], columns: Sequence[str], path: Path) -> Iterator
 
 
 def _spill(rows: Rows, columns: Sequence[str], number: int, path: Path, files: dict[int, list[Path]]) -> None:
-    where = (mix(rows.values(columns), len(rows)) % np.uint64(FILES)).astype(np.int64)
+    where = (rows.mixed(columns).view(np.uint64) % np.uint64(FILES)).astype(np.int64)
     order = np.argsort(where, kind="stable")
     edges = np.searchsorted(where[order], np.arange(FILES + 1))
     for to in np.flatnonzero(np.diff(edges)).tolist():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cqels_opt.lod.relation import Relation
 from cqels_opt.operators import interval_join as joining
 from cqels_opt.operators.interval_join import Indexed, as_rows, compatible_pairs, covered, disjoint, join
-from cqels_opt.operators.rows import Rows, concat, empty, group_ids, is_nameable, mix
+from cqels_opt.operators.rows import Rows, concat, empty, group_ids, is_nameable
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 from .interval_rows import HORIZON, Plain, plain_rows, rows_of, snapshots
@@ -183,7 +183,7 @@ def test_with_interval_drops_the_empty_ones() -> None:
 
 def test_a_hash_hangs_on_every_column() -> None:
     rows = rows_of("xy", [((1, 2), 0, 1, 1), ((2, 1), 0, 1, 1), ((1, 2), 3, 4, 2)])
-    hashed = mix([rows.columns["x"], rows.columns["y"]], 3).tolist()
+    hashed = rows.mixed("xy").tolist()
     assert hashed[0] == hashed[2] != hashed[1]
 
 
