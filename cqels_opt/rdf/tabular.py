@@ -128,12 +128,20 @@ def _parse_json(block: Block, time_type: pa.DataType) -> pa.Table | None:
     options = pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     if not len(block.lines):
         return schema.empty_table()
+    if not _begin_as_objects(block):
+        return None
     try:
         table = pa_json.read_json(io.BytesIO(block.text), parse_options=options)
         table.validate(full=True)  # Arrow's JSON reader accepts invalid UTF-8
     except (pa.ArrowException, UnicodeDecodeError):
         return None
     return table if len(table) == len(block.lines) else None
+
+
+def _begin_as_objects(block: Block) -> bool:
+    """Whether each record begins as an object: Arrow's reader ends the process if the first of a block is ``null``."""
+    first = np.frombuffer(block.text, np.uint8)[block.begins]
+    return all(block.record(i).lstrip().startswith(b"{") for i in np.flatnonzero(first != ord("{")).tolist())
 
 
 def _parse_csv(block: Block, header: list[str]) -> pa.Table | None:

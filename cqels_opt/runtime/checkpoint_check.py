@@ -16,13 +16,14 @@ from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.idle_streams import FOLDER as IDLE
 from cqels_opt.runtime.query_catalog import FOLDER as QUERIES
 from cqels_opt.runtime.quotas import NOTES
+from cqels_opt.runtime.static_data import SOURCES
 from cqels_opt.runtime.store_versions import FOLDER as STATIC
 from cqels_opt.runtime.store_versions import START
 from cqels_opt.state.checkpoint_lock import lock_checkpoint
 from cqels_opt.state.commit_log import COMMITS, NAME, SPARK, Commit, CommitLog
 from cqels_opt.storage import checksum, disk, documents
 from cqels_opt.storage.sealed_files import opened_whole
-from cqels_opt.windows.replay_plan import RECORD, read_plan
+from cqels_opt.windows.replay_plan import RECORD, REPLAY, read_plan
 
 
 def check(folder: Path, out: Path | None = None, trace: Path | None = None) -> list[str]:
@@ -49,6 +50,8 @@ def _findings(folder: Path, out: Path | None, trace: Path | None) -> Iterator[st
             continue
         named = [name for name in (last.optimizer, *last.statistics, *(file.path for file in last.files)) if name]
         yield from (f"{folder / name} is missing: {record.name} names it" for name in named if not (folder / name).exists())
+    if last is not None and (replay := folder / REPLAY).is_dir() and not (replay / RECORD).exists():
+        yield f"{replay / RECORD} is missing: the run replays files"
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder).parts
         if path.is_file() and not path.name.startswith(".") and inside[0] not in (COMMITS, SPARK):
@@ -64,6 +67,8 @@ def _findings(folder: Path, out: Path | None, trace: Path | None) -> Iterator[st
 def _of_file(path: Path) -> Iterator[str]:
     """The damage of a file, or of the files that a header describes."""
     try:
+        if path.name == SOURCES and not (path.parent / "store" / STORE).exists():
+            yield f"{path.parent / 'store' / STORE} is missing: {path} describes its data"
         if path.name == STORE and not path.parent.name.startswith("data-"):
             yield from check_store(path.parent)
         elif path.name == RELATION:
@@ -83,7 +88,7 @@ def _verifier(path: Path) -> Callable[[Path], object] | None:
     if path.name == RECORD:
         return lambda record: read_plan(record.parent)
     numbered = path.parent.name in (COMMITS, QUERIES, IDLE, STATIC) and (path.stem.isdecimal() or path.name == START)
-    return _json if path.suffix == ".json" and (numbered or path.name in (NOTES, NAME)) else None
+    return _json if path.suffix == ".json" and (numbered or path.name in (NOTES, NAME, SOURCES)) else None
 
 
 def _json(path: Path) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cqels_opt.errors import InputError
+from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.rdf.streams import OnError
 from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.state.commit_log import COMMITS
 from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, ReplaySource, cut
+from cqels_opt.windows.replay_plan import RECORD, REPLAY
 
 Streams = Sequence[tuple[str, Path]]
 """Bare IRIs of streams, and their files in order, or their folders."""
@@ -46,11 +48,20 @@ def replay_of(
     time_predicate: str,
     size: BatchSize = DEFAULT_BATCH,
 ) -> ReplayPlan:
-    """Cuts the files of streams into chunks below a checkpoint's ``folder``, one per micro-batch."""
+    """Cuts the files of streams into chunks below a checkpoint's ``folder``, one per micro-batch.
+
+    CheckpointError if batches are committed, and the record of what they have read is missing: other batches would follow them.
+    """
+    record = folder / REPLAY / RECORD
+    if not record.exists() and any((folder / COMMITS).glob("[0-9]*.json")):
+        raise CheckpointError(
+            f"{record} is missing, and the checkpoint has committed batches: bring it back or, if they are of a run that followed its "
+            "sources, follow them; else use another --checkpoint"
+        )
     names = {s.strip("<>"): s for s in needed}
     sources = [ReplaySource(names[iri], tuple(p for i, p in used if i == iri)) for iri in dict.fromkeys(i for i, _ in used)]
     ordered = sorted(sources, key=lambda source: needed.index(source.stream))
-    return cut(ordered, folder / "replay", size, lateness, on_error, time_predicate)
+    return cut(ordered, folder / REPLAY, size, lateness, on_error, time_predicate)
 
 
 def finite_frontier(plan: ReplayPlan, lateness: int, eager: bool) -> Frontier:

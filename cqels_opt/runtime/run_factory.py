@@ -21,6 +21,7 @@ from cqels_opt.runtime.static_data import fingerprint
 from cqels_opt.state.commit_log import Identity
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.frontier import Frontier
+from cqels_opt.windows.instants import check_drain
 
 S = TypeVar("S")
 
@@ -36,6 +37,8 @@ def make_driver(
 ) -> Driver:
     """The driver of a run. Copies the terms that registration encoded into the checkpoint's folder."""
     programs, members = catalog.programs(), catalog.started.members
+    if options.drain:
+        check_drain(window for program in programs for window in program.windows)
     windows = {
         member.id: windows_of(program) for program, unit in zip(programs, catalog.started.units) for _, member in unit.members
     }

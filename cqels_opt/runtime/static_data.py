@@ -16,7 +16,7 @@ from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import content_of, hold, version_at
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.static import StaticSource
-from cqels_opt.storage import disk
+from cqels_opt.storage import disk, documents
 
 SOURCES = "sources.json"
 Load = Callable[..., LoadReport]
@@ -40,14 +40,22 @@ def static_store(
     target, record = folder / "store", folder / SOURCES
     facts = json.loads(json.dumps([[str(s.path), s.graph, *_facts(s.path)] for s in sources]))
     if record.exists() and target.exists():
-        if json.loads(disk.read(record)) != facts:
+        if _known_facts(record) != facts:
             raise CheckpointError(f"{folder.parent}: the checkpoint was made with other static data; use another folder")
         return target
     disk.make_folder(folder)
     load(sources, target, scheme=scheme, on_error=on_error, progress=progress, durable=False)
     disk.sync_file_system(folder)
-    disk.write_atomically(record, json.dumps(facts).encode())
+    disk.write_atomically(record, documents.encode(SOURCES, facts))
     return target
+
+
+def _known_facts(record: Path) -> object:
+    content = disk.read(record)
+    try:
+        return json.loads(content) if content.startswith(b"[") else documents.decode(SOURCES, content)  # without a digest: older
+    except ValueError as error:
+        raise CheckpointError(f"{record}: the checkpoint is damaged ({error}); use another folder") from error
 
 
 def _facts(path: Path) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isqrt
 
@@ -140,14 +140,19 @@ def instants(
     return distinct_values(np.concatenate(found), in_runs=True) if found else np.empty(0, np.int64)
 
 
+def check_drain(windows: Iterable[Window]) -> None:
+    """InputError for a window that never empties (``--drain``)."""
+    for window in windows:
+        if kind_of(window).reach is None:
+            raise InputError(f"--drain: window {window.name} ({window.kind}) never empties; leave --drain out")
+
+
 def emptied(windows: Sequence[Window], report: Report, times: Mapping[str, Times]) -> int:
     """The first instant from which on all windows stay empty, from the sorted times of each stream that can still matter (``--drain``)."""
+    check_drain(windows)
     ends = [BEFORE_TIME]
     for window in windows:
-        kind = kind_of(window)
-        if kind.reach is None:
-            raise InputError(f"--drain: window {window.name} ({window.kind}) never empties; leave --drain out")
-        start, end = kind.validity(times[window.stream], report.origin(window.name))
+        start, end = kind_of(window).validity(times[window.stream], report.origin(window.name))
         ends += end[start < end][-1:].tolist()  # the last element may be in no window, while an earlier one is still to enter
     return int(max(ends))
 

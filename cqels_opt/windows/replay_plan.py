@@ -13,6 +13,8 @@ from cqels_opt.storage import disk, documents
 from cqels_opt.storage.checksum import file_digest
 
 VERSION = 2
+REPLAY = "replay"
+"""The folder of a checkpoint with the replay of its files."""
 RECORD = "replay.json"
 REJECTED = "rejected.ndjson"
 CHUNKS = "chunks"

@@ -70,6 +70,33 @@ def test_options_that_need_spark(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("file", ["replay/replay.json", "registered/static/sources.json", "registered/static/store/store.json"])
+def test_a_checkpoint_that_lacks_a_file(file: str, files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is lost: the batches after the committed ones would be of other elements."""
+    words = ["run", str(write_query(tmp_path, MET)), *files.words, "--engine", "local", "--out", str(tmp_path / "out.jsonl")]
+    assert main([*words, "--checkpoint", str(tmp_path / "c"), "--batch", "20"]) == 0
+    answers = (tmp_path / "out.jsonl").read_bytes()
+    damaged = tmp_path / "c" / file
+    if damaged.name == "sources.json":
+        damaged.write_bytes(damaged.read_bytes()[:40])
+    else:
+        damaged.unlink()
+    capsys.readouterr()
+    assert main(["checkpoint", "check", str(tmp_path / "c")]) == 2
+    assert str(damaged) in capsys.readouterr().err
+    assert main([*words, "--checkpoint", str(tmp_path / "c"), "--batch", "7"]) == 2
+    message = capsys.readouterr().err
+    assert damaged.name in message and len(message.splitlines()) == 1
+    assert (tmp_path / "out.jsonl").read_bytes() == answers
+
+
+def test_drain_is_refused_before_the_first_answer(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [str(write_query(tmp_path, MET.replace("RANGE 5s", "TRIPLES 2"))), *files.words, "--engine", "local"]
+    assert main(["run", *words, "--drain", "--batch", "1"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and "never empties; leave --drain out" in printed.err
+
+
 def test_bad_lines(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with files.stream.open("a", encoding="utf-8") as file:
         file.write("{}\n")

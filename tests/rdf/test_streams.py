@@ -171,6 +171,7 @@ BAD_LINES = [
     (json.dumps({**ROWS[0], "p": "_:p"}), "p is _:p"),
     (json.dumps({**ROWS[0], "g": "x"}), "g is not an N-Triples term"),
     ('{"s": "\\ud800"}', "surrogate"),
+    ("null", "not a JSON object"),
 ]
 
 
@@ -185,6 +186,14 @@ def test_a_bad_line_is_found_at_its_place(tmp_path: Path, line: str, reason: str
     rows, rejects = refused(path)
     assert [row["line"] for row in rows] == [1, 3, 5]
     assert [reject.line for reject in rejects] == [4]
+
+
+@pytest.mark.parametrize("first", ["null", "  null", "nul", "3", '"a"', "[", "true"])
+def test_a_stream_may_begin_with_a_bad_line(tmp_path: Path, first: str) -> None:
+    (tmp_path / "s.ndjson").write_text(f"\n{first}\n {GOOD}\n", encoding="utf-8")
+    rows, rejects = refused(tmp_path / "s.ndjson")
+    assert [row["line"] for row in rows] == [3]
+    assert [reject.line for reject in rejects] == [2]
 
 
 # ------------------------------------------------------------------ lines that are too long
