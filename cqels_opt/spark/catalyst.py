@@ -126,9 +126,11 @@ class Catalyst:
         self.sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
         self._observation = sql.Observation
         pattern, self._dataset_id = sql.catalyst.trees.TreePattern, sql.catalyst.trees.TreeNodeTag("dataset_id")
+        self._hidden, self._conf = logical.Project.hiddenOutputTag(), spark._jsparkSession.sessionState().conf()
         self._changing = [pattern.PLAN_EXPRESSION(), pattern.PYTHON_UDF(), pattern.SCALA_UDF()]
-        with suppress(Py4JError):  # Spark 4.0 has no such pattern
-            self._changing.append(pattern.VARIABLE_REFERENCE())
+        for name in ("VARIABLE_REFERENCE", "SQL_SCALAR_FUNCTION", "SQL_FUNCTION_EXPRESSION"):
+            with suppress(Py4JError):  # earlier versions of Spark have no such pattern
+                self._changing.append(getattr(pattern, name)())
         self._inline = sql.catalyst.optimizer.InlineCTE
         self._counting: Any = f.count(f.lit(1)).alias("rows")
         template = spark.range(0).observe("rows", self._counting)
@@ -176,9 +178,21 @@ class Catalyst:
         """The rows of a plan that satisfy all conditions."""
         return self._filter(self.all_of(conditions), plan) if conditions else plan
 
+    @property
+    def settings(self) -> int:
+        """A hash of the session's settings: plans that were analyzed with others may have other answers."""
+        return int(self._conf.getAllConfs().hashCode())
+
     def projected(self, plan: LogicalPlan, output: Any) -> LogicalPlan:
         """The rows of a plan with the attributes of ``output``, a Scala sequence."""
         return self._project(output, plan)
+
+    def in_place_of(self, root: LogicalPlan, plan: LogicalPlan) -> LogicalPlan:
+        """The rows of a plan with the attributes of ``root``, and with those that it hides but can name, as a join with USING does."""
+        found, hidden = self.projected(plan, root.output()), root.getTagValue(self._hidden)
+        if hidden.isDefined():
+            found.setTagValue(self._hidden, hidden.get())
+        return found
 
     def joined(
         self, left: LogicalPlan, right: LogicalPlan, kind: JoinType, conditions: Sequence[Expression], broadcast: Side | None

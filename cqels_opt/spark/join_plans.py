@@ -85,6 +85,7 @@ class JoinPlans:
             return *build(None), None
         if self._catalyst is None or not same_session(self._catalyst.spark, windows.new.sparkSession):
             self._catalyst, cached = Catalyst(windows.new.sparkSession), None
+        key = key, self._catalyst.settings
         if cached is not None and cached.key == key:
             return cached.plan.over(files, windows.frontier or 0), cached.description, cached
         leaves = Leaves(self._catalyst, files)

@@ -227,7 +227,7 @@ class JoinQuery:
         index broadcasts.
         """
         built = _Rebuilt(self, filters, broadcast)
-        tree = self.catalyst.projected(built.part(plan)[0], self._root.output())
+        tree = self.catalyst.in_place_of(self._root, built.part(plan)[0])
         return self.catalyst.frame(self.catalyst.replaced(self._path, tree)), built.observations
 
     def conditions(self, names: Sequence[str]) -> list[Expression]:

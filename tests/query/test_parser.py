@@ -327,3 +327,25 @@ def test_a_variable_selected_twice_is_one_column() -> None:
 def test_what_a_query_cannot_mean(text: str, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         parse(PREFIX + text)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        (r"SELECT ?s { :\u0041 :v ?s }", "SELECT ?s { :A :v ?s }"),
+        (r"\u0053ELECT ?\u0073 { \U0000003Ahttp :v ?s FILTER(?s <\u0033) }", "SELECT ?s { :http :v ?s FILTER(?s <3) }"),
+        (r'SELECT ?s { ?s :v "\u0022a\\u0041", """\u0022""\u0022""", <http://e/\u0041>, :\u0042 }', None),
+        ("SELECT ?s { ?s :v 1 # \\u007D\n}", "SELECT ?s { ?s :v 1 }"),
+    ],
+)
+def test_characters_by_number(text: str, plain: str | None) -> None:
+    """Anywhere in a query (SPARQL 1.1 §19.2); in strings and IRIs they are characters, which end nothing."""
+    prologue = "PREFIX : <http://e/> "
+    if plain is None:
+        plain = r'SELECT ?s { ?s :v "\"a\\u0041", "\"\"\"\"", :A, :B }'
+    assert parse(prologue + text).body == parse(prologue + plain).body
+
+
+def test_half_of_a_surrogate_pair_is_no_character() -> None:
+    with pytest.raises(QueryError, match=r"query:1:35: unexpected"):
+        parse(r"PREFIX : <http://e/> ASK { ?s :v :\uD800 }")

@@ -354,6 +354,54 @@ def test_times_of_windows_keep_their_microseconds(spark: SparkSession) -> None:
         assert spark.conf.get(name) == "TIMESTAMP_MILLIS"
 
 
+def numbered(spark: SparkSession, number: int) -> DataFrame:
+    """A row with a key of its own in all micro-batches, and one that they share."""
+    columns = "id int, k int, t long, at timestamp, x double"
+    rows = [(number * 100 + i, 1, number * 3, datetime(2024, 5, 1, 12), -0.0) for i in range(20)]
+    return spark.createDataFrame(rows, columns).coalesce(1)
+
+
+def itself(spark: SparkSession, selected: str, condition: str = "a.id = b.id") -> cq.AdaptiveJoin:
+    join = cq.AdaptiveJoin(spark).relation("a", window="10ms").relation("b", window="10ms")
+    return join.on("a.k = b.k").where(condition).select(selected)
+
+
+@pytest.mark.parametrize("condition", ["a.x >= 0", "a.x = 0.0", "a.x IN (0.0D, 5D)", "a.x < 0.0"])
+def test_zeros_with_a_sign_are_zeros_in_kept_rows(spark: SparkSession, condition: str) -> None:
+    """Parquet's filter by dictionaries takes them for other numbers."""
+    got = Collected()
+    itself(spark, "a.id", f"a.id = b.id AND {condition}").batch(got)(numbered(spark, 0), 0)
+    assert got.bags[0].total() == (0 if "<" in condition else 20)
+
+
+def test_plans_of_windows_follow_settings(spark: SparkSession) -> None:
+    """A plan that was analyzed in an earlier micro-batch has its time zone."""
+    hours: list[int] = []
+    run = itself(spark, "hour(a.at) AS hour").batch(lambda rows, number: hours.extend({row.hour for row in rows.collect()}))
+    wanted = []
+    for number, zone in enumerate(["Europe/Berlin", "America/New_York", "Asia/Tokyo", "UTC"]):
+        rows = numbered(spark, number).localCheckpoint()
+        with settings(spark, {"spark.sql.session.timeZone": zone}):
+            run(rows, number)
+            wanted += [row[0] for row in rows.selectExpr("hour(at)").limit(1).collect()]
+    assert hours == wanted
+    assert len({*hours}) == 4
+
+
+@pytest.mark.skipif(BEFORE_4, reason="Spark 3.5 has no functions in SQL")
+def test_plans_of_windows_follow_functions(spark: SparkSession) -> None:
+    """Functions in SQL are part of an analyzed plan."""
+    added: list[int] = []
+    run = itself(spark, "tests_added(a.id) - a.id AS more").batch(
+        lambda rows, _: added.extend({row.more for row in rows.collect()})
+    )
+    for number in range(4):
+        spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION tests_added(x INT) RETURNS INT RETURN x + {number}")
+        run(numbered(spark, number), number)
+    spark.sql("DROP TEMPORARY FUNCTION tests_added")
+    assert added == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("ignored", ["true", "false"])
 def test_a_batch_that_its_function_refused_is_done_again(spark: SparkSession, tmp_path: Path, ignored: str) -> None:
     """The second attempt writes other files into the same folder."""

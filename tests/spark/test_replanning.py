@@ -177,6 +177,25 @@ def test_a_plan_that_fails_runs_again_as_spark_plans_it(
     assert calls == [0, 0]
 
 
+def test_hidden_columns_of_a_join_can_be_named_in_any_order(spark: SparkSession) -> None:
+    """Columns that USING has merged have no place in the result, but names."""
+    follows = frame_of(spark, who=[i for i in range(5) for _ in range(400)], follower=[*range(400)] * 5)
+    offers = frame_of(spark, item=[*range(3, 9)], tag=[f"t{i}" for i in range(3, 9)])
+    views = frame_of(spark, who=[i % 5 for i in range(2000)], item=[i % 1000 for i in range(2000)])
+    found: list[tuple[int, int]] = []
+
+    def write(rows: DataFrame, number: int) -> None:
+        found.append((rows.select("f.who", "o.tag").count(), rows.select(follows.who).count()))
+
+    run = cq.adaptive(lambda v: v.alias("v").join(follows.alias("f"), "who").join(offers.alias("o"), "item")).batch(write)
+    for number in range(3):
+        run(views, number)
+        run.wait_for_counts()
+    assert found == [(4800, 4800)] * 3
+    assert run.last is not None
+    assert any(operator.observed for delta in run.last.deltas for operator in delta.operators), "Spark's own plan ran"
+
+
 @pytest.mark.parametrize("error", [AnalysisException("no such column"), ValueError("a defect of the sink"), KeyError()])
 def test_errors_of_the_users_function_are_raised_once(spark: SparkSession, error: Exception) -> None:
     calls = []
