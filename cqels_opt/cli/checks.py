@@ -98,6 +98,10 @@ def _check_together(options: RunOptions) -> None:
         others = [*inputs, *(other for _, other in outputs[:number] if other)]
         if path and any(path.resolve() == other.resolve() for other in others):
             raise InputError(f"{option} {path}: the file is given twice, and would be overwritten")
+    if options.trace is not None and str(options.trace) == "-":
+        raise InputError("--trace -: a trace is a file, which its run continues: name one")
+    if isinstance(options.checkpoint, Path) and options.out is not None and options.out.resolve() == options.checkpoint.resolve():
+        raise InputError(f"--out {options.out}: it is the folder of the checkpoint: name another one")
 
 
 def _topics(streams: Sequence[tuple[str, Any]], payload: Sequence[str], predicate: str) -> tuple[tuple[str, KafkaTopic], ...]:

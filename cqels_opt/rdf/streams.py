@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cqels_opt.errors import DataError
+from cqels_opt.errors import DataError, option
 from cqels_opt.rdf.graphs import GENERATED_AT, read_graphs
 from cqels_opt.rdf.lines import block_of, check_file, format_of
 from cqels_opt.rdf.tabular import Reject, Rows, ndjson_rows, read_csv, read_ndjson, read_parquet
@@ -35,7 +35,11 @@ ROW_SCHEMA = pa.schema(_FIELDS)
 
 FORMATS = (".ndjson", ".jsonl", ".csv", ".parquet", ".nq", ".trig", ".trigs", ".trigstar")
 OnError = Literal["fail", "skip"]
-_HINT = "correct it, or leave bad lines out with --on-error skip"
+
+
+def how_to_skip() -> str:
+    """What to do about a bad line, for messages."""
+    return "correct it, or leave bad lines out with " + option('on_error="skip"', "--on-error skip")
 
 
 def read_stream(
@@ -61,7 +65,7 @@ def read_stream(
     def refuse(rejects: Iterable[Reject]) -> None:
         for reject in sorted(dict.fromkeys(rejects), key=lambda reject: reject.line):
             if on_error == "fail":
-                raise DataError(f"{path}:{reject.line}: {reject.reason}; {_HINT}")
+                raise DataError(f"{path}:{reject.line}: {reject.reason}; {how_to_skip()}")
             if rejected is not None:
                 rejected(reject)
 

@@ -21,6 +21,7 @@ from cqels_opt.operators.evaluation_step import NO_INSTANT, EvaluationStep, Step
 from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.rows import Ints
 from cqels_opt.rdf.ids import CollisionError
+from cqels_opt.rdf.streams import how_to_skip
 from cqels_opt.runtime.batch_records import BatchRecords
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.ingest_state import IngestState
@@ -192,7 +193,7 @@ class Driver(RunState):
         batch.reports = self._ingested(rows, batch.task) if self.streams else []
         batch.rejected = [report.rejected for report in batch.reports]
         if any(batch.rejected) and not self.options.skip_bad:
-            raise DataError(self.rejects.first(batch.rejected))
+            raise DataError(f"{self.rejects.first(batch.rejected)}; {how_to_skip()}")
         self._add_slots(batch, batch.reports)
         self._reached = self.frontier.advance(self._idle(batch.number, batch.reports))
         if not self.streams:

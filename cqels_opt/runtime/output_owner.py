@@ -65,6 +65,10 @@ def _claim(path: Path, mark: Path, owner: Owner, committed: int, occupied: str) 
         process = _field(text, "process")
         return InputError(f"{path}: another run{f' (process {process})' if process else ''} writes to it: name another output")
 
+    if committed and not path.exists() and not mark.exists():
+        raise InputError(
+            f"{path} does not exist, and the checkpoint has committed output: name what the run has written, or bring it back"
+        )
     held = hold_file(mark, refusal)
     before = Owner(_field(held.text, "run"), Path(_field(held.text, "checkpoint")))
     if before.run != owner.run:

@@ -112,6 +112,8 @@ USAGE: list[tuple[list[str], str]] = [
         ["run", "q.rq", "--engine", "local", "--store", ".", "--static", "a.nt"],
         "--store does not combine with --static and --graph",
     ),
+    (["run", "q.rq", *STREAM, "--trace", "-"], "--trace -: a trace is a file"),
+    (["run", "q.rq", *STREAM, "--out", "c/", "--checkpoint", "c"], "--out c: it is the folder of the checkpoint"),
     (["run", "q.rq", *STREAM, "--drain", "--follow"], "--drain: a live source"),
     (["run", "q.rq", "--stream", "http://s", "live", "--drain"], "--drain: a live source"),
     (["explain", "q.rq", "--format", "xml"], "--format: there is no 'xml'"),

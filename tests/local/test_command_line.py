@@ -90,6 +90,14 @@ def test_a_checkpoint_that_lacks_a_file(file: str, files: Files, tmp_path: Path,
     assert (tmp_path / "out.jsonl").read_bytes() == answers
 
 
+def test_another_output_than_before_is_refused(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", str(write_query(tmp_path, MET)), *files.words, "--engine", "local", "--checkpoint", str(tmp_path / "c")]
+    assert main([*words, "--out", str(tmp_path / "one.jsonl")]) == 0
+    assert main([*words, "--out", str(tmp_path / "two.jsonl")]) == 2
+    assert "two.jsonl does not exist, and the checkpoint has committed output: name what" in capsys.readouterr().err
+    assert not [*tmp_path.glob("*two*")]
+
+
 def test_drain_is_refused_before_the_first_answer(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [str(write_query(tmp_path, MET.replace("RANGE 5s", "TRIPLES 2"))), *files.words, "--engine", "local"]
     assert main(["run", *words, "--drain", "--batch", "1"]) == 2

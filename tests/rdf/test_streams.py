@@ -180,7 +180,7 @@ BAD_LINES = [
 def test_a_bad_line_is_found_at_its_place(tmp_path: Path, line: str, reason: str, neighbour: str) -> None:
     path = tmp_path / "s.ndjson"
     path.write_text(f"{neighbour}\n\n{neighbour}\n{line}\n{neighbour}", encoding="utf-8")
-    with pytest.raises(DataError, match=rf"s\.ndjson:4: .*{reason}.*--on-error skip") as error:
+    with pytest.raises(DataError, match=rf"s\.ndjson:4: .*{reason}.*on_error=\"skip\"") as error:
         read(path)
     assert "\n" not in str(error.value)
     rows, rejects = refused(path)
