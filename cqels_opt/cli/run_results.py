@@ -59,7 +59,8 @@ class VerifyReport:
         """One line, and one per difference."""
         compared = f"{plural(self.answers, 'answer')} at {plural(self.instants, 'instant')} compared"
         same = "all are the same" if self.agrees else plural(self.different, "difference")
-        return "\n".join([f"{compared}: {same}", *self.differences, *self.unjudged])
+        judged = [f"{compared}: {same}"] if self.answers or not self.unjudged else []
+        return "\n".join([*judged, *self.differences, *self.unjudged])
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,20 @@ class Path:
             case "step":
                 return self.text
             case "inverse":
-                return f"^({self.parts[0].written()})"
+                inner = self.parts[0]
+                if inner.kind == "!" and inner.parts:  # rdflib would put the inverse before each member
+                    return Path("!", "", tuple(part._inverted() for part in inner.parts)).written()
+                return f"^({inner.written()})"
             case "!":
                 inside = "|".join(f"^{p.parts[0].text}" if p.kind == "inverse" else p.text for p in self.parts)
                 return f"!({inside or '<urn:cqels-opt:none>'})"  # pyoxigraph rejects an empty set
             case "repeated":
                 return f"({self.parts[0].written()}){self.text}"
         return "(" + self.kind.join(part.written() for part in self.parts) + ")"
+
+    def _inverted(self) -> Path:
+        """A member of a negated set, in the other direction."""
+        return self.parts[0] if self.kind == "inverse" else Path("inverse", "", (self,))
 
 
 def step(text: str) -> Path:

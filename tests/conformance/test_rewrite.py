@@ -10,8 +10,10 @@ from cqels_opt.errors import QueryError, RunError
 from cqels_opt.query.algebra import Bgp, Query, Window
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element, Inputs, Options, evaluate
+from cqels_opt.verify.path_syntax import read_path
 from cqels_opt.verify.rewrite import at_instant, concatenations, plain_sparql
 from cqels_opt.verify.ties import with_ties
+from cqels_opt.verify.tokens import solid, tokens
 
 Ask = Callable[..., list[str]]
 At = Callable[[float, str, str], Element]
@@ -110,3 +112,17 @@ def test_concatenations_are_found() -> None:
         'SELECT (GROUP_CONCAT(DISTINCT STR(?p); SEPARATOR=", ") AS ?all) (GROUP_CONCAT(?l) AS ?places) FROM NAMED :S [NOW] AS ?w'
     )
     assert concatenations(parse(f"{PREFIX}{text} {{ GRAPH ?w {{ ?p :at ?l }} }}")) == {"all": ", ", "places": " "}
+
+
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [
+        ("^(!(^:p))", "!(:p)"),
+        ("(^(!(^:p|:q)))*", "(!(:p|^:q))*"),
+        ("^(:p/:q)", "^((:p/:q))"),
+        ("^!:p", "!(^:p)"),
+    ],
+)
+def test_inverses_of_negated_sets_are_negated_sets(path: str, written: str) -> None:
+    """Of those rdflib makes sets that it cannot evaluate."""
+    assert read_path(solid(tokens(path)), 0)[0].written() == written
