@@ -67,7 +67,8 @@ class LocalRun(RunHandle):
     def _write_record(self, after: float = 0.0) -> None:
         """Writes the commit record of batches that have none yet, if the last one was written longer ago than the interval."""
         if self.driver.unwritten and self.driver.since_record >= after:
-            self.driver.write_record()
+            with self.driver.log.working():
+                self.driver.write_record()
 
     def _batch(self, number: int, rows: object) -> None:
         failed = dict(self.failures)
@@ -84,6 +85,8 @@ class LocalRun(RunHandle):
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Waits until the run has ended (True) or ``timeout`` seconds have passed. Raises the run's failure."""
+        if self._thread is threading.current_thread():
+            raise RunError("a sink or a listener cannot wait for the end of its own run: stop() ends it after this micro-batch")
         if self._thread is not None:
             self._thread.join(timeout)
             if self._thread.is_alive():
@@ -97,9 +100,9 @@ class LocalRun(RunHandle):
         raise failure
 
     def stop(self) -> None:
-        """Stops after the current batch, for which it waits."""
+        """Stops after the current batch, for which it waits, unless a sink or a listener of the run calls it."""
         self._stopped.set()
-        if self._thread is not None:
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
@@ -157,7 +158,8 @@ class _OfColumns:
             numbers[rows] = results
             return Numbers(numbers)
         for place, result in zip(rows.tolist(), results.tolist()):
-            found[place] = _result(result)
+            with suppress(*FAILURES):
+                found[place] = _result(result)
         return Items(found)
 
 
@@ -177,7 +179,9 @@ def _argument(item: Item | None) -> Number | str | None:
 
 def _result(found: Any) -> Item | None:
     """The return value of a user's function as an item."""
-    if found is None or (isinstance(found, float) and found != found):
+    if isinstance(found, np.generic):
+        found = found.item()
+    if found is None or (isinstance(found, float) and found != found) or (isinstance(found, Decimal) and not found.is_finite()):
         return None
     if isinstance(found, str):
         return canonical(found)

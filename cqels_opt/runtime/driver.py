@@ -112,8 +112,12 @@ class Driver(RunState):
 
         ``rows`` is what the runner reads, or a function that returns it. If the batch was done or begun before, the state first goes back
         to the beginning of the batch, and how its input is read may depend on that. Queries that read no stream are answered once, by
-        their first batch, which has no rows.
+        their first batch, which has no rows. CheckpointError if a newer run of this process has taken the checkpoint.
         """
+        with self.log.working():
+            return self._whole_batch(number, rows)
+
+    def _whole_batch(self, number: int, rows: Any) -> list[TraceRecord]:
         self.deletion.wait()  # a batch that runs again may write files of the same names
         if self.log.begin(number, self.state.batch, self.options.allow_gap):
             self.restore(number)
@@ -396,7 +400,7 @@ class Driver(RunState):
         """The run has ended."""
         self.compaction.wait(MERGE_TIMEOUT)
         self.deletion.wait()
-        for part in BETWEEN_RECORDS:
+        for part in BETWEEN_RECORDS if self.log.is_newest else ():
             sealed_files.release(self.folder / part)
         self.runner.close()
 

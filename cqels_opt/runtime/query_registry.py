@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
+import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -73,6 +74,7 @@ class QueryRegistry(ABC, Generic[Q]):
         self.programs = self._programs("queries")
         self._queries: dict[str, Q] = {}
         self._kinds: set[Hashable] = set()
+        self._registering = threading.RLock()
 
     @abstractmethod
     def _compiling(self, store: Path | str) -> Do:
@@ -168,20 +170,23 @@ class QueryRegistry(ABC, Generic[Q]):
         """
         if not isinstance(text, str):
             raise InputError(f"a query is a text, not {type(text).__name__}")
-        name = id or f"q{len(self._queries) + 1}"
+        given = (dialect, profile, report, output_operator, duplicates, bounds, t0, file, sub_result_bytes, types)
+        with self._registering:
+            return self._register(text, id or f"q{len(self._queries) + 1}", given)
+
+    def _register(self, text: str, name: str, given: Sequence[Any]) -> Q:
         if not _NAME.fullmatch(name):
             raise InputError(
                 f"{name[:80]!r} is no name of a query: it becomes a part of names of files, so no / and no dot at its start"
             )
         if name in self._queries:
             raise InputError(f"there is a query {name!r} already")
-        given = (dialect, profile, report, output_operator, duplicates, bounds, t0, file, sub_result_bytes, types)
         found = self._registered(member_of(record_of(text, name, *given)))
         if found.member.kind not in self._kinds:  # a query that differs only in constants is known to compile
             self.programs.of(alone(found.member))
             self._kinds.add(found.member.kind)
         for sentence in likely_mistakes(found.query):
-            warnings.warn(f"{name}: {sentence}", EngineWarning, stacklevel=2)
+            warnings.warn(f"{name}: {sentence}", EngineWarning, stacklevel=3)
         self._queries[name] = found
         return found
 

@@ -88,7 +88,13 @@ def streams_by_iri(streams: Mapping[str, S]) -> dict[str, S]:
     """The streams of a run by their IRIs without brackets. Raises InputError for anything but a mapping."""
     if not isinstance(streams, Mapping):
         raise InputError(f"streams={streams!r}: give the streams by their IRIs, such as {{'http://example.org/stream': …}}")
-    return {iri.strip("<>"): stream for iri, stream in streams.items()}
+    if wrong := [iri for iri in streams if not isinstance(iri, str)]:
+        raise InputError(f"streams: {wrong[0]!r} is no IRI: give the streams by their IRIs")
+    found = {iri.strip("<>"): stream for iri, stream in streams.items()}
+    if len(found) < len(streams):
+        twice = next(iri for iri in found if iri in streams and f"<{iri}>" in streams)
+        raise InputError(f"streams: {twice} is given twice, with and without brackets: leave one of the two out")
+    return found
 
 
 def check_streams(needed: Sequence[str], given: Mapping[str, object], kind: str = "PATH") -> None:

@@ -20,7 +20,7 @@ from cqels_opt.rdf import ids as term_ids
 from cqels_opt.rdf.canonical import canonical_texts
 from cqels_opt.rdf.quoted import parts_of, quoted_among
 from cqels_opt.rdf.terms import OPENING, TermError, canonical, how_to_write, is_iri, is_literal, relabelled
-from cqels_opt.rdf.times import mask_of
+from cqels_opt.rdf.times import EXPECTED, in_range, mask_of
 from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
 from cqels_opt.state import worker_cache
 from cqels_opt.state.known_terms import MOST_KNOWN, KnownTerms
@@ -227,7 +227,7 @@ def _of_size(blocks: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _whole(rows: pa.Table, streams: Sequence[str], rejected: RejectSpool) -> pa.Table:
-    """The rows that have a time and a place; the others are rejected (users' DataFrames may have nulls)."""
+    """The rows that have a possible time and a place; the others are rejected (users' DataFrames may have nulls, or other units)."""
     rows = rows.cast(pa.schema([_kept_type(field, rows.schema.field(field.name)) for field in ROW_SCHEMA]))
     for column, what in (("t", "the time is missing"), ("offset", "its place in the order is missing")):
         if rows.column(column).null_count:
@@ -235,6 +235,12 @@ def _whole(rows: pa.Table, streams: Sequence[str], rejected: RejectSpool) -> pa.
             for row in rows.filter(absent).to_pylist():
                 rejected.append(Rejected(streams[row["stream"]], row["partition"], row["line"] or 0, what))
             rows = rows.filter(pc.invert(absent))
+    possible = in_range(rows.column("t").to_numpy())
+    if not possible.all():
+        for row in rows.filter(pa.array(~possible)).to_pylist():
+            why = f"the time {row['t']} is not {EXPECTED}"
+            rejected.append(Rejected(streams[row["stream"]], row["partition"], row["line"] or 0, why))
+        rows = rows.filter(pa.array(possible))
     return rows
 
 

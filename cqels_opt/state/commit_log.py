@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,9 @@ class CommitLog:
 
     def _claimed(self, identity: Identity, changed: bool | None, key: str) -> str:
         self._held = lock_checkpoint(self.folder)
+        self._held.newest = self  # an earlier run of this process refuses its next batch
+        with self._held.batch:  # and ends the one in hand
+            pass
         path, mine = self.folder / NAME, json.loads(json.dumps(asdict(identity)))
         if not path.exists():
             if any(self.records.iterdir()):
@@ -165,6 +169,20 @@ class CommitLog:
         if self._other is not None:
             disk.write_atomically(self.folder / NAME, documents.encode(NAME, self._other))
             self._other = None
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether no other run of this process has claimed the checkpoint since."""
+        return self._held is not None and self._held.newest is self
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """While a run works on a batch, no other run of this process takes the checkpoint. CheckpointError if one has taken it."""
+        assert self._held is not None, "a run has claimed its checkpoint"
+        with self._held.batch:
+            if not self.is_newest:
+                raise CheckpointError(f"{self.folder}: a newer run of this process works with the checkpoint: this run ends")
+            yield
 
     def write(self, commit: Commit) -> None:
         """Publishes a record after its files are durable; deletes old records, and later ones if the job has gone back."""
@@ -360,7 +378,7 @@ def _difference(before: Identity, now: Identity, changed: bool | None) -> str | 
     if {*names} != {*others}:
         noun = "query is" if len(names) == 1 else "queries are"
         named = f"{', '.join(sorted(names))}, not {', '.join(sorted(others))}"
-        return f"its {noun} named {named} (the name of a query is that of its file); use that name, or another folder"
+        return f"its {noun} named {named} (the name of a query is that of its file, in Python its id); use that name, or another folder"
     if before.windows != now.windows:
         return "its query differs, and has other windows; use another folder"
     if lacking := [name for pattern, name in now.patterns.items() if pattern not in before.patterns]:

@@ -21,6 +21,7 @@ from contextlib import suppress
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
+from threading import Lock
 from typing import BinaryIO, Final, Protocol
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ _PIECE: Final = 1 << 20
 _CANNOT_COPY: Final = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)  # not between, or not on, these file systems
 
 
+_syncing: Final = Lock()
 _written: Final[dict[int, Path]] = {}  # file systems that this process has written to: a folder in each
 
 
@@ -184,10 +186,14 @@ def sync_written(synced: str | None) -> None:
     """Makes durable what this process has written, unless another process on the machine ``synced`` does that."""
     for replica in _replicas.values():
         replica.send()
-    if synced != machine():
-        for folder in _written.values():
-            sync_file_system(folder)
-    _written.clear()
+    with _syncing:  # what a thread has written may be synchronised by another one, for which it waits
+        folders = [*_written.values()]
+        _written.clear()
+        for folder in folders if synced != machine() else ():
+            try:
+                sync_file_system(folder)
+            except FileNotFoundError:  # it was deleted; other folders of its file system may have been written to
+                os.sync()
 
 
 def rename(source: Path, target: Path) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from cqels_opt.errors import FileError
+from cqels_opt.errors import CqelsOptError, FileError
 
 _ELSEWHERE = "or name another place"
 ADVICE: Final = {
@@ -67,9 +67,14 @@ def file_error(error: BaseException, places: Sequence[Path | str] = ()) -> FileE
         if isinstance(cause, OSError) and cause.errno in ADVICE:
             return _sentence(cause.errno, _path_of(cause), places, cause.strerror)
     for cause in _causes(error):
-        if (found := _in_text(f"{cause}\n{getattr(cause, '_stackTrace', '')}")) is not None:
+        if _may_cite(cause) and (found := _in_text(f"{cause}\n{getattr(cause, '_stackTrace', '')}")) is not None:
             return _sentence(*found, places)
     return None
+
+
+def _may_cite(error: BaseException) -> bool:
+    """Whether the text of an exception can be that of a file system: not that of an exception which user code has raised."""
+    return isinstance(error, OSError | CqelsOptError) or type(error).__module__.split(".")[0] in ("pyspark", "py4j", "pyarrow")
 
 
 def _path_of(error: OSError) -> object:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 
 from cqels_opt.cli import main
 from cqels_opt.errors import FileError, RunError
@@ -57,8 +58,9 @@ OSError: [Errno 28] No space left on device: '/data/state/slots/1.arrow'
     ],
 )
 def test_what_spark_says_of_a_file(text: str, said: str) -> None:
-    found = file_error(RuntimeError(text), ("/the/checkpoint", "/the/scratch"))
+    found = file_error(PySparkException(text), ("/the/checkpoint", "/the/scratch"))
     assert isinstance(found, FileError) and str(found) == said
+    assert file_error(RuntimeError(text), ("/the/checkpoint",)) is None, "what the user's own code raises may have any text"
 
 
 @pytest.mark.parametrize("text", ["", "x is not a column", "[Errno 99] Cannot assign requested address", "Connection refused"])

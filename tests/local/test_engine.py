@@ -7,6 +7,8 @@ import queue
 import re
 import subprocess
 import sys
+import tempfile
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +20,9 @@ from local_runs import commit_records
 from spark.small_world import CROWDS, MAP, MET, STREAM, Files, rows, write_rows, write_world
 
 import cqels_opt as cq
+from cqels_opt.errors import CheckpointError, InputError, RunError
 from cqels_opt.query.parser import parse
+from cqels_opt.storage import disk
 from cqels_opt.trace.records import TraceRecord, read_trace
 from cqels_opt.verify import Options, evaluate, read_answers
 
@@ -68,6 +72,75 @@ def test_a_function_gets_tables(files: Files, tmp_path: Path) -> None:
 def test_a_folder_of_parquet_files(files: Files, tmp_path: Path) -> None:
     engine(files).register(MET).start({STREAM: files.stream}, tmp_path / "out", tmp_path / "checkpoint").await_termination()
     assert parquet.read_table(tmp_path / "out").num_rows == expected(files).total()
+
+
+def test_the_newest_run_of_a_process_has_the_checkpoint(files: Files, tmp_path: Path) -> None:
+    """The older one ends with its next batch, and writes nothing more: a cell of a notebook runs again."""
+    query, begun, may_end = engine(files).register(MET), threading.Event(), threading.Event()
+    got: list[tuple[str, int]] = []
+
+    def slow(table: pa.Table, batch: int) -> None:
+        got.append(("old", batch))
+        begun.set()
+        assert may_end.wait(60)
+
+    old = query.start({STREAM: files.stream}, slow, tmp_path / "checkpoint", batch=20)
+    assert begun.wait(60)
+    threading.Timer(0.2, may_end.set).start()
+    new = query.start({STREAM: files.stream}, lambda table, batch: got.append(("new", batch)), tmp_path / "checkpoint", batch=20)
+    assert new.await_termination()
+    with pytest.raises(CheckpointError, match="a newer run of this process works with the checkpoint"):
+        old.await_termination()
+    assert got == [("old", 0), ("new", 1), ("new", 2)]
+
+
+def test_a_sink_can_stop_its_run(files: Files, tmp_path: Path) -> None:
+    runs: queue.Queue[cq.local.LocalRun] = queue.Queue()
+    got: list[int] = []
+
+    def sink(table: pa.Table, batch: int) -> None:
+        got.append(batch)
+        run = runs.get(timeout=60)
+        with pytest.raises(RunError, match="cannot wait for the end of its own run"):
+            run.await_termination()
+        run.stop()
+
+    query = engine(files).register(MET)
+    runs.put(run := query.start({STREAM: files.stream}, sink, tmp_path / "checkpoint", batch=20))
+    assert run.await_termination()
+    again = query.start({STREAM: files.stream}, lambda table, batch: got.append(batch), tmp_path / "checkpoint", batch=20)
+    assert again.await_termination()
+    assert got == [0, 1, 2]
+
+
+def test_an_error_of_a_sink_is_the_users(files: Files, tmp_path: Path) -> None:
+    def sink(table: pa.Table, batch: int) -> None:
+        raise RuntimeError("upload: Permission denied")
+
+    run = engine(files).register(MET).start({STREAM: files.stream}, sink, tmp_path / "checkpoint")
+    with pytest.raises(RuntimeError, match="upload: Permission denied"):
+        run.await_termination()
+
+
+def test_queries_are_registered_by_several_threads(files: Files, tmp_path: Path) -> None:
+    """Also where a folder has been deleted that the process has written to."""
+    queries = engine(files)
+    with disk.create(tmp_path / "file") as file:
+        file.write(b"")
+    (other := Path(tempfile.mkdtemp(dir=tmp_path))).rmdir()
+    disk._written[-1] = other
+    threads = [threading.Thread(target=queries.register, args=(MET.replace("5s", f"{seconds}s"),)) for seconds in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(query.id for query in queries.queries) == [f"q{number}" for number in range(1, 9)]
+
+
+def test_a_stream_is_given_once(files: Files, tmp_path: Path) -> None:
+    query = engine(files).register(MET)
+    with pytest.raises(InputError, match="is given twice, with and without brackets"):
+        query.start({STREAM: files.stream, f"<{STREAM}>": files.stream}, tmp_path / "out.jsonl", tmp_path / "checkpoint")
 
 
 def test_it_resumes(files: Files, tmp_path: Path) -> None:

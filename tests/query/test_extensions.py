@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,10 @@ def test_values_come_as_numbers_and_terms() -> None:
         (True, f'"true"^^<{XSD}boolean>'),
         ("<http://ex.org/b>", "<http://ex.org/b>"),
         ('"x"@EN', '"x"@en'),
+        (np.float64(1.5), f'"1.5E0"^^<{XSD}double>'),
+        (np.float32(1.5), f'"1.5E0"^^<{XSD}double>'),
+        (np.int64(7), f'"7"^^<{XSD}integer>'),
+        (np.bool_(True), f'"true"^^<{XSD}boolean>'),
     ],
 )
 def test_results_are_numbers_and_terms(result: object, expected: str) -> None:
@@ -65,7 +70,20 @@ def test_results_are_numbers_and_terms(result: object, expected: str) -> None:
     assert value(integer(1)) == expected
 
 
-@pytest.mark.parametrize("result", [None, float("nan"), "no term", [], ZeroDivisionError(), KeyError("x"), TypeError("x")])
+@pytest.mark.parametrize(
+    "result",
+    [
+        None,
+        float("nan"),
+        Decimal("NaN"),
+        np.datetime64("2024-01-01"),
+        "no term",
+        [],
+        ZeroDivisionError(),
+        KeyError("x"),
+        TypeError("x"),
+    ],
+)
 def test_what_is_no_value_is_an_error_of_the_expression(result: object) -> None:
     def f(x: object) -> object:
         if isinstance(result, Exception):
@@ -92,6 +110,13 @@ def test_a_function_of_columns() -> None:
     column = found.column(Items([1, None, 3, 4]), Items([2, 2, 0, 1]))
     assert column.items() == [0.5, None, None, 4.0]
     assert seen == [[1, 3, 4]]  # rows with an error are not passed to it
+
+
+def test_values_of_a_column_that_are_none_are_errors_of_their_rows() -> None:
+    register_function(IRI, lambda a: np.array([{}, 2], object), arguments=1, columns=True)
+    found = extension(f"<{IRI}>")
+    assert found is not None
+    assert found.column(Items([1, 2])).items() == [None, 2]
 
 
 def test_a_function_of_columns_that_loses_rows_is_said_so() -> None:

@@ -152,6 +152,15 @@ def test_bad_terms_are_told_with_their_lines(tmp_path: Path) -> None:
     assert (report.streams[S].elements, report.streams[S].first) == (1, 5)
 
 
+@pytest.mark.parametrize("t", [1_700_000_000_000_000_000, -(2**63), 2**53 + 1])
+def test_impossible_times_move_no_frontier(tmp_path: Path, t: int) -> None:
+    """As a DataFrame has that counts nanoseconds: all later elements would be late."""
+    report = run(tmp_path, [row(X, AT, Y, 1, 0), row(X, AT, Y, t, 1), row(Y, AT, X, 2, 2)], PLACES)
+    (rejected,) = report.rejected
+    assert rejected.line == 2 and f"the time {t} is not integer milliseconds, at most 2^53" in rejected.reason
+    assert (report.streams[S].elements, report.streams[S].last) == (2, {0: (2, 2)})
+
+
 def test_terms_have_one_canonical_form(tmp_path: Path) -> None:
     literal = '"caf\\u00E9"^^<http://www.w3.org/2001/XMLSchema#string>'
     report = run(tmp_path, [row(X, AT, literal, 1, 0), row(X, AT, '"café"', 2, 1)], PLACES)

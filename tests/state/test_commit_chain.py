@@ -147,7 +147,9 @@ def test_a_checkpoint_from_before_records_had_digests(tmp_path: Path) -> None:
 def test_a_query_of_another_name(tmp_path: Path) -> None:
     """The name of a query is that of its file: a copy of the file is another query, and the message says which name is wanted."""
     CommitLog(tmp_path).claim(Identity(query={"q": "SELECT"}))
-    with pytest.raises(CheckpointError, match=r"its query is named q, not copy \(the name of a query is that of its file\)"):
+    with pytest.raises(
+        CheckpointError, match=r"its query is named q, not copy \(the name of a query is that of its file, in Python its id\)"
+    ):
         CommitLog(tmp_path).claim(Identity(query={"copy": "SELECT"}))
     with pytest.raises(CheckpointError, match="its query is named q, not other, q "):
         CommitLog(tmp_path).claim(Identity(query={"q": "SELECT", "other": "ASK"}), True)
