@@ -166,9 +166,10 @@ def test_what_is_not_kept_any_more(tmp_path: Path) -> None:
     chunks = query.chunks(Cut("7"))
     query.driver(Cut("7"), tmp_path / "state", identity=identity(query)).batch(0, chunks[0])
     narrow = register(text(0), world(1), tmp_path / "narrow")
-    driver = narrow.driver(Cut("7"), tmp_path / "state", identity=identity(narrow), changed=True)
+    narrow.driver(Cut("7"), tmp_path / "state", identity=identity(narrow), changed=True)
     back = query.driver(Cut("7"), tmp_path / "state", identity=identity(query), changed=True)  # nothing has happened yet
     assert back.state.batch == 0
+    driver = narrow.driver(Cut("7"), tmp_path / "state", identity=identity(narrow), changed=True)  # has the checkpoint again
     driver.batch(1, chunks[1])
     assert "nothing was kept for z#2" in refusal(tmp_path, tmp_path / "state", wide)
 
