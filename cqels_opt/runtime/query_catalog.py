@@ -136,6 +136,11 @@ class QueryCatalog:
         units = zip(self._programs, self.sharing.units)
         return next((unit.members[0][1].query.text for found, unit in units if found.id == program), None)
 
+    def program_of(self, query: str) -> str:
+        """The name of the program that answers a query, which several queries may share; that of another one is its own."""
+        units = zip(self._programs, self.sharing.units)
+        return next((found.id for found, unit in units if any(member.id == query for _, member in unit.members)), query)
+
     def committed(self, batch: int) -> None:
         """A batch is done: deletes files that only batches long before it need."""
         needed = self.store_versions.committed(batch)

@@ -168,7 +168,9 @@ class RunHandle(ABC):
         have cost with its rows.
         """
         with self._lock:
-            planners = [planner for name, planner in self.driver.planners.items() if query in (None, name)]
+            catalog = self.driver.catalog
+            wanted = query if query is None or catalog is None else catalog.program_of(query)
+            planners = [planner for name, planner in self.driver.planners.items() if wanted in (None, name)]
             if not planners:
                 raise InputError(f"there is no query {query!r}; there are {', '.join(self.driver.planners) or 'none'}")
             return explained_now(planners, self.driver.options.plan, format, alternatives, self.last if analyze else None)

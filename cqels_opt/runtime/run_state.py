@@ -142,6 +142,8 @@ class RunState(ABC):
         lengths = last.lengths if last is not None else {}
         sink: object = self.sink
         trace: object = self.trace
+        if isinstance(sink, InFile) and isinstance(trace, InFile) and sink.path.resolve() == trace.path.resolve():
+            raise InputError(f"{trace.path}: the answers are in this file: name another one for the trace")
         if isinstance(sink, Owned):
             sink.claim(owner, lengths)
         if isinstance(trace, InFile):

@@ -137,6 +137,24 @@ def test_queries_are_registered_by_several_threads(files: Files, tmp_path: Path)
     assert sorted(query.id for query in queries.queries) == [f"q{number}" for number in range(1, 9)]
 
 
+def test_a_file_has_answers_or_a_trace(files: Files, tmp_path: Path) -> None:
+    query, file = engine(files).register(MET), tmp_path / "one.jsonl"
+    with pytest.raises(InputError, match="the answers are in this file"):
+        query.start({STREAM: files.stream}, file, tmp_path / "checkpoint", tmp_path / "." / "one.jsonl")
+    assert not file.exists()
+
+
+def test_queries_that_share_a_program_are_explained_by_their_names(files: Files, tmp_path: Path) -> None:
+    queries = engine(files)
+    for name in ("a", "b"):
+        queries.register(MET, id=name)
+    run = queries.start({STREAM: files.stream}, lambda table, batch: None, tmp_path / "checkpoint")
+    assert run.await_termination()
+    assert run.explain("a") == run.explain("b") == run.explain()
+    with pytest.raises(InputError, match="there is no query 'c'"):
+        run.explain("c")
+
+
 def test_a_stream_is_given_once(files: Files, tmp_path: Path) -> None:
     query = engine(files).register(MET)
     with pytest.raises(InputError, match="is given twice, with and without brackets"):
