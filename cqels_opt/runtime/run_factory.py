@@ -90,11 +90,10 @@ def streams_by_iri(streams: Mapping[str, S]) -> dict[str, S]:
         raise InputError(f"streams={streams!r}: give the streams by their IRIs, such as {{'http://example.org/stream': …}}")
     if wrong := [iri for iri in streams if not isinstance(iri, str)]:
         raise InputError(f"streams: {wrong[0]!r} is no IRI: give the streams by their IRIs")
-    found = {iri.strip("<>"): stream for iri, stream in streams.items()}
-    if len(found) < len(streams):
-        twice = next(iri for iri in found if iri in streams and f"<{iri}>" in streams)
-        raise InputError(f"streams: {twice} is given twice, with and without brackets: leave one of the two out")
-    return found
+    bare = [iri.strip("<>") for iri in streams]
+    if twice := [iri for iri in bare if bare.count(iri) > 1]:
+        raise InputError(f"streams: {twice[0]} is given twice, with and without brackets: leave one of the two out")
+    return dict(zip(bare, streams.values()))
 
 
 def check_streams(needed: Sequence[str], given: Mapping[str, object], kind: str = "PATH") -> None:
