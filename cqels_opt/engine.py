@@ -28,7 +28,7 @@ from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.runtime.start_options import StartOptions, keywords_of
 from cqels_opt.spark import prepare, query_jobs
 from cqels_opt.spark.adaptive_sparql import Adaptive
-from cqels_opt.spark.drop_in import Claim, check_classic
+from cqels_opt.spark.drop_in import check_classic
 from cqels_opt.spark.kafka import KafkaSink
 from cqels_opt.spark.kafka_topic import KafkaTopic
 from cqels_opt.spark.messages import Messages
@@ -40,6 +40,7 @@ from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.spark.sources import Incoming, Source
 from cqels_opt.spark.stream import SparkSession, StreamRun
 from cqels_opt.spark.worker_python import use_this_python
+from cqels_opt.state.claim import Claim
 from cqels_opt.state.remote_checkpoint import checkpoint_folder
 from cqels_opt.trace.listener import ListenerLike
 

@@ -7,11 +7,12 @@ from pathlib import Path
 from cqels_opt.errors import CheckpointError
 from cqels_opt.plans.explain import Format
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
-from cqels_opt.spark.drop_in import Claim, DropIn
+from cqels_opt.spark.drop_in import DropIn
 from cqels_opt.spark.messages import reading_of
 from cqels_opt.spark.registered_query import CompiledQuery
 from cqels_opt.spark.sources import Incoming
 from cqels_opt.spark.stream import DataFrame, StreamRun
+from cqels_opt.state.claim import Claim
 from cqels_opt.trace.listener import ListenerLike
 
 

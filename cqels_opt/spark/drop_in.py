@@ -8,14 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from weakref import WeakValueDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CheckpointError, InputError, LimitError, RunWarning
-from cqels_opt.lod.locations import shown
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.spark.worker_python import explained, use_this_python
+from cqels_opt.state.claim import Claim
 from cqels_opt.storage import disk, documents
 from cqels_opt.trace.listener import BatchReporter, ListenerLike
 from cqels_opt.trace.records import TraceRecord
@@ -23,9 +22,6 @@ from cqels_opt.trace.records import TraceRecord
 FAILED = "failed.json"
 CANCEL_INTERVAL = 0.2
 """Seconds between attempts to cancel a batch that takes too long: a query may be between two jobs."""
-
-_owners: WeakValueDictionary[Path | str, Claim] = WeakValueDictionary()
-_claiming = threading.Lock()
 
 
 def check_classic(session: object) -> None:
@@ -46,38 +42,6 @@ def check_micro_batch(frame: object) -> None:
     if session is None:
         raise InputError(f"a micro-batch is a DataFrame, not {type(frame).__name__}: give this function to foreachBatch")
     check_classic(session)
-
-
-class Claim:
-    """A claim on a state folder, made before the folder is read.
-
-    The newest claim of a process owns the folder, so that a notebook cell can run again: the new claim waits for the current
-    batch, and the previous owner then refuses further batches. ``lock`` is held during a batch and while the state of the last
-    batch is read; a sink may also read it.
-    """
-
-    def __init__(self, state: Path | None, uri: str | None = None) -> None:
-        """With a ``uri``, the folder is a copy of the state there."""
-        self.state, self.lock = state.resolve() if state is not None else None, threading.RLock()
-        self._owned = uri.rstrip("/") if uri is not None else self.state
-        if self._owned is not None:
-            with _claiming:
-                before = _owners.get(self._owned)
-                _owners[self._owned] = self
-            if before is not None:
-                before.wait()
-
-    def wait(self) -> None:
-        """Waits until no batch is running. A batch that begins later is refused, because it checks the claim first."""
-        with self.lock:
-            return
-
-    def check(self) -> None:
-        """Raises CheckpointError if a newer claim exists."""
-        if self._owned is not None and _owners.get(self._owned, self) is not self:
-            raise CheckpointError(
-                f"{shown(str(self._owned))}: another query of this process works with this state folder by now; give each its own"
-            )
 
 
 class DropIn(ABC):
@@ -190,4 +154,4 @@ def together(*functions: Callable[[DataFrame, int], object]) -> Callable[[DataFr
     return batch
 
 
-__all__ = ["Claim", "DropIn", "at_most", "check_classic", "together"]
+__all__ = ["DropIn", "at_most", "check_classic", "together"]

@@ -19,10 +19,10 @@ from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.output_owner import Owner, claim_file
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.batch_jobs import BatchJobs
-from cqels_opt.spark.drop_in import Claim
 from cqels_opt.spark.join_run import JoinRun, analyzed
 from cqels_opt.spark.replanning import LONGEST_WAIT, Estimated, Replanned, Replanner
 from cqels_opt.spark.sinks import BatchFunction
+from cqels_opt.state.claim import Claim
 from cqels_opt.trace import display
 from cqels_opt.trace.listener import ListenerLike
 from cqels_opt.trace.records import SPARK_PLAN, TraceRecord

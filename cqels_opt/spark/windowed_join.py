@@ -28,7 +28,6 @@ from cqels_opt.runtime.output_owner import Owner, claim_file
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.catalyst import analyzed as plan_of
-from cqels_opt.spark.drop_in import Claim
 from cqels_opt.spark.hadoop_state import HadoopRetainedRows
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.job_descriptions import joined as joins_of
@@ -50,6 +49,7 @@ from cqels_opt.spark.join_run import JoinRun, analyzed
 from cqels_opt.spark.relation_identity import content_of
 from cqels_opt.spark.session import on_one_machine
 from cqels_opt.spark.sinks import BatchFunction
+from cqels_opt.state.claim import Claim
 from cqels_opt.storage.compaction_policy import MERGED
 from cqels_opt.trace import display
 from cqels_opt.trace.listener import ListenerLike

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from threading import Lock, RLock
+from threading import Lock
 from weakref import WeakValueDictionary
 
 from cqels_opt.errors import CheckpointError
@@ -21,12 +21,11 @@ class CheckpointLock:
     """The lock of a file, held by this process while an object here refers to it; the system releases it when the process ends.
 
     ``text``, the first line of the file, names the process that has, or had, the lock; ``run`` is the run of this process, for an
-    output. ``newest`` is the run of this process that took a checkpoint last, ``batch`` is held while one of them works on a batch.
+    output.
     """
 
     def __init__(self, path: Path, refusal: Callable[[str], Exception]) -> None:
         self.path, self.process, self.run = path, os.getpid(), ""
-        self.newest, self.batch = object(), RLock()
         self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
         try:
             taken = taken_lock(self._file)

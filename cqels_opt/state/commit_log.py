@@ -22,6 +22,7 @@ from typing import Any
 from cqels_opt.errors import CheckpointError, option
 from cqels_opt.state import remote_checkpoint
 from cqels_opt.state.checkpoint_lock import CheckpointLock, lock_checkpoint
+from cqels_opt.state.claim import Claim
 from cqels_opt.storage import checksum, disk, documents
 from cqels_opt.windows.binding_slots import SlotFile
 
@@ -101,6 +102,7 @@ class CommitLog:
         self._run = ""
         self._other: dict[str, Any] | None = None
         self._held: CheckpointLock | None = None
+        self._claim = Claim(None)
         self._begun = False  # a batch that is not committed: memory may hold half of it
         self._noted = -1  # the last batch, where its record is not written yet
         self.oldest = -1  # the batch of the oldest record that is kept
@@ -121,9 +123,7 @@ class CommitLog:
 
     def _claimed(self, identity: Identity, changed: bool | None, key: str) -> str:
         self._held = lock_checkpoint(self.folder)
-        self._held.newest = self  # an earlier run of this process refuses its next batch
-        with self._held.batch:  # and ends the one in hand
-            pass
+        self._claim = Claim(self.records, refusal="a newer run of this process works with the checkpoint: this run ends")
         path, mine = self.folder / NAME, json.loads(json.dumps(asdict(identity)))
         if not path.exists():
             if any(self.records.iterdir()):
@@ -173,15 +173,13 @@ class CommitLog:
     @property
     def is_newest(self) -> bool:
         """Whether no other run of this process has claimed the checkpoint since."""
-        return self._held is not None and self._held.newest is self
+        return self._claim.is_newest
 
     @contextmanager
     def working(self) -> Iterator[None]:
         """While a run works on a batch, no other run of this process takes the checkpoint. CheckpointError if one has taken it."""
-        assert self._held is not None, "a run has claimed its checkpoint"
-        with self._held.batch:
-            if not self.is_newest:
-                raise CheckpointError(f"{self.folder}: a newer run of this process works with the checkpoint: this run ends")
+        with self._claim.lock:
+            self._claim.check()
             yield
 
     def write(self, commit: Commit) -> None:

@@ -14,7 +14,8 @@ import pytest
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.runtime.limits import NO_LIMITS
-from cqels_opt.spark.drop_in import Claim, DropIn, at_most, check_classic, together
+from cqels_opt.spark.drop_in import DropIn, at_most, check_classic, together
+from cqels_opt.state.claim import Claim
 from cqels_opt.trace.listener import ListenerLike
 from cqels_opt.trace.records import TraceRecord
 
