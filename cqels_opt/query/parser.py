@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Final
 
 from lark import Tree
@@ -26,33 +25,12 @@ from cqels_opt.query.selects import read_select
 BYTE_ORDER_MARK: Final = "\ufeff"
 """Some editors write it before the first character of a file."""
 
-_PIECES: Final = re.compile(
-    r"""
-    \#[^\n\r]* | <[^\x00-\x20<>"{}|^`]*> | "{3}(?:\\.|[^\\])*?"{3} | '{3}(?:\\.|[^\\])*?'{3}
-  | "(?:\\.|[^"\\\n\r])*" | '(?:\\.|[^'\\\n\r])*' | \\(?:u(?P<short>[0-9A-Fa-f]{4}) | U(?P<long>[0-9A-Fa-f]{8}))
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-"""Comments, IRIs and strings, whose escapes are read with them, and other escapes."""
-
 _WINDOW_CLAUSE: Final = re.compile(
     r"""FROM \s+ (?:NAMED\s+)? (?:(?:STREAM|WINDOW)\s+)? (?:<[^<>\s]*>|[\w.-]*:[\w.-]*) \s*
         (?:ON\s+ (?:STREAM\s+)? (?:<[^<>\s]*>|[\w.-]*:[\w.-]*) \s*)? (?:\[[^][]*\]? | WINDOW\s+\w+)""",
     re.IGNORECASE | re.VERBOSE,
 )
 """The window clause of a stream, in any of our dialects."""
-
-
-def plain(text: str) -> str:
-    """A text without a byte order mark, and with characters in place of their numbers, which may be anywhere (SPARQL 1.1 §19.2)."""
-    text = text.removeprefix(BYTE_ORDER_MARK)
-    return _PIECES.sub(_character, text) if "\\u" in text or "\\U" in text else text
-
-
-def _character(piece: re.Match[str]) -> str:
-    digits = piece["short"] or piece["long"]
-    number = int(digits, 16) if digits else -1
-    return chr(number) if 0 <= number <= sys.maxunicode and not 0xD800 <= number < 0xE000 else piece[0]
 
 
 def parse(text: str, dialect: str = "auto", file: str = "query", any_function: bool = False) -> a.Query:
@@ -63,7 +41,7 @@ def parse(text: str, dialect: str = "auto", file: str = "query", any_function: b
     Raises :class:`~cqels_opt.errors.QueryError`, with line and column, for everything that is wrong or not supported.
     """
     chosen = None if dialect == "auto" else find(dialect, file, others=("auto",))
-    text = plain(text)
+    text = text.removeprefix(BYTE_ORDER_MARK)
     if brackets(text) > MOST_BRACKETS:
         raise QueryError(TOO_DEEP, text, 1, 1, file)
     try:

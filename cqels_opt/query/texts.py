@@ -17,7 +17,7 @@ from cqels_opt.errors import QueryError
 from cqels_opt.query import algebra as a
 from cqels_opt.query.chains import check_levels
 from cqels_opt.query.outlines import Outline, filled, outline
-from cqels_opt.query.parser import parse, plain
+from cqels_opt.query.parser import BYTE_ORDER_MARK, parse
 
 MOST_TEXTS = 256  # cached texts without constants
 MOST_OUTLINES = 16  # per text without constants; they differ in the constants that must be the same
@@ -86,7 +86,7 @@ class Reader:
 
     def read(self, text: str, dialect: str = "auto", file: str = "query") -> tuple[a.Query, Outline | None]:
         """The query of a text and its outline. Raises QueryError with line and column."""
-        text = plain(text)
+        text = text.removeprefix(BYTE_ORDER_MARK)
         pieces = _pieces(text)
         key = (dialect, pieces.between)
         for known in self._known.get(key, ()):
