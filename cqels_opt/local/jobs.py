@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Literal, TypeAlias, TypedDict
 
 import pyarrow as pa
 
-from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import InputError, check_choice, check_flags
 from cqels_opt.local.inputs import Chunks, live_input
 from cqels_opt.local.run import LocalRun
@@ -31,6 +30,7 @@ from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_registry import ON_ERROR
 from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of, streams_by_iri
+from cqels_opt.runtime.run_handle import ComingTo
 from cqels_opt.runtime.run_state import COMMIT_EVERY, DriverOptions
 from cqels_opt.trace.listener import BatchReporter, ListenerLike
 from cqels_opt.windows.frontier import Frontier
@@ -40,7 +40,6 @@ PathLike: TypeAlias = str | Path
 TableFunction = Callable[[pa.Table, int], object]
 Files: TypeAlias = PathLike | Sequence[PathLike]
 """A file or several, which are replayed merged by time, or a folder, which is followed."""
-ComingTo = Callable[[Sink, Sequence[object], Mapping[str, Any]], Sequence[Member]]
 LINES = (".jsonl", ".ndjson")
 
 

@@ -55,8 +55,10 @@ class QueryRegistry(ABC, Generic[Q]):
         on_error: Literal["fail", "skip"],
     ) -> None:
         check_choice("on_error", on_error, ON_ERROR)
-        self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-") if folder is None else None
-        self.folder = local_path(self._temporary.name if self._temporary else folder or ".", "folder").absolute()
+        if folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-")
+            folder = self._temporary.name
+        self.folder = local_path(folder, "folder").absolute()
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"folder: {self.folder} is a file, and a folder is expected")
         paths = _paths(static or (), "static")
@@ -88,13 +90,21 @@ class QueryRegistry(ABC, Generic[Q]):
     def _check_sink(self, sink: Sink, coming: Q, others: Sequence[CompiledProgram]) -> None:
         """InputError if the sink of a run cannot take the answers of a query with those of others."""
 
-    def _coming(self, sink: Sink, queries: Sequence[object], options: Mapping[str, Any]) -> list[Member]:
-        """Registers queries that are added to a run: texts, or queries registered with this engine."""
-        found = []
-        for query in queries:
-            coming = cast("Q", query) if isinstance(query, RegisteredQuery) else self.register(str(query), **options)
-            self._check_sink(sink, coming, [other.program for other in self.queries if other.id != coming.id])
-            found.append(coming.member)
+    def _coming(
+        self, sink: Sink, queries: Sequence[object], options: Mapping[str, Any], add: Callable[[Sequence[Member]], None]
+    ) -> list[Member]:
+        """Registers queries (texts, or queries of this engine) and adds them to a run; a text that cannot be added is not registered."""
+        with self._registering:
+            before, found = dict(self._queries), []
+            try:
+                for query in queries:
+                    coming = cast("Q", query) if isinstance(query, RegisteredQuery) else self.register(str(query), **options)
+                    self._check_sink(sink, coming, [other.program for other in self.queries if other.id != coming.id])
+                    found.append(coming.member)
+                add(found)
+            except BaseException:
+                self._queries = before
+                raise
         return found
 
     def _programs(self, name: str) -> Programs:

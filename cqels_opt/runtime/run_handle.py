@@ -15,6 +15,7 @@ from cqels_opt.errors import EngineWarning, InputError, LimitError
 from cqels_opt.planner.explain import explained_now
 from cqels_opt.plans.explain import Format
 from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.start_options import keywords_of
 from cqels_opt.stats import summary
@@ -23,7 +24,10 @@ from cqels_opt.trace.listener import BatchReporter
 from cqels_opt.trace.records import TraceRecord
 
 Progress = Callable[[Sequence[TraceRecord]], None]
-Coming = Callable[[Sequence[object], Mapping[str, Any]], Sequence[Member]]
+Add = Callable[[Sequence[Member]], None]
+Coming = Callable[[Sequence[object], Mapping[str, Any], Add], Sequence[Member]]
+ComingTo = Callable[[Sink, Sequence[object], Mapping[str, Any], Add], Sequence[Member]]
+"""Registers queries for a run with a sink, and adds them; ``Coming`` is of one sink."""
 
 
 class RunHandle(ABC):
@@ -36,7 +40,10 @@ class RunHandle(ABC):
         coming: Coming | None = None,
         reporter: BatchReporter | None = None,
     ) -> None:
-        """``coming`` registers queries for :meth:`add`; without it, queries cannot be added or removed. ``reporter`` has listeners."""
+        """``coming`` registers queries for :meth:`add` and adds them; without it, queries cannot be added or removed.
+
+        ``reporter`` has listeners.
+        """
         self.driver, self._on_batch, self._coming, self._reporter = driver, on_batch, coming, reporter
         self._warned = False
         self._failure: BaseException | None = None
@@ -116,13 +123,15 @@ class RunHandle(ABC):
         this run does not read, or one that others read and the query makes.
         """
         catalog, coming = self._changeable()
-        members = coming(queries, options)
-        for member in members:
-            self.driver.reconfiguration.check_addition(member)
-        if not self.is_active:
-            raise InputError("the run has ended: start the queries in another one")
-        catalog.add(members)
-        return tuple(member.id for member in members)
+
+        def add(members: Sequence[Member]) -> None:
+            for member in members:
+                self.driver.reconfiguration.check_addition(member)
+            if not self.is_active:
+                raise InputError("the run has ended: start the queries in another one")
+            catalog.add(members)
+
+        return tuple(member.id for member in coming(queries, options, add))
 
     def remove(self, *names: str) -> None:
         """Removes queries with the next batch, from which on they have no answers. InputError for an unknown name."""
@@ -154,7 +163,7 @@ class RunHandle(ABC):
         return self.driver.state.totals.get("switches", 0)
 
     def statistics(self) -> dict[str, dict[str, object]]:
-        """The statistics after the last batch, by query and block."""
+        """The statistics after the last batch, by query (by template, where queries share one, as in the trace) and block."""
         with self._lock:
             return {
                 program: {name: dict(summary(block.statistics)) for name, block in planner.blocks.items()}
@@ -176,7 +185,7 @@ class RunHandle(ABC):
             return explained_now(planners, self.driver.options.plan, format, alternatives, self.last if analyze else None)
 
     def plans(self) -> dict[str, dict[str, str]]:
-        """The plan of each delta source, by query."""
+        """The plan of each delta source, by query (by template, where queries share one, as in the trace)."""
         with self._lock:
             return {
                 program: {s: str(d.plan) for block in planner.blocks.values() for s, d in block.delta_plans.items()}

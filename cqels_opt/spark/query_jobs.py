@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import InputError, check_choice, check_flags
 from cqels_opt.lod.locations import local_path
 from cqels_opt.operators.compiled_query import CompiledProgram
@@ -23,6 +22,7 @@ from cqels_opt.runtime.limits import NO_LIMITS, Limits, checked
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_registry import ON_ERROR
 from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of, streams_by_iri
+from cqels_opt.runtime.run_handle import ComingTo
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.kafka import KafkaSink
 from cqels_opt.spark.kafka_topic import KafkaTopic
@@ -33,9 +33,6 @@ from cqels_opt.spark.sources import Source, of_messages
 from cqels_opt.spark.stream import StreamRun, row_stream
 from cqels_opt.trace.listener import BatchReporter, ListenerLike
 from cqels_opt.windows.frontier import Frontier
-
-ComingTo = Callable[[Sink, Sequence[object], Mapping[str, Any]], Sequence[Member]]
-"""Registers queries that are added to a run with a sink."""
 
 
 class HasSession(Protocol):

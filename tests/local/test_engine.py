@@ -209,6 +209,8 @@ def test_live_folders_and_queries_that_come_and_go(files: Files, tmp_path: Path)
     first = batches.get(timeout=60)
     assert (first.elements, first.late, first.rejected) == (20, 1, 1)
     (folder / "_hidden.ndjson").write_text("no stream")
+    with pytest.raises(InputError, match=r"later: it reads the stream <http://ex.org/T>, which this run does not"):
+        run.add(MET.replace(":S ", ":T "), id="later")
     assert run.add(MET, id="later") == ("later",)
     bring("b.ndjson", written[20:40])
     assert {batches.get(timeout=60).batch} == {1}
