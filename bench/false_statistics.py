@@ -73,12 +73,15 @@ FALSIFIED: Mapping[str, Falsify] = {"shuffled statistics": shuffled, "statistics
 @contextmanager
 def falsified(falsify: Falsify, seed: int) -> Iterator[None]:
     """All plans are chosen from false statistics."""
-    views_of = BlockPlanner.views
+    statistics_of = BlockPlanner.source_statistics
 
-    def views(planner: BlockPlanner) -> dict[str, Statistics]:
-        return {source: falsify(np.random.default_rng(seed), view, _keys(planner)) for source, view in views_of(planner).items()}
+    def false_statistics(planner: BlockPlanner) -> dict[str, Statistics]:
+        return {
+            source: falsify(np.random.default_rng(seed), found, _keys(planner))
+            for source, found in statistics_of(planner).items()
+        }
 
-    with patch.object(BlockPlanner, "views", views):
+    with patch.object(BlockPlanner, "source_statistics", false_statistics):
         yield
 
 
@@ -90,5 +93,5 @@ def run_with_false(query: Prepared, name: str, falsify: Falsify, seed: int, opti
 
 def _keys(planner: BlockPlanner) -> list[StatisticKey]:
     """The names of the statistics that the plans of a block read, but the shares that filters keep."""
-    keys = [key for key in planner.optimizer.leaves.keys if key.kind != "selectivity"]
+    keys = [key for key in planner.optimizer.base.keys if key.kind != "selectivity"]
     return [StatisticKey(key.kind, (*sorted(key.names[:2]), key.names[2])) if key.kind == "join_size" else key for key in keys]

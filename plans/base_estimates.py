@@ -81,9 +81,9 @@ def _consecutive(start: int, *counts: int) -> Iterator[slice]:
 class BaseEstimates:
     """The leaf statistics of every delta source, read through the protocol and turned into factors."""
 
-    def __init__(self, graph: QueryGraph, sources: Sequence[str], assumptions: Assumptions | None = None) -> None:
+    def __init__(self, graph: QueryGraph, sources: Sequence[str]) -> None:
         self.graph, self.sources = graph, tuple(sources)
-        self.assumptions = assumptions or Assumptions()
+        self.assumptions = Assumptions()
         names = [relation.name for relation in graph.relations]
         bound = [(i, x) for i, relation in enumerate(graph.relations) for x in sorted(relation.variables)]
         ends = {end: position for position, end in enumerate(bound)}

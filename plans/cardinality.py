@@ -57,9 +57,9 @@ def anchor_ranks(graph: QueryGraph, source: str) -> list[int]:
 class Estimator:
     """Turns sets of relations into lists of factors, whose products are rows."""
 
-    def __init__(self, leaves: BaseEstimates) -> None:
-        self.leaves, self.graph = leaves, leaves.graph
-        self._ranks = [anchor_ranks(self.graph, source) for source in leaves.sources]
+    def __init__(self, base: BaseEstimates) -> None:
+        self.base, self.graph = base, base.graph
+        self._ranks = [anchor_ranks(self.graph, source) for source in base.sources]
         self._edge = {(e.left, e.right, e.variable): i for i, e in enumerate(self.graph.edges)}
         self._carriers = self.graph.carriers
         self._stars: dict[tuple[int, str, RelationSet], tuple[int, ...]] = {}
@@ -72,33 +72,33 @@ class Estimator:
         return self._ranks[source]
 
     def factors(self, source: int, relations: RelationSet, filters: int) -> list[int]:
-        """The factors whose product is the rows of a state; ``source`` is an index into the leaves' sources."""
-        leaves = self.leaves
+        """The factors whose product is the rows of a state; ``source`` is an index into the sources of the base estimates."""
+        base = self.base
         if (units := self.graph.units & relations) and (inner := relations & ~units):
             found = self.factors(source, inner, filters)
             return [*found, *(f for k in members(units) for f in self._unit_factors(source, k, inner))]
-        conditions = [leaves.filter_factor(i) for i in members(filters)]
+        conditions = [base.filter_factor(i) for i in members(filters)]
         edges: list[int] = []
         for variable, carriers in self._joins.items():
             inside = carriers & relations
             if inside & (inside - 1):
                 edges.extend(self._stars.get((source, variable, inside)) or self._star(source, variable, inside))
         if size(relations) == 2 and len(edges) == 1:
-            return [leaves.pair_factor(edges[0]), *conditions]
-        return [*(leaves.rows_factor(i) for i in members(relations)), *(leaves.edge_factor(e) for e in edges), *conditions]
+            return [base.pair_factor(edges[0]), *conditions]
+        return [*(base.rows_factor(i) for i in members(relations)), *(base.edge_factor(e) for e in edges), *conditions]
 
     def limit(self, source: int, relations: RelationSet, filters: int) -> list[int]:
         """The factors whose product limits the rows of a state: of an edge cover of its relations, and of its filters. No factors: there is
         no limit."""
         found = self.cover(source, relations)
-        return [*found, *(self.leaves.filter_factor(i) for i in members(filters))] if found else []
+        return [*found, *(self.base.filter_factor(i) for i in members(filters))] if found else []
 
     def cover(self, source: int, relations: RelationSet) -> list[int]:
         """The factors whose product limits the rows of a set in a cyclic graph: those of a greedy edge cover, which begins with the delta.
         No factors for sets that need no limit."""
         if not self._is_cyclic or size(relations) < SMALLEST_COVERED or relations & self.graph.units:
             return []
-        delta = relations & 1 << self.graph.index[self.leaves.sources[source]]
+        delta = relations & 1 << self.graph.index[self.base.sources[source]]
         key = relations, delta
         if key not in self._covers:
             chosen, waiting = [*members(delta)], self.graph.bound(relations) - self.graph.bound(delta)
@@ -106,7 +106,7 @@ class Estimator:
                 best = max(members(relations), key=lambda i: len(self.graph.relations[i].variables & waiting))
                 chosen.append(best)
                 waiting -= self.graph.relations[best].variables
-            self._covers[key] = [self.leaves.rows_factor(i) for i in chosen]
+            self._covers[key] = [self.base.rows_factor(i) for i in chosen]
         return self._covers[key]
 
     def _star(self, source: int, variable: str, inside: RelationSet) -> tuple[int, ...]:
@@ -124,7 +124,7 @@ class Estimator:
             if here := list(members(self._carriers[variable] & inner)):
                 anchor = min(here, key=self._ranks[source].__getitem__)
                 edges.append(self._edge[min(anchor, unit), max(anchor, unit), variable])
-        return self.leaves.unit_factors(unit, edges)
+        return self.base.unit_factors(unit, edges)
 
 
 class StateTable:
@@ -135,13 +135,13 @@ class StateTable:
     """
 
     def __init__(self, estimator: Estimator, states: Sequence[State], sources: Sequence[str]) -> None:
-        leaves = estimator.leaves
-        width = leaves.factor_count
-        numbers = [leaves.sources.index(source) for source in sources]
+        base = estimator.base
+        width = base.factor_count
+        numbers = [base.sources.index(source) for source in sources]
         lists = [[f + width * s for f in estimator.factors(s, *state)] for s in numbers for state in states]
         covers = [[f + width * s for f in estimator.limit(s, *state)] for s in numbers for state in states]
         self._factors, self._covers = _padded(lists), _padded(covers)
-        self._leaves = leaves
+        self._base = base
         sets = [relations for relations, _ in states]
         filtered = {relations: at for at, (relations, _) in sorted(enumerate(states), key=lambda state: state[1][1])}
         self._filtered = np.array(
@@ -168,7 +168,7 @@ class StateTable:
 
     def uncorrected(self, chosen: slice | NDArray[np.intp]) -> NDArray[np.float64]:
         """The rows of some states, from the statistics alone."""
-        product: NDArray[np.float64] = np.multiply.reduce(self._leaves.factors.ravel()[self._factors[:, chosen]], axis=0)
+        product: NDArray[np.float64] = np.multiply.reduce(self._base.factors.ravel()[self._factors[:, chosen]], axis=0)
         return product
 
     def unlimited(self, chosen: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -207,7 +207,7 @@ class StateTable:
         """The greatest rows of some states: bounds, and edge covers of sets that have not been observed."""
         most = self._most[chosen]
         if len(self._covers):
-            covered = np.multiply.reduce(self._leaves.factors.ravel()[self._covers[:, chosen]], axis=0)
+            covered = np.multiply.reduce(self._base.factors.ravel()[self._covers[:, chosen]], axis=0)
             most = np.minimum(most, np.where(self._uncovered[chosen] | self._observed[chosen], np.inf, covered))
         return most
 
@@ -240,9 +240,9 @@ class StateTable:
         self._most[span] = fresh
 
     def factors_of(self, source: int, states: Sequence[int]) -> list[int]:
-        """The factors that some states of a source read, as columns of ``leaves.factors``."""
+        """The factors that some states of a source read, as columns of ``base.factors``."""
         positions = np.array(states, np.intp) + source * len(self._sets)
-        found: list[int] = np.unique(self._factors[:, positions] % self._leaves.factor_count).tolist()
+        found: list[int] = np.unique(self._factors[:, positions] % self._base.factor_count).tolist()
         return [factor for factor in found if factor > 0]
 
 

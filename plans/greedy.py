@@ -65,7 +65,7 @@ class GreedySearch:
     def _left_deep(self, source: int, *, closing: bool = False) -> list[Pair]:
         """A left-deep order; with ``closing``, the relations that close a cycle with the next one are joined together with it."""
         rows = PartRows(self._shape, self.estimator, source)
-        joined = self.graph.index[self.estimator.leaves.sources[source]]
+        joined = self.graph.index[self.estimator.base.sources[source]]
         pairs: list[Pair] = []
         while (left := rows.sets[joined]) != self.graph.everything:
             keys = rows.against(joined)

@@ -28,12 +28,12 @@ class GreedyPlans:
     def __init__(
         self,
         model: CostModel,
-        leaves: BaseEstimates,
+        base: BaseEstimates,
         plans: Mapping[str, SourcePlans],
         selection: PlanSelection,
         budget: ReoptimizationBudget,
     ) -> None:
-        self._model, self._leaves, self._plans = model, leaves, plans
+        self._model, self._base, self._plans = model, base, plans
         self._selection, self._budget = selection, budget
         self.priced = 0
 
@@ -42,7 +42,7 @@ class GreedyPlans:
 
         ``moved`` are the statistics that have changed, ``seconds`` is what a search takes.
         """
-        estimator = Estimator(self._leaves)
+        estimator = Estimator(self._base)
         for own in self._plans.values():
             own.memo.refresh(moved)
         search = GreedySearch(estimator)
@@ -62,7 +62,7 @@ class GreedyPlans:
         own = self._plans[source]
         pairs = pairs_of([own.kept, own.current], self._selection.graph)
         memo = Memo(estimator, [*found, *pairs], self._model, [source])
-        memo.weigh(self._selection.weights)
+        memo.set_filter_weights(self._selection.weights)
         return memo
 
 

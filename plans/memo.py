@@ -56,8 +56,8 @@ class Memo:
         self, estimator: Estimator, pairs: Iterable[Pair], model: CostModel, sources: Sequence[str] | None = None
     ) -> None:
         """For some of the delta ``sources`` (default: all)."""
-        self.leaves, self.graph, self.model = estimator.leaves, estimator.graph, model
-        self.shape: MemoLayout = build(self.graph, self.leaves.sources if sources is None else tuple(sources), pairs, model)
+        self.base, self.graph, self.model = estimator.base, estimator.graph, model
+        self.shape: MemoLayout = build(self.graph, self.base.sources if sources is None else tuple(sources), pairs, model)
         self.table = StateTable(estimator, self.shape.states, self.shape.sources)
         found = self.shape.alternatives.operator
         self._by_operator = [
@@ -75,7 +75,7 @@ class Memo:
         owner = np.array(self.shape.node_source, np.intp)[self.shape.alternatives.node]
         self._retained: list[int] = np.bincount(owner, minlength=len(self.shape.sources)).tolist()
         self.recosted = 0
-        self._postponed = np.zeros_like(self.leaves.factors, bool)
+        self._postponed = np.zeros_like(self.base.factors, bool)
         self.recost_everything()
 
     def postpone(self, changed: NDArray[np.bool_]) -> None:
@@ -83,7 +83,7 @@ class Memo:
         self._postponed |= changed
 
     def refresh(self, changed: NDArray[np.bool_] | None = None) -> int:
-        """Prices again what depends on the factors that ``changed`` (in the shape of ``leaves.factors``; None: none of them, only
+        """Prices again what depends on the factors that ``changed`` (in the shape of ``base.factors``; None: none of them, only
         corrections may have); returns how many alternatives.
 
         The memo is afterwards equal to one that is built from the same statistics.
@@ -137,7 +137,7 @@ class Memo:
             found.phi[here] = self._join_costs(JoinOperator(operator), here, found.table.rows)
         return found
 
-    def weigh(self, weights: Mapping[str, float]) -> None:
+    def set_filter_weights(self, weights: Mapping[str, float]) -> None:
         """Sets the weights of some filters and prices everything again."""
         fresh = np.array([weights.get(name, known) for name, known in zip(self.graph.weights, self._weights.tolist())])
         if (fresh != self._weights).any():
@@ -151,7 +151,7 @@ class Memo:
 
     def recost_everything(self) -> int:
         """Prices every alternative; :meth:`refresh` must always give the same costs."""
-        self.table.update(np.ones_like(self.leaves.factors, bool))
+        self.table.update(np.ones_like(self.base.factors, bool))
         self._postponed[:] = False
         priced = self.under(self.table.rows)
         self.psi, self.phi, self.total = priced.psi, priced.phi, priced.total

@@ -17,7 +17,7 @@ import numpy as np
 
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
-from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates
+from cqels_opt.plans.base_estimates import BaseEstimates
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import Constants, CostModel
 from cqels_opt.plans.cost_models import model_named
@@ -65,7 +65,6 @@ class Optimizer:
         mode: str | Mapping[str, Plan] = "adaptive",
         *,
         constants: Constants | None = None,
-        assumptions: Assumptions | None = None,
         pair_budget: int = PAIR_BUDGET,
         feedback: bool = False,
         placing: Placing = "cost",
@@ -85,11 +84,11 @@ class Optimizer:
         self._is_stale = False  # whether the memo has not been refreshed for the last choice
         self.is_steady = False  # whether the last batch was
         self._budget = ReoptimizationBudget()
-        self.leaves = BaseEstimates(graph, self.sources, assumptions)
-        self._reading = StatisticsReading(graph, self.leaves)
+        self.base = BaseEstimates(graph, self.sources)
+        self._reading = StatisticsReading(graph, self.base)
         self.fallback = pairs is None
         self._corrections: EstimateCorrections | None = None  # with greedy search nothing is corrected
-        kept, estimator = planning.plans_of_mode(mode, graph, self.sources), Estimator(self.leaves)
+        kept, estimator = planning.plans_of_mode(mode, graph, self.sources), Estimator(self.base)
         needed = {source: pairs_of([kept.get(source)], graph) for source in self.sources}  # whatever they cost
         if pairs is None:
             memos = {source: Memo(estimator, needed[source], self.model, [source]) for source in self.sources}
@@ -98,12 +97,12 @@ class Optimizer:
             memos = dict.fromkeys(self.sources, memo)
             self._corrections = EstimateCorrections(memo, self.sources, feedback)
         self._plans = {source: SourcePlans(memos[source], kept.get(source)) for source in self.sources}
-        self._selection = PlanSelection(graph, self.mode, self.leaves, self._plans, self.fallback)
-        self._steady = SteadyPlans(self.leaves, self._selection, self._plans, self._corrections)
+        self._selection = PlanSelection(graph, self.mode, self.base, self._plans, self.fallback)
+        self._steady = SteadyPlans(self.base, self._selection, self._plans, self._corrections)
         if self._corrections is None:
-            self.greedy = GreedyPlans(self.model, self.leaves, self._plans, self._selection, self._budget)
+            self.greedy = GreedyPlans(self.model, self.base, self._plans, self._selection, self._budget)
         else:
-            self._sampling = PlanSampling(self._corrections, self._selection, self.leaves, self._plans, self._budget)
+            self._sampling = PlanSampling(self._corrections, self._selection, self.base, self._plans, self._budget)
 
     @property
     def memo(self) -> Memo:
@@ -153,7 +152,7 @@ class Optimizer:
             self._is_stale = True
         else:
             self._steady.end()
-            moved = self.leaves.read(statistics, None, followed)
+            moved = self.base.read(statistics, None, followed)
             if self._corrections is None:
                 self.greedy.search(moved, sampling_seconds)
                 choices = self._choices(sampler is not None, self._reading.read)
@@ -163,12 +162,12 @@ class Optimizer:
                 choices = self._stay_or_choose(sampler, sampling_seconds, due)
         for number, (source, own) in enumerate(self._plans.items()):
             own.choice = choice = choices[source]
-            if choice.switched or own.seen is None or self.leaves.has_rows(source):
-                own.seen = self.leaves.raw[number]
+            if choice.switched or own.seen is None or self.base.has_rows(source):
+                own.seen = self.base.raw[number]
             if source in self._reading.read:
                 self._reading.note(source)
             self._reading.budget.spend(source, choice.cost, choice.switched)
-        if self._is_stale and not self.is_steady and all(map(self.leaves.has_rows, self.sources)):  # all have been seen
+        if self._is_stale and not self.is_steady and all(map(self.base.has_rows, self.sources)):  # all have been seen
             self._steady.anchor(choices)
         return choices
 
@@ -255,8 +254,8 @@ class Optimizer:
             for each in self._plans.values():
                 each.changed = {}
             others = [other for other in self.sources if other != source]
-            self.memo.refresh(self.leaves.read(statistics, None, self._reading.as_read(others, statistics)))
-            own.seen = self.leaves.raw[self.sources.index(source)]
+            self.memo.refresh(self.base.read(statistics, None, self._reading.as_read(others, statistics)))
+            own.seen = self.base.raw[self.sources.index(source)]
             self._reading.note(source)
         self._corrections.correct_delta(source, seen.items())
         self.memo.refresh()
@@ -272,7 +271,7 @@ class Optimizer:
         """All filters in the order in which those at one place are evaluated."""
         return self._selection.filter_order
 
-    def weigh(self, weights: Mapping[str, float]) -> None:
+    def set_filter_weights(self, weights: Mapping[str, float]) -> None:
         """Sets measured weights of some filters. Their declared weights have decided which filters are operators; that stays."""
         before = self._selection.weights
         self._selection.weights = {name: weights.get(name, known) for name, known in before.items()}
@@ -280,7 +279,7 @@ class Optimizer:
             return
         self._steady.end()
         for memo in {id(own.memo): own.memo for own in self._plans.values()}.values():
-            memo.weigh(self._selection.weights)
+            memo.set_filter_weights(self._selection.weights)
 
     def alternatives(self, source: str, k: int = 10) -> list[Ranked]:
         """The ``k`` cheapest retained plans of a delta source under the last statistics, cheapest first."""
@@ -296,11 +295,11 @@ class Optimizer:
     def read_selectivities(self, statistics: Mapping[str, Statistics]) -> None:
         """Reads what the filters kept in the batch. To be called before :meth:`observe`: the part of an error that they explain is no error
         of the joins, and would be corrected twice otherwise."""
-        if self._corrections is None or not self._feedback or not self.leaves.filter_keys:
+        if self._corrections is None or not self._feedback or not self.base.filter_keys:
             return
         if not self._steady.may_last or not self._steady.keep_filters(statistics):
             self._steady.end()
-            self.memo.postpone(self.leaves.read(statistics, self.leaves.filter_keys))
+            self.memo.postpone(self.base.read(statistics, self.base.filter_keys))
 
     def observe(self, source: str, rows: Sequence[float | None]) -> None:
         """Takes the rows that the operators of the source's last plan produced, in their order (None: not counted).
@@ -372,7 +371,7 @@ class Optimizer:
         if not self.sources:
             return 0.0
         self._steady.end()
-        moved = self.leaves.read(statistics)
+        moved = self.base.read(statistics)
         self._corrections.assume(observed or {})
         self.memo.refresh(moved)
         return sum(plan_extraction.cheapest_cost(self.memo, source) for source in self.sources)
@@ -406,7 +405,7 @@ class Optimizer:
         state of another query graph, in which other filters are operators."""
         for source, found in state.items():
             own, known = self._plans[source], State(*found)
-            if len(known.seen) != len(self.leaves.keys):
+            if len(known.seen) != len(self.base.keys):
                 continue
             own.resume(known)
             self._selection.switching.saved[source] = known.saved
@@ -424,5 +423,5 @@ class Optimizer:
             else:
                 own.steady = None
         if not self.fallback:  # the statistics that were read last
-            rows = zip(self._plans.values(), self.leaves.raw)
-            self.memo.refresh(self.leaves.replace(np.array([raw if own.seen is None else own.seen for own, raw in rows])))
+            rows = zip(self._plans.values(), self.base.raw)
+            self.memo.refresh(self.base.replace(np.array([raw if own.seen is None else own.seen for own, raw in rows])))

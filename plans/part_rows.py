@@ -159,21 +159,21 @@ class PartRows:
     """The parts of a tree for one delta source while it is built; the result of a join gets the next number."""
 
     def __init__(self, shape: PartShape, estimator: Estimator, source: int) -> None:
-        self.shape, leaves = shape, estimator.leaves
+        self.shape, base = shape, estimator.base
         n = len(shape.graph.relations)
         with np.errstate(divide="ignore"):
-            logs = np.maximum(np.log(leaves.factors[source]), NONE)
-        self._pair_rows = logs[leaves.columns.pairs][shape.pairs[:, 2]]
+            logs = np.maximum(np.log(base.factors[source]), NONE)
+        self._pair_rows = logs[base.columns.pairs][shape.pairs[:, 2]]
         ranks = np.array(estimator.ranks(source), np.intp)
-        edges = logs[leaves.columns.edges]
+        edges = logs[base.columns.edges]
         self._sums = [_Sums(variable, edges, ranks) for variable in shape.variables]
         self.sets: list[RelationSet] = [1 << i for i in range(n)]
         self._rows = np.zeros(2 * n)  # without filters
-        self._rows[:n] = np.where(shape.inner, logs[leaves.columns.rows], 0.0)
+        self._rows[:n] = np.where(shape.inner, logs[base.columns.rows], 0.0)
         for k in members(shape.graph.units):
             if len(shape.graph.relations[k].joined_on) != 1:
-                self._rows[k] = sum(float(logs[f]) for f in leaves.unit_factors(k, ()))
-        self._filtered = _Filtered(shape.conditions, logs[leaves.filter_factor(0) :], n)
+                self._rows[k] = sum(float(logs[f]) for f in base.unit_factors(k, ()))
+        self._filtered = _Filtered(shape.conditions, logs[base.filter_factor(0) :], n)
         self._columns: list[dict[int, int]] = [
             {x: int(np.searchsorted(shape.variables[x].members, i)) for x in shape.of_relation[i]} for i in range(n)
         ]

@@ -39,13 +39,13 @@ def reasons(memo: Memo, source: str, old: Plan, new: Plan, was: NDArray[np.float
     The two plans differ in the sub-patterns that only one of them computes. The statistics that the rows of those are estimated from come
     first; the others are used only if none of the first has changed.
     """
-    leaves, shape = memo.leaves, memo.shape
+    base, shape = memo.base, memo.shape
     number = shape.sources.index(source)
     computed = [{left | right for left, right in pairs(plan, memo.graph)} for plan in (old, new)]
     states = [shape.state_of[relations, shape.covered[relations]] for relations in computed[0] ^ computed[1]]
-    telling = {key for factor in memo.table.factors_of(number, states) for key in leaves.statistics_of(factor)}
-    now = leaves.raw[leaves.sources.index(source)]
-    return _moved(telling, memo, was, now) or _moved(leaves.keys, memo, was, now)
+    telling = {key for factor in memo.table.factors_of(number, states) for key in base.statistics_of(factor)}
+    now = base.raw[base.sources.index(source)]
+    return _moved(telling, memo, was, now) or _moved(base.keys, memo, was, now)
 
 
 def rows_and_factor(memo: Memo, source: str, relations: RelationSet) -> tuple[float, float]:
@@ -74,7 +74,7 @@ def corrected(
 def _moved(keys: Iterable[StatisticKey], memo: Memo, was: NDArray[np.float64], now: NDArray[np.float64]) -> tuple[Reason, ...]:
     found = []
     for key in keys:
-        column = memo.leaves.column[key]
+        column = memo.base.column[key]
         before, after = float(was[column]), float(now[column])
         if before != after and not (math.isnan(before) and math.isnan(after)):
             found.append((-_distance(key, before, after), key, Reason(str(key), _known(before), _known(after))))

@@ -33,17 +33,17 @@ class PlanSampling:
         self,
         corrections: EstimateCorrections,
         selection: PlanSelection,
-        leaves: BaseEstimates,
+        base: BaseEstimates,
         plans: Mapping[str, SourcePlans],
         budget: ReoptimizationBudget,
     ) -> None:
-        self.corrections, self.selection, self.leaves, self.budget = corrections, selection, leaves, budget
+        self.corrections, self.selection, self.base, self.budget = corrections, selection, base, budget
         self.memo, self.graph, self._plans = corrections.memo, selection.graph, plans
         self._has_multiway = bool((self.memo.shape.alternatives.operator == JoinOperator.MULTIWAY).any())
 
     def due(self, seconds: float, costs: Mapping[str, float]) -> list[str]:
         """The sources whose budget allows a sample, by the costs of their plans; ``seconds`` is that of a sample, in the same unit."""
-        return [s for s, cost in costs.items() if self.leaves.has_rows(s) and self.budget.due(s, cost, seconds)]
+        return [s for s, cost in costs.items() if self.base.has_rows(s) and self.budget.due(s, cost, seconds)]
 
     def sample(self, sampler: Sampler, due: Sequence[str]) -> None:
         """Samples the plans of the sources for which that is due."""

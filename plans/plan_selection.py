@@ -35,10 +35,8 @@ class PlanSelection:
     ``bounds`` gives the upper bounds of a source in this batch, if there are any; ``weights`` are what the filters cost.
     """
 
-    def __init__(
-        self, graph: QueryGraph, mode: str, leaves: BaseEstimates, plans: Mapping[str, SourcePlans], greedy: bool
-    ) -> None:
-        self.graph, self.mode, self.leaves, self._plans, self._greedy = graph, mode, leaves, plans, greedy
+    def __init__(self, graph: QueryGraph, mode: str, base: BaseEstimates, plans: Mapping[str, SourcePlans], greedy: bool) -> None:
+        self.graph, self.mode, self.base, self._plans, self._greedy = graph, mode, base, plans, greedy
         self.bounds: Callable[[str], SizeBounds | None] = without_bounds
         self.weights = graph.weights
         self.switching = SwitchingRule()
@@ -47,7 +45,7 @@ class PlanSelection:
     @property
     def filter_order(self) -> tuple[str, ...]:
         """All filters in the order in which those at one place are evaluated."""
-        return filter_order(self.leaves, self.weights)
+        return filter_order(self.base, self.weights)
 
     def best(self, source: str) -> Ranked:
         """The cheapest plan."""
@@ -70,7 +68,7 @@ class PlanSelection:
             limit_estimates(own.placed(source, before), self.bounds(source), LIMITED_FROM, own.confirmed)
         plan = plan or self._plan(source)
         reason: tuple[Reason, ...] = ()
-        if (previous := own.replaces(plan, self.leaves.has_rows(source))) is not None:
+        if (previous := own.replaces(plan, self.base.has_rows(source))) is not None:
             assert own.seen is not None
             reason = reasons(memo, source, previous, plan, own.seen) + corrected(memo, source, own.estimated)
             if not reason:  # a delta that was stopped has the statistics of the same batch: what its operators gave is the reason
@@ -97,7 +95,7 @@ class PlanSelection:
         found = {}
         for priced in plans:
             own = self._plans[priced.source]
-            own.replaces(priced.plan, self.leaves.has_rows(priced.source))
+            own.replaces(priced.plan, self.base.has_rows(priced.source))
             found[priced.source] = self._described(priced, priced.last_runner_up(), own.choice)
         return found
 
@@ -121,7 +119,7 @@ class PlanSelection:
             runner_up,
             previous,
             reason,
-            self.leaves.assumed(source),
+            self.base.assumed(source),
             priced.memo.retained(source),
             self._greedy,
             priced.former_costs(),
@@ -151,7 +149,7 @@ class PlanSelection:
             return Ranked(stays, self.cost(source, stays))
         if self.mode == "worst":
             return plan_extraction.most_expensive(own.memo, source)
-        if self.mode == "static" and self.leaves.has_rows(source):
+        if self.mode == "static" and self.base.has_rows(source):
             own.kept = best.plan
         current = own.current
         if self.mode != "adaptive" or current == best.plan:

@@ -58,13 +58,13 @@ def operators_among(
     return graph, join_pairs(graph, budget)
 
 
-def filter_order(leaves: BaseEstimates, weights: Mapping[str, float]) -> tuple[str, ...]:
+def filter_order(base: BaseEstimates, weights: Mapping[str, float]) -> tuple[str, ...]:
     """All filters by cost/(1 − selectivity) (Hellerstein & Stonebraker 1993).
 
     A filter's selectivity is counted over all delta sources together, so that of the first source holds for all.
     """
-    kept = [float(leaves.factors[0, leaves.filter_factor(i)]) for i in range(len(leaves.graph.filters))]
-    ranks = {f.name: (share - 1) / weights[f.name] for f, share in zip(leaves.graph.filters, kept)}
+    kept = [float(base.factors[0, base.filter_factor(i)]) for i in range(len(base.graph.filters))]
+    ranks = {f.name: (share - 1) / weights[f.name] for f, share in zip(base.graph.filters, kept)}
     return tuple(sorted(ranks, key=ranks.__getitem__))
 
 

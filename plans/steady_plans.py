@@ -20,12 +20,12 @@ class SteadyPlans:
 
     def __init__(
         self,
-        leaves: BaseEstimates,
+        base: BaseEstimates,
         selection: PlanSelection,
         plans: Mapping[str, SourcePlans],
         corrections: EstimateCorrections | None,
     ) -> None:
-        self._leaves, self._selection, self._plans, self._corrections = leaves, selection, plans, corrections
+        self._base, self._selection, self._plans, self._corrections = base, selection, plans, corrections
 
     @property
     def may_last(self) -> bool:
@@ -43,13 +43,13 @@ class SteadyPlans:
         if len(followed) < len(self._plans) or not self.may_last or not self.keep_filters(statistics):
             return {}
         rows = np.array([followed[source].rows for source in self._plans])
-        found = row_factors(self._leaves.raw[:, : self._leaves.rows_read], rows)
-        names = self._leaves.graph.index
+        found = row_factors(self._base.raw[:, : self._base.rows_read], rows)
+        names = self._base.graph.index
         return {} if found is None else {source: dict(zip(names, row)) for source, row in zip(self._plans, found.tolist())}
 
     def keep_filters(self, statistics: Mapping[str, Statistics]) -> bool:
         """Whether the filters keep about what they kept when the plans were priced."""
-        return all(self._leaves.keeps_filters(source, statistics[source]) for source in self._plans)
+        return all(self._base.keeps_filters(source, statistics[source]) for source in self._plans)
 
     def anchored(self) -> dict[str, PlanChoice]:
         """The choices that were priced last, once more after a restart."""

@@ -62,7 +62,7 @@ def validity_ranges(memo: Memo, source: str, plan: Plan) -> tuple[ValidityRange,
     search = _Search(memo, source, plan)
     try:
         places = [
-            found for key in filter(partial(_moves, memo.graph), memo.leaves.read_now(source)) if (found := search.places(key))
+            found for key in filter(partial(_moves, memo.graph), memo.base.read_now(source)) if (found := search.places(key))
         ]
         farthest = sorted(place.farthest for place in places)[:LIMIT]
         near = [place for place in places if place.nearest <= farthest[-1]]
@@ -106,20 +106,20 @@ class _Search:
 
     def __init__(self, memo: Memo, source: str, plan: Plan) -> None:
         self.memo, self.source, self.plan = memo.of_source(source), source, plan
-        self.leaves = memo.leaves
-        self.number, self.kept = self.leaves.sources.index(source), self.leaves.raw
+        self.base = memo.base
+        self.number, self.kept = self.base.sources.index(source), self.base.raw
         self.costings = 0
 
     def close(self) -> None:
         """Restores the statistics."""
-        self.leaves.replace(self.kept)
+        self.base.replace(self.kept)
 
     def left(self, column: int, value: float) -> bool:
         """Whether the plan is replaced if the statistic has this value."""
         self.costings += 1
         raw = self.kept.copy()
         raw[self.number, column] = value
-        self.memo.refresh(self.leaves.replace(raw))
+        self.memo.refresh(self.base.replace(raw))
         cost = cost_of(self.memo, self.source, self.plan)
         return cost is not None and cost > greatest_kept(self.memo, self.source)
 
@@ -127,7 +127,7 @@ class _Search:
         """Where a change of a statistic replaces the plan; None if it does not, or if :data:`COSTINGS` is used up."""
         if self.costings >= COSTINGS:
             return None
-        now, column = self.leaves.value(self.source, key), self.leaves.column[key]
+        now, column = self.base.value(self.source, key), self.base.column[key]
         below, above = (self._between(column, list(values)) for values in (_downwards(key, now), _upwards(key, now)))
         return _Places(key, column, now, below, above) if below or above else None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from cqels_opt.stats.feedback import HALF_LIFE, DecayedRatio, Observations
+from cqels_opt.stats.feedback import DecayedRatio, Observations
 from cqels_opt.stats.join_statistics import StaticPair
 from cqels_opt.stats.relations import Key, StaticRelation, WindowedRelation
 from cqels_opt.stats.shared_windows import SharedWindows
@@ -40,7 +40,6 @@ class BlockStatistics:
         *,
         filters: Iterable[str] = (),
         static_joins: Mapping[tuple[str, str, str], float] | None = None,
-        half_life: float = HALF_LIFE,
         budget: int = BUDGET,
         shared: SharedWindows | None = None,
     ) -> None:
@@ -53,7 +52,7 @@ class BlockStatistics:
         self._shared = SharedWindows() if shared is None else shared
         self.windows = {r.name: self._shared.window(r, budget) for r in relations if isinstance(r, WindowedRelation)}
         self._arrived: set[tuple[str, int]] = set()  # the slots of the delta, by occurrence
-        self.observations = Observations(half_life)
+        self.observations = Observations()
         self._static_joins = dict(static_joins or {})
         self._static_pairs: dict[Key, StaticPair] = {}
         self.pairs: dict[Key, JoinSize | None] = {}

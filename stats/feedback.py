@@ -36,7 +36,6 @@ class DecayedRatio:
 class Observations:
     """Ratios by name, of filters and other operators."""
 
-    half_life: float = HALF_LIFE
     ratios: dict[str, DecayedRatio] = field(default_factory=dict)
 
     def observe(self, name: str, rows_in: float, rows_out: float) -> None:
@@ -44,7 +43,7 @@ class Observations:
         if rows_in < 0 or rows_out < 0:
             raise ValueError(f"{name}: {rows_in} rows in, {rows_out} rows out")
         if rows_in:
-            self.ratios.setdefault(name, DecayedRatio()).observe(rows_in, rows_out, 0.5 ** (1.0 / self.half_life))
+            self.ratios.setdefault(name, DecayedRatio()).observe(rows_in, rows_out, 0.5 ** (1.0 / HALF_LIFE))
 
     def ratio(self, name: str) -> float | None:
         """The decayed ratio; None if nothing was observed."""

@@ -373,8 +373,8 @@ def force_designs(driver: Driver, rng: random.Random) -> int:
                 design = rng.choice(neighbours(design, catalogue.adjacent) or [design])
             for group in catalogue.missing(design):
                 assert catalogue.folder is not None
-                catalogue.put(catalogue.make(group, catalogue.folder))
-            block.take(design)
+                catalogue.add(catalogue.make(group, catalogue.folder))
+            block.use_design(design)
             others += design != catalogue.default
     return others
 

@@ -83,8 +83,8 @@ def whole(driver: Driver, _: int) -> None:
                 continue
             for group in catalogue.missing(design):
                 assert catalogue.folder is not None
-                catalogue.put(catalogue.make(group, catalogue.folder))
-            block.take(design)
+                catalogue.add(catalogue.make(group, catalogue.folder))
+            block.use_design(design)
             block.optimizer = block.optimizer_of(block.block, driver.options.plan.mode)
 
 

@@ -98,9 +98,9 @@ def _written(text: str) -> str:
     return json.dumps(json_term(text), ensure_ascii=False)
 
 
-def joined(*parts: Any, between: str = "") -> Any:
+def joined(*parts: Any) -> Any:
     """Texts and arrays of texts, concatenated row by row; null where one of them is."""
-    whole = [pa.scalar(part, _LINE) if isinstance(part, str) else part for part in (*parts, between)]
+    whole = [pa.scalar(part, _LINE) if isinstance(part, str) else part for part in (*parts, "")]
     return pc.binary_join_element_wise(*whole)
 
 

@@ -23,7 +23,7 @@ from cqels_opt.planner.merged_degrees import MergedDegrees
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.predicate_costs import weight
 from cqels_opt.planner.row_limits import limits_of, rows_seen
-from cqels_opt.planner.skew_splitting import Splitter
+from cqels_opt.planner.skew_splitting import SplitChoice, Splitter
 from cqels_opt.planner.statistics_adapters import BeforeElements, PerBinding
 from cqels_opt.planner.union_statistics import UnionStatistics, parts_for, static_summand, summands
 from cqels_opt.planner.view_advisor import ViewAdvisor, ViewCatalogue, translated
@@ -100,7 +100,7 @@ class BlockPlanner:
         self.delta_plans: dict[str, DeltaPlan] = {}
         self._ran: dict[str, ExecutedPlan] = {}  # in the last batch of an earlier run
         self.observed_rows: Mapping[str, Sequence[int]] = {}  # of the operators of the chosen plans, after they ran
-        self._views: dict[str, Statistics] = {}
+        self._statistics_read: dict[str, Statistics] = {}
         self._left: Mapping[str, Plan] = {}  # the last plans under the design before, right after a change
         self.catalogue = ViewCatalogue(block, store, background_jobs.folder if background_jobs else None)
         self.advisor: ViewAdvisor | None = None
@@ -113,7 +113,7 @@ class BlockPlanner:
         feedback = self.options.estimates in ("feedback", "all")
         graph = graph_of(block, self.options.graphs, chosen != "adaptive", self.options.window_indexes)
         found = Optimizer(graph, self.sources, self.options.model, chosen, feedback=feedback, placing=self.options.placing)
-        found.weigh(self.costs.weights)
+        found.set_filter_weights(self.costs.weights)
         return found
 
     def _splitter(self) -> Splitter | None:
@@ -124,7 +124,7 @@ class BlockPlanner:
         return None
 
     # -------------------------------------------------------------- view selection
-    def take(self, design: Design) -> None:
+    def use_design(self, design: Design) -> None:
         """Changes to a design whose sub-results are built: other static relations, the same windows with their statistics."""
         before, after = self.block, self.catalogue.block_of(design)
         for static in after.statics:
@@ -134,9 +134,9 @@ class BlockPlanner:
         left, self.block, self.optimizer = self.optimizer, after, self.optimizer_of(after)
         self.splitter = self._splitter()
         if left.current:  # both price the current statistics, because feedback is a ratio to these
-            views = self.views()
-            left.price(views)
-            self.optimizer.price(views)
+            statistics = self.source_statistics()
+            left.price(statistics)
+            self.optimizer.price(statistics)
             self.optimizer.seed_feedback(
                 {
                     s: translated(left.observed_cardinalities(s, sampled=False), self.catalogue, before, after)
@@ -157,7 +157,7 @@ class BlockPlanner:
             return True
         self.rule = self.rule.resumed(state.get("order", ()))
         self.costs.resume(tuple(row) for row in state.get("costs", ()))
-        self.optimizer.weigh(self.costs.weights)
+        self.optimizer.set_filter_weights(self.costs.weights)
         there = self._resume_design(state)
         for source, (plan, cut, heavy) in state["ran"].items():
             self._ran[source] = ExecutedPlan(plan, Cut(*cut) if cut else None, heavy)
@@ -171,27 +171,29 @@ class BlockPlanner:
         if not self.advisor.resume(state):
             return False
         if self.advisor.current != self.catalogue.default:
-            self.take(self.advisor.current)
+            self.use_design(self.advisor.current)
         return True
 
     def apply_due_design(self) -> None:
         """Changes to a design that has paid for itself and is built."""
         if self.advisor is not None and (design := self.advisor.due()) is not None:
             self._left = {**self.optimizer.current}
-            self.take(design)
-            self.advisor.taken(design)
+            self.use_design(design)
+            self.advisor.record_change(design)
 
-    def consider(self) -> None:
+    def price_designs_if_due(self) -> None:
         """Prices other designs, whenever the batches since the last time have cost enough."""
         if self.advisor is None or not self.statistics.epoch or not self._new_rows():
             return
         cost = sum(decision.cost for decision in self.delta_plans.values())
-        if not self.advisor.turn(cost):
+        if not self.advisor.should_price(cost):
             return
         for static in self.catalogue.statics.values():
             self.declare(static)
         observed = {source: self.optimizer.observed_cardinalities(source) for source in self.sources}
-        self.advisor.weigh(self._views, cost, observed, self.block, [choice.plan for choice in self.choices.values()])
+        self.advisor.price_designs(
+            self._statistics_read, cost, observed, self.block, [choice.plan for choice in self.choices.values()]
+        )
 
     def declare(self, static: Static) -> None:
         """Adds a static relation to the statistics, whether or not the current design uses it."""
@@ -211,16 +213,16 @@ class BlockPlanner:
         parts = [(name, part) for o in self.block.occurrences for name, part in zip(summands(o), o.parts)]
         return {name: new.get(part.shape.stream + part.shape.key, ()) for name, part in parts}
 
-    def views(self) -> dict[str, Statistics]:
+    def source_statistics(self) -> dict[str, Statistics]:
         """The statistics that the plans of each source read. Also sets the order of the delta rule, on which they depend."""
         windows, occurrences = self.statistics.windows, self.block.occurrences
         self.rule = self.rule.adjusted({o.name: float(sum(windows[n].card("old") for n in summands(o))) for o in occurrences})
-        views: dict[str, Statistics] = {s: self._view_for(s) for s in self.sources}
+        found: dict[str, Statistics] = {s: self._view_for(s) for s in self.sources}
         if not self.statistics.epoch:
-            views = {s: BeforeElements(view, frozenset(self.sources)) for s, view in views.items()}
+            found = {s: BeforeElements(one, frozenset(self.sources)) for s, one in found.items()}
         if self.estimates == "bindings":
-            views = {s: PerBinding(view) for s, view in views.items()}
-        return views
+            found = {s: PerBinding(one) for s, one in found.items()}
+        return found
 
     def _view_for(self, source: str) -> Statistics:
         """The statistics as the delta rule's term of a source reads them; merged relations are added up."""
@@ -260,34 +262,31 @@ class BlockPlanner:
     def choose(self, step: EvaluationStep | None, terms: Callable[[], TermTable] | None) -> None:
         """Chooses the plans of a batch. With a ``step`` (one that has a delta) joins may be sampled and skewed deltas split; only then its
         relations are opened, and the ``terms`` are asked for."""
-        self._views = views = self.views()
+        self._statistics_read = statistics = self.source_statistics()
         last, self.observed_rows = self._last_plans(), {}
         relations = sampler = None
         if step is not None and terms is not None:
             relations = cache(partial(self._relations, step, terms))
             sampler = on_demand(relations) if self.estimates in ("sampling", "all") else None
         left, self._left = self._left, {}
-        options, many = self.options, self._new_rows() // NEW_ROWS
-        sampling, reading = (
-            (options.sampling_seconds, options.reading_seconds) if self.optimizer.model.unit == "s" else (0.0, 0.0)
-        )
-        sorting = sampling * many
+        in_seconds, many_rows = self.optimizer.model.unit == "s", self._new_rows() // NEW_ROWS
+        sampling = self.options.sampling_seconds if in_seconds else 0.0
+        reading = self.options.reading_seconds if in_seconds else 0.0
+        sample_overhead = sampling * many_rows
         choices = self.optimizer.choose(
-            views,
+            statistics,
             sampler=sampler,
-            sampling_seconds=sampling * len(self.optimizer.graph.relations) + sorting,
+            sampling_seconds=sampling * len(self.optimizer.graph.relations) + sample_overhead,
             bounds=self.size_bounds if step else None,
-            reading_seconds=reading * (1 + many),
+            reading_seconds=reading * (1 + many_rows),
         )
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
-        self.delta_plans = {
-            source: DeltaPlan(choice, self.fixed_splits.get(source), last.get(source)) for source, choice in choices.items()
-        }
+        splits: dict[str, SplitChoice | Split | None] = dict(self.fixed_splits)
         if self.splitter is not None and relations is not None:
             for source, choice in choices.items():
                 stays = not choice.switched and not self.optimizer.has_read(source)
-                split = self.splitter.choose(choice, views[source], relations, sorting, stays)
-                self.delta_plans[source] = DeltaPlan(choice, split, last.get(source))
+                splits[source] = self.splitter.choose(choice, statistics[source], relations, sample_overhead, stays)
+        self.delta_plans = {source: DeltaPlan(choice, splits.get(source), last.get(source)) for source, choice in choices.items()}
 
     def _new_rows(self) -> int:
         """The rows of all deltas."""
@@ -298,7 +297,7 @@ class BlockPlanner:
 
     def row_limits(self) -> dict[str, tuple[float, ...]]:
         """The limits on the rows of the operators of the chosen plans, for the sources whose delta can be planned again."""
-        if self.optimizer.mode != "adaptive" or self.optimizer.fallback or self.planned_by_spark or not self.options.replan:
+        if self.optimizer.mode != "adaptive" or self.optimizer.fallback or self.planned_by_spark:
             return {}
         whole = {source: decision.whole for source, decision in self.delta_plans.items() if decision.split is None}
         current = {source: choice for source, choice in whole.items() if choice.plan == self.optimizer.current.get(source)}
@@ -310,7 +309,7 @@ class BlockPlanner:
         relations = BlockRelations(self.block, self.store, step, terms, self.rule)
         sampler = JoinSampler(relations) if self.estimates in ("sampling", "all") else None
         seen = rows_seen(stopped, decision.whole.estimated)
-        choice = self.optimizer.replan(stopped.source, decision.whole.plan, seen, sampler, self._views)
+        choice = self.optimizer.replan(stopped.source, decision.whole.plan, seen, sampler, self._statistics_read)
         earlier = (*decision.stopped, StoppedChoice(decision.whole, stopped.given, stopped.operator, stopped.expected))
         self.delta_plans[stopped.source] = DeltaPlan(choice, None, decision.last, stopped=earlier)
 
@@ -360,7 +359,7 @@ class BlockPlanner:
             if decision.split is not None or whole.plan != self.optimizer.current.get(source):  # no estimates exist for it
                 continue
             relations = {
-                r.name: RelationPlacement(self._views[source].cardinality(r.name) or 0.0, len(r.variables))
+                r.name: RelationPlacement(self._statistics_read[source].cardinality(r.name) or 0.0, len(r.variables))
                 for r in self.optimizer.graph.relations
                 if r.kind != "filter"
             }
@@ -379,9 +378,9 @@ class BlockPlanner:
         for name, (before, after) in observed.filters.items():
             self.statistics.observe(name, before, after)
         if observed.filters:
-            self.optimizer.read_selectivities(self._views)
+            self.optimizer.read_selectivities(self._statistics_read)
         if self.costs.observe(observed.evaluated, self.declared):
-            self.optimizer.weigh(self.costs.weights)
+            self.optimizer.set_filter_weights(self.costs.weights)
         for source, counts in observed.operators.items():
             decision = self.delta_plans[source]
             operators = decision.whole.operators

@@ -43,8 +43,7 @@ class PlannerOptions:
     ``split`` allows a skewed delta to be split (``skew_splitting.py``), ``view_selection`` other sub-results than those compiled
     (``view_advisor.py``), ``multiway`` multiway joins (``plans/cycles.py``). ``shuffled``: the sides of a join that the runner shuffles.
     ``joins``: the join methods that are allowed on this ``machine``; the cheapest is used. In the mode ``spark``, Spark's own planner
-    decides and ours keeps the written order. ``replan``: a delta of one task is planned again in mid-batch if an operator gives far
-    more rows than were expected (``row_limits.py``). ``placing`` states where filters are evaluated. In the mode ``heuristic``, joins are
+    decides and ours keeps the written order. ``placing`` states where filters are evaluated. In the mode ``heuristic``, joins are
     ordered by H1 and, with ``graphs``, H2. ``remember``: results of extension functions are kept until a step ends.
     """
 
@@ -64,7 +63,6 @@ class PlannerOptions:
     graphs: bool = True
     remember: bool = True
     multiway: bool = True
-    replan: bool = True
 
     @property
     def model(self) -> CostModel:

@@ -63,7 +63,7 @@ class QueryPlanner:
         for block in self.blocks.values():
             block.apply_due_design()
             block.choose(step, terms)
-            block.consider()
+            block.price_designs_if_due()
         return self._plans(), {name: block.rule for name, block in self.blocks.items()}
 
     def row_limits(self) -> dict[str, dict[str, tuple[float, ...]]]:

@@ -246,7 +246,7 @@ class Splitter:
         """
         rows, places, each = part
         optimizer = self._optimizer(source, number)
-        optimizer.weigh(self.weights)
+        optimizer.set_filter_weights(self.weights)
         shares = {key: float(fan[places].sum()) / max(1.0, float(fan.sum())) for key, fan in fans.items()}
         taken = rows.take(places)
         sampler = JoinSampler(relations, only=(source, taken, each))

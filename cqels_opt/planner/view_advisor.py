@@ -9,8 +9,9 @@ batches, and the first batch after they are complete runs under the new design. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cqels_opt.compiler.static_subpatterns import ROW_BUDGET
 from cqels_opt.lod.open_store import open_store
@@ -28,13 +29,15 @@ from cqels_opt.plans.view_selection import Design, ViewBenefits, design_of, neig
 from cqels_opt.state import worker_cache
 from cqels_opt.trace.records import SubResults
 
+T = TypeVar("T")
+
 PRICED = 4  # designs that are priced at a time, at most one of them for the first time; more take turns
 
-PACE = 0.3
+FIRST_INTERVAL = 0.3
 """Estimated seconds of batches before the first pricing. A pricing takes 5 to 50 milliseconds."""
 
-LONGEST = 3.2
-"""Estimated seconds of batches between two pricings at most: each one that finds no design that saves time doubles the time to the next."""
+LONGEST_INTERVAL = 3.2
+"""Estimated seconds of batches between two pricings at most: each one that finds no design that saves time doubles the interval."""
 
 
 class ViewCatalogue:
@@ -60,7 +63,7 @@ class ViewCatalogue:
         coming = {g: self._sketched(g) for g in self.missing(design)}
         return view_candidates.redesigned(self.block, [coming.get(g) or self.statics[g] for g in design])
 
-    def coming(self, design: Design) -> dict[str, Measured]:
+    def sizes_to_build(self, design: Design) -> dict[str, Measured]:
         """The measured sizes of the missing sub-results of a design, by relation name."""
         return {view_candidates.relation_name(self.block, g): self.measured[g] for g in self.missing(design)}
 
@@ -68,7 +71,7 @@ class ViewCatalogue:
         variables = view_candidates.kept_variables(self.block, group)
         return Static(view_candidates.relation_name(self.block, group), variables, "", round(self.measured[group].rows), of=group)
 
-    def like(self, group: RelationSet) -> Measured:
+    def size_of(self, group: RelationSet) -> Measured:
         """The size of a sub-result or a part, counted or measured on a sample."""
         if group not in self.measured:
             self.measured[group] = view_candidates.as_made(worker_cache.relation(self.store, self.statics[group].at))
@@ -76,23 +79,24 @@ class ViewCatalogue:
 
     def bytes(self, design: Design) -> float:
         """The bytes of the sub-results of a design, including those to be built."""
-        return sum(self.like(group).bytes for group in design if size(group) > 1)
+        return sum(self.size_of(group).bytes for group in design if size(group) > 1)
 
     def make(self, group: RelationSet, folder: Path) -> Static:
         """Builds the sub-result of a group; may run in another thread."""
         return view_candidates.make(folder, self.block, open_store(self.store), group)
 
-    def put(self, static: Static) -> None:
+    def add(self, static: Static) -> None:
         """Adds a sub-result that has been built."""
         self.statics[static.of] = static
         self.measured.pop(static.of, None)
 
     def find(self, design: Design) -> bool:
         """Whether all sub-results of a design are built; also finds those of an earlier run."""
-        for group in self.missing(design) if self.folder is not None else ():
-            found = view_candidates.find_made(self.folder, self.block, open_store(self.store), group) if self.folder else None
-            if found is not None:
-                self.put(found)
+        if self.folder is not None:
+            for group in self.missing(design):
+                found = view_candidates.find_made(self.folder, self.block, open_store(self.store), group)
+                if found is not None:
+                    self.add(found)
         return not self.missing(design)
 
 
@@ -110,9 +114,9 @@ def translated(observed: ObservedRows, catalogue: ViewCatalogue, before: Block, 
         if sum(group for _, group in inside) == covered:
             bag = rows
             for name in names:
-                bag *= catalogue.like(old[name]).repeated if name in old else 1.0
+                bag *= catalogue.size_of(old[name]).repeated if name in old else 1.0
             for _, group in inside:
-                bag /= max(catalogue.like(group).repeated, 1.0)
+                bag /= max(catalogue.size_of(group).repeated, 1.0)
             found[frozenset([*(n for n in names if n not in old), *(n for n, _ in inside)])] = bag
     return found
 
@@ -131,13 +135,13 @@ class ViewAdvisor:
         self.constants = constants
         self.current = catalogue.default
         self.benefits = ViewBenefits()
-        self.unseen = 0.0  # estimated seconds of the batches since the last pricing
-        self.pause = PACE  # estimated seconds of batches from the last pricing to the next
-        self.usual = 0.0  # the cost of a batch at the last pricing; one that costs much more shortens the pause again
+        self.cost_since_pricing = 0.0  # estimated seconds of the batches since the last pricing
+        self.interval = FIRST_INTERVAL  # estimated seconds of batches from the last pricing to the next
+        self.cost_at_pricing = 0.0  # of the batch of the last pricing; one that costs much more shortens the interval again
         self.failed: set[RelationSet] = set()
         self.events: list[SubResults] = []
         self._target: Design | None = None
-        self._turn = 0
+        self._next_design = 0
         self._batch = 0
         self._priced: dict[Design, int] = {}
         self._optimizers: dict[Design, Optimizer] = {}
@@ -151,40 +155,40 @@ class ViewAdvisor:
         if self._target is None:
             return None
         for group in self.catalogue.missing(self._target):
-            made = self._ask("make", group)
+            made = self._built(group)
             if isinstance(made, Failed):
                 self._target = None
                 return None
             if made is None:
                 return None
-            self.catalogue.put(made)
+            self.catalogue.add(made)
         return self._target
 
-    def taken(self, design: Design) -> None:
+    def record_change(self, design: Design) -> None:
         """Records that the design is in use from this batch on."""
         names = [[s.name for s in self.catalogue.block_of(d).statics] for d in (self.current, design)]
         seconds = self.benefits.saved.get(design, 0.0)
         cost = self._costs.get(design)
         self.events.append(SubResults(self.catalogue.block.name, tuple(names[0]), tuple(names[1]), self._cost, cost, seconds))
-        self.current, self._target, self.pause = design, None, PACE
+        self.current, self._target, self.interval = design, None, FIRST_INTERVAL
         self.benefits.take(design)
         self._priced, self._optimizers, self._costs = {}, {}, {}
 
-    def turn(self, cost: float) -> bool:
-        """Adds the cost of a planned batch; returns whether :meth:`weigh` is due."""
+    def should_price(self, cost: float) -> bool:
+        """Adds the cost of a planned batch; returns whether :meth:`price_designs` is due."""
         self._batch += 1
         self._cost = cost
-        self.unseen += cost
-        if cost > SURPRISE * self.usual:
-            self.pause, self.usual = PACE, cost
-        if self.unseen < self.pause:
+        self.cost_since_pricing += cost
+        if cost > SURPRISE * self.cost_at_pricing:
+            self.interval, self.cost_at_pricing = FIRST_INTERVAL, cost
+        if self.cost_since_pricing < self.interval:
             return False
-        self.unseen, self.usual = 0.0, cost
+        self.cost_since_pricing, self.cost_at_pricing = 0.0, cost
         return True
 
-    def weigh(
+    def price_designs(
         self,
-        views: Mapping[str, Statistics],
+        statistics: Mapping[str, Statistics],
         cost: float,
         observed: Mapping[str, ObservedRows],
         block: Block,
@@ -195,13 +199,13 @@ class ViewAdvisor:
         self._optimizers = {design: optimizer for design, optimizer in self._optimizers.items() if design in found}
         fresh = False
         for i in range(min(PRICED, len(found))):
-            design = found[(self._turn + i) % len(found)]
+            design = found[(self._next_design + i) % len(found)]
             first = design not in self._priced
             if not (fresh and first) and self._known(design):
                 fresh |= first
-                self._price(design, views, cost, observed, block)
-        self._turn += PRICED
-        self.pause = PACE if fresh or any(self.benefits.saved.values()) else min(2 * self.pause, LONGEST)
+                self._price(design, statistics, cost, observed, block)
+        self._next_design += PRICED
+        self.interval = FIRST_INTERVAL if fresh or any(self.benefits.saved.values()) else min(2 * self.interval, LONGEST_INTERVAL)
         if self._target is None:
             builds = {d: self.building(d) for d in found if d in self._costs and self._measured(d)}
             self._target = self.benefits.due(builds, cost)
@@ -229,7 +233,7 @@ class ViewAdvisor:
         for group in self.catalogue.missing(design):
             if group in self.catalogue.measured:
                 continue
-            found = self._ask("measure", group)
+            found = self._measurement(group)
             if not isinstance(found, Measured):
                 return False
             self.catalogue.measured[group] = found
@@ -237,31 +241,41 @@ class ViewAdvisor:
         return max(passed, default=0.0) <= ROW_BUDGET and self.catalogue.bytes(design) <= self.catalogue.block.budget
 
     def _price(
-        self, design: Design, views: Mapping[str, Statistics], cost: float, observed: Mapping[str, ObservedRows], block: Block
+        self,
+        design: Design,
+        statistics: Mapping[str, Statistics],
+        cost: float,
+        observed: Mapping[str, ObservedRows],
+        block: Block,
     ) -> None:
         sketch = self.catalogue.sketch(design)
         if design not in self._optimizers:
             self._optimizers[design] = self.optimizer_of(sketch)
-        coming = self.catalogue.coming(design)
+        coming = self.catalogue.sizes_to_build(design)
         known = {s: translated(rows, self.catalogue, block, sketch) for s, rows in observed.items()}
-        price = self._optimizers[design].price({s: CandidateStatistics(view, coming) for s, view in views.items()}, known)
+        price = self._optimizers[design].price(
+            {s: CandidateStatistics(of_source, coming) for s, of_source in statistics.items()}, known
+        )
         if price is not None:
             since = self._batch - self._priced.get(design, self._batch - 1)
             self._priced[design], self._costs[design] = self._batch, price
             self.benefits.record(design, price, cost, since)
 
-    def _ask(self, what: str, group: RelationSet) -> Any:
-        catalogue, folder = self.catalogue, self.background_jobs.folder
-        name = (what, catalogue.store, catalogue.block.name, view_candidates.relation_name(catalogue.block, group), group)
-        work: Callable[[], Any]
-        if what == "make":
-            work = lambda: catalogue.make(group, folder)  # noqa: E731
-        else:
-            work = lambda: view_candidates.measure(catalogue.block, open_store(catalogue.store), group)  # noqa: E731
-        found = self.background_jobs.ask(name, work)
+    def _built(self, group: RelationSet) -> Static | Failed | None:
+        """The sub-result of a group, built in the background; None until then."""
+        return self._job("make", group, partial(self.catalogue.make, group, self.background_jobs.folder))
+
+    def _measurement(self, group: RelationSet) -> Measured | Failed | None:
+        """The size of a group, measured in the background on a sample; None until then."""
+        block, store = self.catalogue.block, self.catalogue.store
+        return self._job("measure", group, lambda: view_candidates.measure(block, open_store(store), group))
+
+    def _job(self, what: str, group: RelationSet, work: Callable[[], T]) -> T | Failed | None:
+        catalogue = self.catalogue
+        relation = view_candidates.relation_name(catalogue.block, group)
+        found = self.background_jobs.ask((what, catalogue.store, catalogue.block.name, relation, group), work)
         if isinstance(found, Failed):
             self.failed.add(group)
-            relation = view_candidates.relation_name(catalogue.block, group)
             names = tuple(s.name for s in catalogue.block_of(self.current).statics)
             self.events.append(SubResults(catalogue.block.name, names, names, failed=f"{relation}: {found.reason}"))
         return found
@@ -273,9 +287,9 @@ class ViewAdvisor:
             "design": list(self.current),
             "saved": [[list(design), seconds] for design, seconds in self.benefits.saved.items()],
             "taken": [[list(design), times] for design, times in self.benefits.taken.items()],
-            "unseen": [self.unseen, self.pause, self.usual],
+            "unseen": [self.cost_since_pricing, self.interval, self.cost_at_pricing],
             "target": self._target,
-            "turn": [self._turn, self._batch, self._cost],
+            "turn": [self._next_design, self._batch, self._cost],
             "priced": [[list(design), batch, self._costs[design]] for design, batch in self._priced.items()],
         }
 
@@ -284,14 +298,14 @@ class ViewAdvisor:
         design = design_of(state["design"])
         if "saved" not in state:  # saved by a run without an advisor
             return design == self.current
-        self.unseen, self.pause, self.usual = state["unseen"]
+        self.cost_since_pricing, self.interval, self.cost_at_pricing = state["unseen"]
         if not self.catalogue.find(design) or self.catalogue.bytes(design) > self.catalogue.block.budget:
             return False
         self.current = design
         saved = {design_of(other): float(seconds) for other, seconds in state["saved"]}
         self.benefits = ViewBenefits(saved, {design_of(other): int(times) for other, times in state["taken"]})
         self._target = design_of(state["target"]) if state["target"] else None
-        self._turn, self._batch, self._cost = state["turn"]
+        self._next_design, self._batch, self._cost = state["turn"]
         self._priced = {design_of(other): batch for other, batch, _ in state["priced"]}
         self._costs = {design_of(other): cost for other, _, cost in state["priced"]}
         return True

@@ -28,7 +28,7 @@ def described(planner: BlockPlanner, alternatives: int) -> Description | None:
     used = []
     for static in block.inner:
         if static.of.bit_count() > 1:
-            like = catalogue.like(static.of)
+            like = catalogue.size_of(static.of)
             parts = [block.parts[i].name for i in members(static.of)]
             sizes = {"rows": static.rows, "bytes": round(like.bytes), "seconds": _seconds(planner, like)}
             used.append({"relation": static.name, "variables": list(static.variables), "of": parts, **sizes})
@@ -56,9 +56,9 @@ def _other(planner: BlockPlanner, design: Design) -> dict[str, Any]:
     catalogue = planner.catalogue
     for group in catalogue.missing(design):
         catalogue.measured[group] = view_candidates.measure(catalogue.block, open_store(catalogue.store), group)
-    block, coming = catalogue.sketch(design), catalogue.coming(design)
+    block, coming = catalogue.sketch(design), catalogue.sizes_to_build(design)
     optimizer = planner.optimizer_of(block)
-    cost = optimizer.price({source: CandidateStatistics(view, coming) for source, view in planner.views().items()})
+    cost = optimizer.price({source: CandidateStatistics(found, coming) for source, found in planner.source_statistics().items()})
     seconds = [_seconds(planner, catalogue.measured[group]) for group in catalogue.missing(design)]
     return {
         "relations": [static.name for static in block.statics],

@@ -119,21 +119,20 @@ class Block:
         return self.text[self.begins[i] : self.ends[i]]
 
 
-def blocks(path: Path, *, quoted: bool = False, size: int | None = None) -> Iterator[Block]:
+def blocks(path: Path, *, quoted: bool = False) -> Iterator[Block]:
     """The file in blocks of whole lines; with ``quoted`` a newline between double quotes (CSV) does not end a record.
 
     Damaged or truncated compression raises :class:`DataError`. With ``quoted``, reading stops after a record that is too long: an
     unclosed quote may be the cause, so no later line end is certain to end a record.
     """
-    size = size or BLOCK
-    line, rest, request, skipping = 1, b"", min(size, 1 << 16), False
+    line, rest, request, skipping = 1, b"", min(BLOCK, 1 << 16), False
     with open_bytes(path) as file:
         while True:
             try:
                 read = file.read(request)
             except UNREADABLE as error:
                 raise DataError(f"{path}:{line}: cannot be read on: {error}; check that the file is whole") from error
-            request, at_end = min(size, 4 * request), not read
+            request, at_end = min(BLOCK, 4 * request), not read
             if skipping and read:
                 after = read.find(b"\n") + 1
                 if not after:

@@ -85,11 +85,15 @@ class Failure:
         return f"{self.path}:{self.line}: {self.message}" if self.line else f"{self.path}: {self.message}"
 
 
+MOST_FAILURES: Final = 100
+"""Read errors that are kept of a file or of several."""
+
+
 class Failures:
     """Read errors. With ``skip`` they are counted and the first ones kept; without, the first one is raised as a DataError."""
 
-    def __init__(self, skip: bool, limit: int = 100) -> None:
-        self._skip, self._limit = skip, limit
+    def __init__(self, skip: bool) -> None:
+        self._skip = skip
         self.count = 0
         self.first: list[Failure] = []
 
@@ -98,7 +102,7 @@ class Failures:
         if not self._skip:
             raise DataError(str(failure))
         self.count += 1
-        if len(self.first) < self._limit:
+        if len(self.first) < MOST_FAILURES:
             self.first.append(failure)
 
 

@@ -125,25 +125,25 @@ class JoinPlanner:
     def choose(self) -> dict[str, JoinDecision]:
         """Chooses the plans for this batch."""
         self.rule = self.rule.adjusted({name: float(self.statistics.windows[name].card("old")) for name in self.sources})
-        views = self._views()
-        choices = self.optimizer.choose(views)
+        statistics = self._source_statistics()
+        choices = self.optimizer.choose(statistics)
         self.switches += sum(choice.switched for choice in choices.values())
         self.observed = ObservedJoin()
-        return self._decide(choices, views, self.model)
+        return self._decide(choices, statistics, self.model)
 
     def as_written(self) -> dict[str, JoinDecision]:
         """The joins in the order of the query, without broadcasts: what runs if the chosen plans fail."""
         model = replace(self.model, broadcast_rows=-1.0)
-        views = self._views()
-        choices = Optimizer(self.shape.graph, self.sources, model, "first").choose(views)
-        return self._decide(choices, views, model)
+        statistics = self._source_statistics()
+        choices = Optimizer(self.shape.graph, self.sources, model, "first").choose(statistics)
+        return self._decide(choices, statistics, model)
 
     def _decide(
-        self, choices: Mapping[str, PlanChoice], views: Mapping[str, Statistics], model: SparkCost
+        self, choices: Mapping[str, PlanChoice], statistics: Mapping[str, Statistics], model: SparkCost
     ) -> dict[str, JoinDecision]:
         """Takes plans as the decisions of this batch, with the join methods of each."""
         self.decisions = {
-            source: JoinDecision(choice, spark_methods(choice, model, self._rows_in(views[source])))
+            source: JoinDecision(choice, spark_methods(choice, model, self._rows_in(statistics[source])))
             for source, choice in choices.items()
         }
         return self.decisions
@@ -159,7 +159,7 @@ class JoinPlanner:
         if priced is None:
             return OrderCosts(chosen, float("inf"), greatest)
         written, estimated = priced
-        rows = self._rows_in(self._views()[source])
+        rows = self._rows_in(self._source_statistics()[source])
         for name, left in zip(relations(plan)[1:], estimated):
             right = rows(name)
             broadcast, sorted_ = map(float, self.model.method_costs(np.float64(left), np.float64(right)))  # type: ignore[arg-type]
@@ -170,7 +170,7 @@ class JoinPlanner:
     def side_bytes(self, source: str) -> list[tuple[float, float]]:
         """The estimated bytes of both sides of each operator of a plan; of a scan: twice its own."""
         choice = self.decisions[source].choice
-        return list(_side_bytes(choice, choice.plan, 0, self._rows_in(self._views()[source]), self.widths))
+        return list(_side_bytes(choice, choice.plan, 0, self._rows_in(self._source_statistics()[source]), self.widths))
 
     def broadcast_below(self, source: str, most: float) -> list[Side | None]:
         """The side of each join of a plan that is broadcast: the one with fewer bytes, if it has at most ``most``; never the left side
@@ -270,14 +270,14 @@ class JoinPlanner:
         self.switches = int(state["switches"])
 
     # ------------------------------------------------------------------ inside
-    def _views(self) -> dict[str, Statistics]:
-        views: dict[str, Statistics] = {s: self.statistics.view(self.rule.contents(s)) for s in self.sources}
+    def _source_statistics(self) -> dict[str, Statistics]:
+        found: dict[str, Statistics] = {s: self.statistics.view(self.rule.contents(s)) for s in self.sources}
         if not self.statistics.epoch:
-            views = {s: BeforeElements(view, frozenset(self.sources)) for s, view in views.items()}
-        return views
+            found = {s: BeforeElements(one, frozenset(self.sources)) for s, one in found.items()}
+        return found
 
     def _rows_in(self, view: Statistics) -> Callable[[str], float]:
-        assumed = self.optimizer.leaves.assumptions
+        assumed = self.optimizer.base.assumptions
 
         def rows(name: str) -> float:
             known = view.cardinality(name)

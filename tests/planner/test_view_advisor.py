@@ -248,7 +248,7 @@ def test_explain_shows_sub_results_and_what_others_would_cost(tmp_path: Path) ->
     (used,) = shown["sub_results"]
     assert (used["relation"], used["variables"], used["of"]) == ("wrote_wrote", ["a", "b"], ["wrote#1", "wrote#2"])
     assert used["rows"] == 27
-    assert used["bytes"] == block.catalogue.like(0b11).bytes
+    assert used["bytes"] == block.catalogue.size_of(0b11).bytes
     (other,) = shown["alternatives"]
     assert (other["relations"], other["bytes"], other["seconds"]) == (["wrote#1", "wrote#2"], 0, 0)
     assert other["cost"] > shown["cost"]

@@ -183,12 +183,12 @@ def test_the_statistics_of_windows_go_on_under_another_design(tmp_path: Path) ->
         catalogue = driver.planners["q"].blocks["b0"].catalogue
         for group in catalogue.missing(design):
             assert catalogue.folder is not None
-            catalogue.put(catalogue.make(group, catalogue.folder))
-    early.planners["q"].blocks["b0"].take(design)
+            catalogue.add(catalogue.make(group, catalogue.folder))
+    early.planners["q"].blocks["b0"].use_design(design)
     chunks = query.chunks(Cut("3"))
     for number, rows in enumerate(chunks):
         if number == len(chunks) // 2:
-            late.planners["q"].blocks["b0"].take(design)
+            late.planners["q"].blocks["b0"].use_design(design)
         for driver in (early, late):
             driver.batch(number, rows)
     one, other = (d.planners["q"].blocks["b0"].statistics for d in (early, late))

@@ -116,7 +116,7 @@ class RowsEstimator(Estimator):
     def rows(self, source: int, relations: RelationSet, filters: int | None = None) -> float:
         """The rows of one state now; without ``filters``, with all that the set covers."""
         applied = self.graph.covered_filters(relations) if filters is None else filters
-        values = self.leaves.factors[source]
+        values = self.base.factors[source]
         result = 1.0
         for factor in self.factors(source, relations, applied):
             result *= float(values[factor])

@@ -14,9 +14,9 @@ from .graphs import RowsEstimator, q2, random_graph, random_statistics, relation
 
 
 def estimator(graph: QueryGraph, source: str, statistics: KnownStatistics) -> RowsEstimator:
-    leaves = BaseEstimates(graph, [source])
-    leaves.read({source: statistics})
-    return RowsEstimator(leaves)
+    base = BaseEstimates(graph, [source])
+    base.read({source: statistics})
+    return RowsEstimator(base)
 
 
 def test_one_relation_and_a_pair_are_exact() -> None:
@@ -70,8 +70,8 @@ def test_variables_that_are_shared_with_different_relations_are_independent() ->
 
 def test_a_reason_names_all_that_an_edge_of_several_hangs_on() -> None:
     graph = QueryGraph([relation("d", "o v", dynamic=True), relation("b", "o v")])
-    leaves = BaseEstimates(graph, ["d"])
-    names = {str(key) for key in leaves.statistics_of(leaves.edge_factor(0))}
+    base = BaseEstimates(graph, ["d"])
+    names = {str(key) for key in base.statistics_of(base.edge_factor(0))}
     assert {"join_size(d, b, ?o)", "join_size(d, b, ?v)"} <= names
 
 
@@ -90,7 +90,7 @@ def test_unknown_is_not_zero_and_what_is_assumed_is_said() -> None:
     found = estimator(graph, "d", KnownStatistics())
     assert [found.rows(0, 1 << i, filters=0) for i in range(3)] == [assume.delta, assume.dynamic, assume.static]
     assert found.rows(0, 1) == pytest.approx(assume.delta * assume.selectivity)
-    assert {str(key) for key in found.leaves.assumed("d")} == {
+    assert {str(key) for key in found.base.assumed("d")} == {
         *("cardinality(d)", "cardinality(w)", "cardinality(a)"),
         *("distinct(d, ?x)", "distinct(w, ?x)", "distinct(a, ?x)"),
         "selectivity(f)",
@@ -100,14 +100,14 @@ def test_unknown_is_not_zero_and_what_is_assumed_is_said() -> None:
     )
     observed = estimator(graph, "d", known)
     assert observed.rows(0, 0b111) == 0.0
-    assert observed.leaves.assumed("d") == ()
+    assert observed.base.assumed("d") == ()
 
 
 def test_a_selectivity_known_in_advance_is_not_an_assumption() -> None:
     graph = QueryGraph([relation("d", "x", dynamic=True)], [FilterNode("f", frozenset("x"), 0.25)])
     found = estimator(graph, "d", KnownStatistics({"d": 8.0}))
     assert found.rows(0, 1) == 2.0
-    assert found.leaves.assumed("d") == ()
+    assert found.base.assumed("d") == ()
     assert estimator(graph, "d", KnownStatistics({"d": 8.0}, {}, {}, {"f": 0.5})).rows(0, 1) == 4.0
 
 

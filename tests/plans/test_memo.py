@@ -27,15 +27,15 @@ MODELS: list[CostModel] = [SecondsCost(), PaperCost()]
 
 def updated(memo: Memo, statistics: dict[str, KnownStatistics], changed: list[StatisticKey] | None = None) -> int:
     """Reads statistics into a memo; how many alternatives were priced again."""
-    return memo.refresh(memo.leaves.read(statistics, changed))
+    return memo.refresh(memo.base.read(statistics, changed))
 
 
 def memo_of(graph: QueryGraph, sources: list[str], model: CostModel, statistics: dict[str, KnownStatistics]) -> Memo:
-    leaves = BaseEstimates(graph, sources)
-    leaves.read(statistics)
+    base = BaseEstimates(graph, sources)
+    base.read(statistics)
     pairs = join_pairs(graph)
     assert pairs is not None
-    return Memo(Estimator(leaves), pairs, model)
+    return Memo(Estimator(base), pairs, model)
 
 
 def any_source(rng: random.Random, graph: QueryGraph) -> str:
@@ -43,7 +43,7 @@ def any_source(rng: random.Random, graph: QueryGraph) -> str:
 
 
 def sizes_of(memo: Memo, source: str) -> brute_force.Sizes:
-    estimator = RowsEstimator(memo.leaves)
+    estimator = RowsEstimator(memo.base)
     number = memo.shape.sources.index(source)
     graph = memo.graph
 

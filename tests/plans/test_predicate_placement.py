@@ -79,14 +79,14 @@ def test_a_light_filter_is_no_operator() -> None:
 def test_a_measured_weight_moves_the_filter() -> None:
     optimizer = Optimizer(world(50.0), ["s"])
     statistics = known(0.9, 0.1)
-    optimizer.weigh({"f": 10.0})
+    optimizer.set_filter_weights({"f": 10.0})
     assert str(optimizer.choose(statistics)["s"].plan) == EARLY
-    optimizer.weigh({"f": 20_000.0})
+    optimizer.set_filter_weights({"f": 20_000.0})
     assert LATE in [str(optimizer.choose(statistics)["s"].plan) for _ in range(BATCHES)]
     assert optimizer.filter_order == ("plain",)
-    optimizer.weigh({})
+    optimizer.set_filter_weights({})
     assert str(optimizer.choose(statistics)["s"].plan) == LATE  # a weight stays until it is measured again
-    optimizer.weigh({"f": 1.0})
+    optimizer.set_filter_weights({"f": 1.0})
     assert EARLY in [str(optimizer.choose(statistics)["s"].plan) for _ in range(BATCHES)]
 
 
@@ -99,7 +99,7 @@ def test_a_memo_with_other_weights_is_one_that_was_built_with_them(seed: int) ->
     weights = {name: rng.choice([0.5, 40.0, 900.0]) for name in graph.weights}
     one = Optimizer(graph, [source])
     one.choose(statistics)
-    one.weigh(weights)
+    one.set_filter_weights(weights)
     one.choose(statistics)
     heavier = QueryGraph(
         [replace(r, weight=weights[r.name]) if r.kind == "filter" else r for r in graph.relations],

@@ -30,7 +30,7 @@ def test_changed_join_sizes_may_be_named_in_either_order() -> None:
     optimizer.choose({"lsnow": figure_3(0.0)})
 
     def priced_again(*changed: Key) -> int:
-        return optimizer.memo.refresh(optimizer.leaves.read({"lsnow": figure_3(400.0)}, changed))
+        return optimizer.memo.refresh(optimizer.base.read({"lsnow": figure_3(400.0)}, changed))
 
     assert priced_again(Key("cardinality", ("lsnow",)), Key("cardinality", ("elsewhere",))) == 0
     assert priced_again(Key("join_size", ("coauthor", "lsnow", "person1"))) > 0

@@ -51,7 +51,7 @@ def test_at_the_end_of_its_range_the_plan_is_left(seed: int) -> None:
     optimizer = Optimizer(graph, ["r0"])
     first = optimizer.choose({"r0": known})["r0"]
     psi = optimizer.memo.psi.copy()
-    keys = {str(key): key for key in optimizer.leaves.keys}
+    keys = {str(key): key for key in optimizer.base.keys}
     for valid in optimizer.validity("r0"):
         for end in (valid.below, valid.above):
             if end is not None:
@@ -107,6 +107,6 @@ def test_ranges_are_found_with_few_costings(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(validity_ranges._Search, "__init__", counted)
     assert optimizer.validity("r1")
-    statistics = len(optimizer.leaves.read_now("r1"))
+    statistics = len(optimizer.base.read_now("r1"))
     assert searches[0].costings <= 2 * statistics * 6 + 2 * validity_ranges.LIMIT * 12
     assert len(searches[0].memo.total) < len(optimizer.memo.total) / len(sources) * 1.01
