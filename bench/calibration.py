@@ -17,7 +17,7 @@ import numpy as np
 from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
-from cqels_opt.bench.local import frontier_of, load, prepare
+from cqels_opt.bench.local import frontier_of_replay, load, prepare
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, numbers
 from cqels_opt.bench.social import DRIFT, STREAM, social
@@ -156,7 +156,7 @@ def timed(folder: Path, contenders: Mapping[str, Constants], authors: int, rate:
         query = prepare(name, text, store, {STREAM: files.stream}, folder / name, BatchSize(duration=1000))
         for mode in MODES:
             runner, options = _TimingRunner(name, mode, contenders), DriverOptions(plan=PlannerOptions(mode))
-            frontier, state = frontier_of(query.program.streams, query.replay), folder / f"{name}-{mode}"
+            frontier, state = frontier_of_replay(query.program.streams, query.replay), folder / f"{name}-{mode}"
             runner.driver = Driver(state, [query.program], runner, LocalSink(), frontier, options, pages=query.pages())
             for number, rows in enumerate(query.chunks()):
                 runner.driver.batch(number, rows)

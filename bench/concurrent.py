@@ -23,7 +23,7 @@ from cqels_opt.bench import apart
 from cqels_opt.bench.answers import digest_of_lines
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import megabytes
-from cqels_opt.bench.local import frontier_of, load
+from cqels_opt.bench.local import frontier_of_replay, load
 from cqels_opt.bench.published import CONCURRENT
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, table
@@ -165,7 +165,7 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
         compiled = catalog.programs()
     registered = time.perf_counter() - began
     options = DriverOptions(plan=mode, named=True, commit_every=COMMIT_EVERY)  # as `cqels-opt run` into a file of lines
-    frontier, held = frontier_of(compiled[0].streams, found.replay), [page for page in pages if page is not None]
+    frontier, held = frontier_of_replay(compiled[0].streams, found.replay), [page for page in pages if page is not None]
     driver = Driver(folder / "state", compiled, LocalRunner(), sink, frontier, options, pages=held, catalog=catalog)
     took, cpu = [], []
     for number in range(len(found.replay.chunks)):

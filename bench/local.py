@@ -123,7 +123,7 @@ class Prepared:
         ``commit_every``: seconds between two commit records; 0: each batch has one."""
         jobs = BackgroundJobs(state / "subresults", at_once)  # synchronous, so that row counts are deterministic
         options, pages = DriverOptions(drain=drain, plan=mode, commit_every=commit_every), self.pages()
-        frontier, programs = frontier_of(self.program.streams, self.replay), [self.program]
+        frontier, programs = frontier_of_replay(self.program.streams, self.replay), [self.program]
         return Driver(
             state, programs, runner or LocalRunner(), sink, frontier, options, pages=pages, trace=trace, background_jobs=jobs
         )
@@ -138,7 +138,7 @@ class Prepared:
         return [SlotFile("terms", str(page), greatest=int(FOREVER))] if page.exists() else []
 
 
-def frontier_of(streams: Sequence[str], replay: ReplayPlan) -> Frontier:
+def frontier_of_replay(streams: Sequence[str], replay: ReplayPlan) -> Frontier:
     """The frontier at the start of a replay."""
     frontier = Frontier(tuple(streams), finite=True)
     for p in replay.partitions:
@@ -154,14 +154,14 @@ def prepare(
     streams: Mapping[str, Path],
     folder: Path,
     batch: BatchSize,
-    lazy: bool = True,
+    late_binds: bool = True,
     replays: Path | None = None,
 ) -> Prepared:
-    """Compiles a query, its BINDs ``lazy`` or not, and cuts the files of its streams into batches.
+    """Compiles a query, with ``late_binds`` or without (for the study ``tunnel``), and cuts the files of its streams into batches.
 
     With a folder of ``replays``, queries that read the same streams in the same order share the chunks.
     """
-    program = compiled(name, text, store, folder, lazy)
+    program = compiled(name, text, store, folder, late_binds)
     sources = [ReplaySource(stream, (streams[stream.strip("<>")],)) for stream in program.streams]
     replay = folder / "replay" if replays is None else replays / digest_of(program.streams)
     return Prepared(name, program, cut(sources, replay, batch), folder)
@@ -175,17 +175,17 @@ def digest_of(names: Sequence[str]) -> str:
 _PROGRAMS: LRUCache[tuple[str, str, Path, Path, bool], CompiledProgram] = LRUCache(64)
 
 
-def compiled(name: str, text: str, store: Path, folder: Path, lazy: bool = True) -> CompiledProgram:
+def compiled(name: str, text: str, store: Path, folder: Path, late_binds: bool = True) -> CompiledProgram:
     """A query compiled over a store into its own folder; cached per process while the folder exists."""
 
     def make() -> CompiledProgram:
         query = parse(text)
         meant = query_semantics(query)
         folder.mkdir(parents=True)
-        compiler = Compiler(query, str(store), folder, meant.report, meant.duplicates == "set", lazy=lazy)
+        compiler = Compiler(query, str(store), folder, meant.report, meant.duplicates == "set", late_binds=late_binds)
         return compiler.compile(name, meant.operator)
 
-    key = (name, text, store, folder, lazy)
+    key = (name, text, store, folder, late_binds)
     if not folder.is_dir():
         _PROGRAMS.pop(key, None)
     return cached(_PROGRAMS, key, make)

@@ -22,7 +22,7 @@ from rich.console import Console
 from cqels_opt.bench import latency
 from cqels_opt.bench.answers import digest_of_answers, digest_of_folders
 from cqels_opt.bench.apart import empty_folder, scratch_folder
-from cqels_opt.bench.local import frontier_of
+from cqels_opt.bench.local import frontier_of_replay
 from cqels_opt.bench.pace import Commits, Pace, Times, files_by_batch
 from cqels_opt.bench.report import REPORT, ReportWorld, World
 from cqels_opt.bench.rivals import tuned
@@ -213,7 +213,7 @@ def _engine(spark: SparkSession, text: Path, course: Course) -> StreamRun:
     folder = course.folder
     query = Engine(spark, store=course.world.store, folder=folder / "registered").register(text.read_text(encoding="utf-8"))
     runner, sink = SparkRunner(spark), FileSink(folder / "answers.jsonl")
-    frontier, options = frontier_of(query.program.streams, course.plan), DriverOptions(plan=plan_mode("adaptive"))
+    frontier, options = frontier_of_replay(query.program.streams, course.plan), DriverOptions(plan=plan_mode("adaptive"))
     driver = make_driver(population_of([query], folder), folder, runner, sink, frontier, options, None)
     return StreamRun(driver, runner, lambda records: course.commits.note(driver.frontier.value))
 

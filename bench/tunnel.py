@@ -92,14 +92,14 @@ class World:
     static: Path
     streams: Mapping[str, Path]
 
-    def prepared(self, name: str, text: str, lazy: bool = True) -> Prepared:
+    def prepared(self, name: str, text: str, late_binds: bool = True) -> Prepared:
         """A query over the world, cut into evaluations."""
         store = self.folder / "store"
         if not store.exists():
             load(store, [StaticSource(self.static)])
-        at = self.folder / f"run-{name}{'' if lazy else '-eager'}"
+        at = self.folder / f"run-{name}{'' if late_binds else '-eager'}"
         size, replays = BatchSize(duration=EVALUATION), self.folder / "replays"
-        return prepare(name, text, store, self.streams, at, size, lazy=lazy, replays=replays)
+        return prepare(name, text, store, self.streams, at, size, late_binds=late_binds, replays=replays)
 
 
 def measured(

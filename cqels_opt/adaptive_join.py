@@ -20,7 +20,7 @@ from cqels_opt.runtime.limits import NO_LIMITS, Limits, checked
 from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.column_text import Column, text_of
 from cqels_opt.spark.drop_in import check_classic, check_micro_batch
-from cqels_opt.spark.join_run import JoinRun
+from cqels_opt.spark.join_run import JoinOptions, JoinRun
 from cqels_opt.spark.plain_join import DataFrame, PlainJoin, SparkSession, query_of_sql, table_named
 from cqels_opt.spark.replanned_join import Build, ReplannedJoin
 from cqels_opt.spark.replanning import Replanner
@@ -154,7 +154,8 @@ class AdaptiveJoin:
         """
         _check_batch(then, name, limits)
         check_flags(allow_gap=allow_gap)
-        spec, mode = self.spec.checked(), _plan_mode(plan)
+        spec, late = self.spec.checked(), duration_of(lateness, "lateness")
+        options = JoinOptions(then, state, trace, name, _plan_mode(plan), late, limits, allow_gap, listener)
         if alone := spec.unconnected():
             warnings.warn(
                 f"relation {', '.join(alone)}: no condition connects it with the stream, so each of its rows joins with each row",
@@ -163,15 +164,13 @@ class AdaptiveJoin:
             )
         declared = Declared(spec, self.frames, self.projection)
         if spec.windowed or spec.stateful:
-            late = duration_of(lateness, "lateness")
-            return WindowedJoin(self.spark, declared, then, state, trace, name, mode, late, limits, allow_gap, listener)
-        return ReplannedJoin(self.spark, PlainJoin(declared), then, state, trace, name, mode, limits, listener)
+            return WindowedJoin(self.spark, declared, options)
+        return ReplannedJoin(self.spark, PlainJoin(declared), options)
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
         """The current plans: from the statistics of the static relations, before any rows of the stream."""
         declared = Declared(self.spec.checked(), self.frames, self.projection)
-        run = WindowedJoin(self.spark, declared, _no_sink, None, None, "join", "adaptive", 0, NO_LIMITS, False)
-        return run.explain(format, alternatives)
+        return WindowedJoin(self.spark, declared, JoinOptions(_no_sink)).explain(format, alternatives)
 
     def __repr__(self) -> str:
         names, conditions = self._described()
@@ -217,7 +216,8 @@ class AdaptiveQuery:
     ) -> JoinRun:
         """A function for ``foreachBatch``; ``then(df, batch_id)`` gets the answers of each micro-batch. See :meth:`AdaptiveJoin.batch`."""
         _check_batch(then, name, limits)
-        return ReplannedJoin(None, self.build, then, None, trace, name, _plan_mode(plan), limits, listener)
+        options = JoinOptions(then, trace=trace, name=name, mode=_plan_mode(plan), limits=limits, listener=listener)
+        return ReplannedJoin(None, self.build, options)
 
 
 def adaptive(query: Callable[[DataFrame], DataFrame]) -> AdaptiveQuery:

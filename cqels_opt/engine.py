@@ -23,7 +23,7 @@ from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits, checked
 from cqels_opt.runtime.query_registry import ON_ERROR, PathLike, QueryRegistry
 from cqels_opt.runtime.registered_query import population_of
-from cqels_opt.runtime.run_factory import make_driver, rejects_of
+from cqels_opt.runtime.run_factory import frontier_of, idle_milliseconds, make_driver, rejects_of
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.runtime.start_options import StartOptions, keywords_of
 from cqels_opt.spark import prepare, query_jobs
@@ -33,7 +33,7 @@ from cqels_opt.spark.kafka import KafkaSink
 from cqels_opt.spark.kafka_topic import KafkaTopic
 from cqels_opt.spark.messages import Messages
 from cqels_opt.spark.mixed import MixedRunner, machine_of
-from cqels_opt.spark.query_jobs import frontier_of, idle_milliseconds, sink_of
+from cqels_opt.spark.query_jobs import sink_of
 from cqels_opt.spark.registered_query import CompiledQuery
 from cqels_opt.spark.session import DeferredSession, session_of
 from cqels_opt.spark.sinks import BatchFunction

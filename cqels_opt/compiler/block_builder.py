@@ -50,8 +50,8 @@ PAIRS = 1 << 21
 class BlockBuilder:
     """Makes the blocks of one query over one static store. ``folder`` takes the static relations that this computes.
 
-    ``budget`` limits the bytes of the sub-results of each block. With ``lazy`` a BIND whose variable is not read is left out. Relations in
-    the ``shared`` folder are shared with other queries. ``upkeep`` has the sub-results over the previous version of the store.
+    ``budget`` limits the bytes of the sub-results of each block. With ``late_binds`` a BIND whose variable is not read is left out.
+    Relations in the ``shared`` folder are shared with other queries. ``upkeep`` has the sub-results over the previous version of the store.
     """
 
     def __init__(
@@ -60,9 +60,10 @@ class BlockBuilder:
         store: str,
         folder: Path,
         report: Report,
+        *,
         distinct: bool,
         budget: int,
-        lazy: bool,
+        late_binds: bool,
         shared: Path | None,
         upkeep: ViewMaintenance | None,
         known: KnownIds,
@@ -73,7 +74,7 @@ class BlockBuilder:
         self.terms = QueryTerms(self.store, known)
         self.statics = StaticRelations(self.store, self.terms, folder, shared, upkeep)
         self.aside: dict[Shape, None] = {}  # see :attr:`CompiledProgram.aside`
-        self._folder, self._budget, self._lazy, self._upkeep = folder, budget, lazy, upkeep
+        self._folder, self._budget, self._late_binds, self._upkeep = folder, budget, late_binds, upkeep
         self._blocks: list[Block] = []
         self._bases: list[
             tuple[list[StaticPart], set[str]]
@@ -104,7 +105,7 @@ class BlockBuilder:
             return self._finished_block(plan, outside)
         if not isinstance(plan, LogicalOperator):
             return plan
-        if self._lazy and isinstance(plan.node, p.ExtendNode) and plan.node.variable not in outside:
+        if self._late_binds and isinstance(plan.node, p.ExtendNode) and plan.node.variable not in outside:
             return self.finished(plan.inputs[0], outside)
         inputs = []
         for i, part in enumerate(plan.inputs):

@@ -46,8 +46,9 @@ MOST_JOINS: Final = 10_000
 class Compiler:
     """Compiles one query over one static store. ``folder`` takes the static relations that compilation makes.
 
-    ``budget`` limits the bytes of the sub-results of each block. Without ``lazy`` each BIND is evaluated where it is written. Relations in
-    the ``shared`` folder are shared with other queries. ``upkeep`` has the sub-results over the previous version of the store.
+    ``budget`` limits the bytes of the sub-results of each block. Without ``late_binds`` (in the study ``tunnel``), each BIND is evaluated
+    where it is written. Relations in the ``shared`` folder are shared with other queries. ``upkeep`` has the sub-results over the previous
+    version of the store.
     """
 
     def __init__(
@@ -58,13 +59,24 @@ class Compiler:
         report: Report,
         distinct: bool = False,
         budget: int = BYTES_BUDGET,
-        lazy: bool = True,
+        late_binds: bool = True,
         shared: Path | None = None,
         upkeep: ViewMaintenance | None = None,
         known: KnownIds = NOTHING_KNOWN,
     ) -> None:
-        self.query, self.late_binds = query, lazy
-        self.builder = BlockBuilder(query, store, folder, report, distinct, budget, lazy, shared, upkeep, known)
+        self.query, self.late_binds = query, late_binds
+        self.builder = BlockBuilder(
+            query,
+            store,
+            folder,
+            report,
+            distinct=distinct,
+            budget=budget,
+            late_binds=late_binds,
+            shared=shared,
+            upkeep=upkeep,
+            known=known,
+        )
         self.in_static = False
         self.outside: Set[str] = frozenset()
         self.window_names = tuple(self.builder.windows)
@@ -88,19 +100,19 @@ class Compiler:
         blocks = self.builder.blocks()
         self._check_size(blocks)
         return p.CompiledProgram(
-            identity,
-            tuple(name for name in query_forms.answer_variables(self.query) if name != INSTANCE.name),
-            blocks,
-            tree,
-            self.query.windows,
-            self.builder.report,
-            operator,
-            self.builder.store_folder,
-            self.builder.terms.scheme,
-            f"<{self.query.output.strip('<>')}>" if self.query.output else None,
-            (*registered_functions(), *registered_families()),
-            instances,
-            tuple(self.builder.aside),
+            id=identity,
+            variables=tuple(name for name in query_forms.answer_variables(self.query) if name != INSTANCE.name),
+            blocks=blocks,
+            tree=tree,
+            windows=self.query.windows,
+            report=self.builder.report,
+            operator=operator,
+            store=self.builder.store_folder,
+            scheme=self.builder.terms.scheme,
+            output=f"<{self.query.output.strip('<>')}>" if self.query.output else None,
+            extensions=(*registered_functions(), *registered_families()),
+            instances=instances,
+            aside=tuple(self.builder.aside),
         )
 
     def _check_size(self, blocks: Sequence[Block]) -> None:

@@ -29,7 +29,15 @@ from cqels_opt.runtime.limits import NO_LIMITS, Limits, checked
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_registry import ON_ERROR
-from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of, streams_by_iri
+from cqels_opt.runtime.run_factory import (
+    check_streams,
+    external_streams,
+    frontier_of,
+    idle_milliseconds,
+    make_driver,
+    rejects_of,
+    streams_by_iri,
+)
 from cqels_opt.runtime.run_handle import ComingTo
 from cqels_opt.runtime.run_state import COMMIT_EVERY, DriverOptions
 from cqels_opt.trace.listener import BatchReporter, ListenerLike
@@ -149,7 +157,7 @@ def start(
         drain=drain,
         skip_bad=on_error == "skip" or (live and on_error is None),
         plan=plan_mode(plan, filters=filters),
-        idle_timeout=None if idle_timeout is None else duration_of(idle_timeout, "idle_timeout", positive=True),
+        idle_timeout=idle_milliseconds(idle_timeout),
         continue_changed=continue_changed,
         limits=checked(limits),
         rejects=rejects_of(trace, folder),
@@ -159,8 +167,7 @@ def start(
     joining, reporter = None if coming is None else partial(coming, to), BatchReporter(listener)
     if live:
         folders = numbered_folders(used, needed)
-        ahead = None if max_ahead is None else duration_of(max_ahead, "max_ahead", positive=True)
-        frontier = Frontier(needed, late, eager, max_ahead=ahead)
+        frontier = frontier_of(needed, lateness, eager, max_ahead)
         make = partial(local_driver, catalog, folder, processes, to, frontier, trace)
         driver, source = live_input(folders, make, folder, options, time_predicate, to_the_end=to_the_end)
         run = LocalRun(driver, source, None, joining, reporter)

@@ -67,7 +67,7 @@ class CompiledProgram:
     scheme: IdScheme
     output: str | None = None  # the stream of its answers, in angle brackets, where its text names it
     # functions and distributions of a user: registered wherever the program is unpacked
-    given: tuple[Extension | Family, ...] = ()
+    extensions: tuple[Extension | Family, ...] = ()
     instances: Instances | None = None
     aside: tuple[Shape, ...] = ()  # patterns that static data answer: their slots are kept for other versions of these data
     types: ColumnTypes = ()  # of columns in DataFrames and Parquet

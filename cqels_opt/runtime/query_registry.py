@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, cast
 
-from cqels_opt.compiler.multi_query_sharing import Member, alone
+from cqels_opt.compiler.multi_query_sharing import Member, Record, alone
 from cqels_opt.compiler.registration import Do, Programs, member_of, record_of
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.errors import EngineWarning, InputError, check_choice
@@ -180,18 +180,32 @@ class QueryRegistry(ABC, Generic[Q]):
         """
         if not isinstance(text, str):
             raise InputError(f"a query is a text, not {type(text).__name__}")
-        given = (dialect, profile, report, output_operator, duplicates, bounds, t0, file, sub_result_bytes, types)
         with self._registering:
-            return self._register(text, id or f"q{len(self._queries) + 1}", given)
+            name = id or f"q{len(self._queries) + 1}"
+            record = record_of(
+                text,
+                name,
+                dialect=dialect,
+                profile=profile,
+                report=report,
+                output_operator=output_operator,
+                duplicates=duplicates,
+                bounds=bounds,
+                t0=t0,
+                file=file,
+                sub_result_bytes=sub_result_bytes,
+                types=types,
+            )
+            return self._register(name, record)
 
-    def _register(self, text: str, name: str, given: Sequence[Any]) -> Q:
+    def _register(self, name: str, record: Record) -> Q:
         if not _NAME.fullmatch(name):
             raise InputError(
                 f"{name[:80]!r} is no name of a query: it becomes a part of names of files, so no / and no dot at its start"
             )
         if name in self._queries:
             raise InputError(f"there is a query {name!r} already")
-        found = self._registered(member_of(record_of(text, name, *given)))
+        found = self._registered(member_of(record))
         if found.member.kind not in self._kinds:  # a query that differs only in constants is known to compile
             self.programs.of(alone(found.member))
             self._kinds.add(found.member.kind)

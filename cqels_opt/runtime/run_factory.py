@@ -11,6 +11,7 @@ from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import InputError, option
 from cqels_opt.lod.locations import local_path
 from cqels_opt.planner.background_jobs import in_thread
+from cqels_opt.query.durations import duration_of
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.interfaces import Runner, Sink
 from cqels_opt.runtime.query_catalog import QueryCatalog
@@ -62,12 +63,22 @@ def make_driver(
         frontier,
         options,
         identity,
-        (),
-        log,
+        trace=log,
         compaction_start=in_thread,
         catalog=catalog,
         deletion_start=in_thread,
     )
+
+
+def frontier_of(streams: tuple[str, ...], lateness: int | str, eager: bool, max_ahead: int | str | None) -> Frontier:
+    """The frontier of live streams, with the durations that a user gives."""
+    ahead = None if max_ahead is None else duration_of(max_ahead, "max_ahead", positive=True)
+    return Frontier(streams, duration_of(lateness, "lateness"), eager, max_ahead=ahead)
+
+
+def idle_milliseconds(idle_timeout: int | str | None) -> int | None:
+    """The milliseconds of ``idle_timeout``."""
+    return None if idle_timeout is None else duration_of(idle_timeout, "idle_timeout", positive=True)
 
 
 def _identity(member: Member) -> list[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -15,14 +17,32 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import LimitError, first_line
 from cqels_opt.planner import batch_report
+from cqels_opt.plans import Plan
 from cqels_opt.plans.explain import Format
 from cqels_opt.relational.planner import JoinPlanner
+from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.drop_in import DropIn
 from cqels_opt.spark.sinks import BatchFunction
+from cqels_opt.trace.listener import ListenerLike
 from cqels_opt.trace.records import TraceRecord
 
 _log = logging.getLogger("cqels_opt.join")
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOptions:
+    """How a join runs: the keywords of :meth:`AdaptiveJoin.batch`, checked. ``lateness`` is in milliseconds."""
+
+    then: BatchFunction
+    state: str | Path | None = None
+    trace: str | Path | None = None
+    name: str = "join"
+    mode: str | Mapping[str, Plan] = "adaptive"
+    lateness: int = 0
+    limits: Limits = NO_LIMITS
+    allow_gap: bool = False
+    listener: ListenerLike | None = None
 
 
 class Answers(Protocol):

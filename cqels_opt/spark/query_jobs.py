@@ -14,14 +14,21 @@ from cqels_opt.errors import InputError, check_choice, check_flags
 from cqels_opt.lod.locations import local_path
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner.plan_modes import plan_mode
-from cqels_opt.query.durations import duration_of
 from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.function_sink import FunctionSink
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits, checked
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_registry import ON_ERROR
-from cqels_opt.runtime.run_factory import check_streams, external_streams, make_driver, rejects_of, streams_by_iri
+from cqels_opt.runtime.run_factory import (
+    check_streams,
+    external_streams,
+    frontier_of,
+    idle_milliseconds,
+    make_driver,
+    rejects_of,
+    streams_by_iri,
+)
 from cqels_opt.runtime.run_handle import ComingTo
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.kafka import KafkaSink
@@ -32,7 +39,6 @@ from cqels_opt.spark.sinks import BatchFunction, answers_frame
 from cqels_opt.spark.sources import Source, of_messages
 from cqels_opt.spark.stream import StreamRun, row_stream
 from cqels_opt.trace.listener import BatchReporter, ListenerLike
-from cqels_opt.windows.frontier import Frontier
 
 
 class HasSession(Protocol):
@@ -114,14 +120,3 @@ def start(
         frame = row_stream(frames, driver.streams, order)
         run.ordered = order is not None
     return run.start(frame, folder / "spark", to_the_end=to_the_end, trigger=trigger)
-
-
-def frontier_of(streams: tuple[str, ...], lateness: int | str, eager: bool, max_ahead: int | str | None) -> Frontier:
-    """The frontier of live streams, with the durations that a user gives."""
-    ahead = None if max_ahead is None else duration_of(max_ahead, "max_ahead", positive=True)
-    return Frontier(streams, duration_of(lateness, "lateness"), eager, max_ahead=ahead)
-
-
-def idle_milliseconds(idle_timeout: int | str | None) -> int | None:
-    """The milliseconds of ``idle_timeout``."""
-    return None if idle_timeout is None else duration_of(idle_timeout, "idle_timeout", positive=True)

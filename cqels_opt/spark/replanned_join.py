@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.lod.locations import local_path, state_folder
-from cqels_opt.plans import Plan
 from cqels_opt.plans.explain import Format, check_request
 from cqels_opt.relational.planner import JoinPlanner
-from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.output_owner import Owner, claim_file
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.batch_jobs import BatchJobs
-from cqels_opt.spark.join_run import JoinRun, analyzed
+from cqels_opt.spark.join_run import JoinOptions, JoinRun, analyzed
 from cqels_opt.spark.replanning import LONGEST_WAIT, Estimated, Replanned, Replanner
-from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.state.claim import Claim
 from cqels_opt.trace import display
-from cqels_opt.trace.listener import ListenerLike
 from cqels_opt.trace.records import SPARK_PLAN, TraceRecord
 from cqels_opt.trace.writer import TraceFile
 
@@ -59,27 +54,16 @@ class ReplannedJoin(JoinRun):
 
     _again = "run again with Spark's own plan"
 
-    def __init__(
-        self,
-        spark: SparkSession | None,
-        build: Build,
-        then: BatchFunction,
-        state: str | Path | None,
-        trace: str | Path | None,
-        name: str,
-        mode: str | Mapping[str, Plan],
-        limits: Limits,
-        listener: ListenerLike | None = None,
-    ) -> None:
-        self._build, self.then, self._mode = build, then, mode
-        self._trace = TraceFile(local_path(trace, "trace")) if trace is not None else None
+    def __init__(self, spark: SparkSession | None, build: Build, options: JoinOptions) -> None:
+        self._build, self.then, self._mode = build, options.then, options.mode
+        self._trace = TraceFile(local_path(options.trace, "trace")) if options.trace is not None else None
         if self._trace is not None:  # of no checkpoint: a later run may continue it
             self._trace_hold = claim_file(self._trace.path, Owner(os.urandom(6).hex(), self._trace.path), 0)
         self._runner = self._runner_on(spark) if spark is not None else None
         self._replanner: Replanner | None = None
         self._totals = {"batches": 0, "elements": 0}
-        claim = Claim(state_folder(state, "state").absolute() if state is not None else None)
-        super().__init__(name, claim, limits, listener)
+        claim = Claim(state_folder(options.state, "state").absolute() if options.state is not None else None)
+        super().__init__(options.name, claim, options.limits, options.listener)
 
     @property
     def _last_planner(self) -> JoinPlanner | None:
@@ -150,9 +134,9 @@ class ReplannedJoin(JoinRun):
         self.last = TraceRecord(
             number,
             self.name,
-            None,
-            None,
-            elements,
+            time_range=None,
+            frontier=None,
+            elements=elements,
             windows=dict.fromkeys(planner.sources, elements) if planner is not None and found.elements is not None else {},
             deltas=planner.deltas() if planner is not None and found.elements else (),
             epoch=planner.statistics.epoch if planner is not None else 0,

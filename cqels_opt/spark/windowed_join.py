@@ -17,13 +17,11 @@ from pyspark.sql import types as t
 
 from cqels_opt.errors import CheckpointError, InputError, LimitError, RunWarning
 from cqels_opt.lod.locations import hadoop_uri, local_path, state_folder
-from cqels_opt.plans import Plan
 from cqels_opt.plans.explain import Format, check_request
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, JoinDecision, JoinPlanner
 from cqels_opt.relational.retained_rows import ROWS, RetainedRows, identity_of, merged
 from cqels_opt.relational.spec import JoinSpec
-from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.output_owner import Owner, claim_file
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.batch_jobs import BatchJobs
@@ -45,14 +43,12 @@ from cqels_opt.spark.join_inputs import (
 )
 from cqels_opt.spark.join_plans import JoinPlans
 from cqels_opt.spark.join_rows import AddedRows, Windows, read_rows, write_rows
-from cqels_opt.spark.join_run import JoinRun, analyzed
+from cqels_opt.spark.join_run import JoinOptions, JoinRun, analyzed
 from cqels_opt.spark.relation_identity import content_of
 from cqels_opt.spark.session import on_one_machine
-from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.state.claim import Claim
 from cqels_opt.storage.compaction_policy import MERGED
 from cqels_opt.trace import display
-from cqels_opt.trace.listener import ListenerLike
 from cqels_opt.trace.records import Milliseconds, TraceRecord
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.binding_slots import SlotFile
@@ -88,25 +84,13 @@ class WindowedJoin(JoinRun):
     _again = "run again in the order of the query, without hints"
     _runner: BatchJobs
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        declared: Declared,
-        then: BatchFunction,
-        state: str | Path | None,
-        trace: str | Path | None,
-        name: str,
-        mode: str | Mapping[str, Plan],
-        lateness: int,
-        limits: Limits,
-        allow_gap: bool,
-        listener: ListenerLike | None = None,
-    ) -> None:
+    def __init__(self, spark: SparkSession, declared: Declared, options: JoinOptions) -> None:
         if (declared.spec.windowed or declared.spec.stateful) and spark.conf.get("spark.sql.caseSensitive") == "true":
             raise InputError("joins with windows ignore the case of names: set spark.sql.caseSensitive to false")
-        self._session, self._declared, self.spec, self.then = spark, declared, declared.spec, then
-        self._mode, self._streams = mode, self.spec.event_times(lateness)
-        self._needs_all = self.spec.stateful and not allow_gap
+        self._session, self._declared, self.spec, self.then = spark, declared, declared.spec, options.then
+        self._mode, self._streams = options.mode, self.spec.event_times(options.lateness)
+        self._needs_all = self.spec.stateful and not options.allow_gap
+        state, trace = options.state, options.trace
         uri = hadoop_uri(state)
         given = state_folder(state, "state").absolute() if state is not None and uri is None else None
         if state is None and self.spec.stateful and not on_one_machine(spark):
@@ -117,7 +101,7 @@ class WindowedJoin(JoinRun):
         self._given = state is not None
         folder = Path(self._temporary.name) if self._temporary is not None else given
         assert folder is not None
-        claim, identity = Claim(folder if self._given else None, uri), identity_of(self.spec, lateness)
+        claim, identity = Claim(folder if self._given else None, uri), identity_of(self.spec, options.lateness)
         self.kept = RetainedRows(folder, identity) if uri is None else HadoopRetainedRows(spark, uri, folder, identity)
         self._trace = TraceFile(local_path(trace, "trace"), folder) if trace is not None else None
         self._earlier = 0, ""  # without a state, the trace of a run before is continued
@@ -138,7 +122,7 @@ class WindowedJoin(JoinRun):
         self._statics: dict[str, DataFrame] = {}
         self._contents: dict[str, tuple[object, ...]] = {}  # what was counted
         self._notes: tuple[str, ...] = ()  # for the next trace record
-        super().__init__(name, claim, limits, listener)
+        super().__init__(options.name, claim, options.limits, options.listener)
 
     @property
     def _last_planner(self) -> JoinPlanner | None:
@@ -319,14 +303,14 @@ class WindowedJoin(JoinRun):
             counted.times if windowed else None,
             frontier if windowed and self.kept.progress.begun else None,
             counted.elements,
-            counted.late,
-            counted.rejected,
-            windows,
-            planner.deltas(),
-            planner.statistics.epoch,
-            ms,
-            jobs,
-            fallback or planner.fallback,
+            late=counted.late,
+            rejected=counted.rejected,
+            windows=windows,
+            deltas=planner.deltas(),
+            epoch=planner.statistics.epoch,
+            ms=ms,
+            jobs=jobs,
+            fallback=fallback or planner.fallback,
             notices=notes,
             answers=answers,
             cost_unit=planner.model.unit,
