@@ -18,7 +18,7 @@ from cqels_opt.runtime.query_migration import counted_all, patterns_of
 from cqels_opt.state.result_store import is_result
 from cqels_opt.stats import BlockStatistics, SharedWindows, SlotCounts, load, save
 from cqels_opt.windows.binding_slots import SlotFile
-from cqels_opt.windows.instants import instants, retained_from
+from cqels_opt.windows.instants import filled_until, instants, retained_from
 from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.kinds import kind_of
 
@@ -76,10 +76,20 @@ def take_over(planner: QueryPlanner, since: int | None) -> Backfill:
 def reported_last(
     program: CompiledProgram, times: Mapping[str, Ints], firsts: Mapping[str, int], upto: int, moves: Mapping[str, Ints]
 ) -> int | None:
-    """The last instant at which the query would have reported; None if there was no such instant."""
+    """The last instant at which the query would have reported; None if there was no such instant.
+
+    The times of elements that have left all windows are forgotten. Where each change of the windows is reported, a later instant at which
+    they have the same content serves as well.
+    """
     first = min((firsts[s] for s in program.streams if s in firsts), default=None)
-    if first is None:
+    if first is None or first > upto:
         return None
+    policies = {program.report.policy(w.name) for w in program.windows}
+    if len(policies) == 1 and (policy := policies.pop()).content_change:
+        if not policy.non_empty:
+            return upto
+        filled = [filled_until(w, program.report.origin(w.name), times[w.stream], upto) for w in program.windows]
+        return max((at for at in filled if at is not None), default=None)
     reaches = [kind_of(w).reach for w in program.windows]
     reach = max((known for known in reaches if known is not None), default=0)
     reach += 2 * max((program.report.policy(w.name).period for w in program.windows), default=0)

@@ -46,11 +46,12 @@ class Reconfiguration:
         new = {key: ingest_state.numbered(parts) for key, parts in counted_again(folder, files, driver.shapes, upto).items()}
         parts = driver.options.parts or driver.shares(sum(c.total for counts in new.values() for c in counts))
         tasks, of_step = [], driver.step_files(files)
+        known = {program.id for program in driver.programs}  # another query may have the name of a program later
+        state.reported = {name: at for name, at in state.reported.items() if name in known}
         for program in driver.programs:
             planner = driver.planners[program.id]
             planner.advance(new, int(BEFORE_TIME), upto)
-            reported = state.reported.get(program.id, int(NO_INSTANT))
-            instants = np.unique(np.array([int(NO_INSTANT), reported], np.int64))  # as if it were the first instant of all
+            instants = np.unique(np.array([int(NO_INSTANT), self._reported(program)], np.int64))  # as if it were the first of all
             step = driver.bare_step(program, number, int(BEFORE_TIME), upto, instants, of_step)
             step = replace(driver.planned(program, step, sample=True), joins=planner.physical(parts))
             tasks.append(replace(driver.task_of(program, step), feeds=None))  # its graphs are elements already
@@ -151,17 +152,22 @@ class Reconfiguration:
     def _taking_over(self, program: CompiledProgram, number: int, known: bool) -> EvaluateTask:
         """A task that computes the results that a program would have by now; ``known``: it existed, with other instances."""
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
-        if program.id not in state.reported:
-            moves = {w.name: driver.moves(w, state.files, upto) for w in program.windows if w.every}
-            if (at := reported_last(program, driver.ingest_state.in_order(), state.firsts, upto, moves)) is not None:
-                state.reported[program.id] = at
         since = program.instances.since if known and program.instances is not None else None
-        reported = state.reported.get(program.id, int(NO_INSTANT))
+        reported = self._reported(program)
         instants = np.unique(np.array([int(NO_INSTANT), reported], np.int64))
         step = driver.bare_step(program, number, upto, upto, instants, driver.step_files(state.files))
         step = replace(step, run=f"{step.run}-taken{number}", expired_by=min(reported, upto + 1))
         taking = take_over(driver.planners[program.id], since)
         return replace(driver.task_of(program, step), feeds=None, take_over=taking)
+
+    def _reported(self, program: CompiledProgram) -> int:
+        """The last instant that a program has reported, or would have if it had run until now."""
+        driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
+        if program.id not in state.reported:
+            moves = {w.name: driver.moves(w, state.files, upto) for w in program.windows if w.every}
+            if (at := reported_last(program, driver.ingest_state.in_order(), state.firsts, upto, moves)) is not None:
+                state.reported[program.id] = at
+        return state.reported.get(program.id, int(NO_INSTANT))
 
     def _change_store_version(self, number: int, programs: Sequence[CompiledProgram]) -> None:
         """Programs over another version of the static store, see :mod:`cqels_opt.runtime.static_refresh`."""

@@ -376,16 +376,19 @@ def _difference(before: Identity, now: Identity, changed: bool | None) -> str | 
     if {*names} != {*others}:
         noun = "query is" if len(names) == 1 else "queries are"
         named = f"{', '.join(sorted(names))}, not {', '.join(sorted(others))}"
-        return f"its {noun} named {named} (the name of a query is that of its file, in Python its id); use that name, or another folder"
+        ways = "use that name" if len(names) == len(others) else "run.add and run.remove change the queries of a run; use these"
+        return f"its {noun} named {named} (the name of a query is that of its file, in Python its id); {ways}, or another folder"
+    changes = [name for name in names if before.query[name] != now.query[name]]
+    differs = f"its query {changes[0]} differs" if len(names) > 1 and changes else "its query differs"
     if before.windows != now.windows:
-        return "its query differs, and has other windows; use another folder"
+        return f"{differs}, and has other windows; use another folder"
     if lacking := [name for pattern, name in now.patterns.items() if pattern not in before.patterns]:
-        return f"its query differs, and nothing was kept for {', '.join(lacking)}; use another folder"
+        return f"{differs}, and nothing was kept for {', '.join(dict.fromkeys(lacking))}; use another folder"
     if other := [name for name in now.feeding if before.query.get(name) != now.query.get(name)]:
         return f"the query {other[0]} differs, whose graphs others read; use another folder"
     if changed is None:
-        return "its query differs; use another folder"
+        return f"{differs}; use another folder"
     if not changed:
         continuing = option("continue_changed=True", "--continue-changed")
-        return f"its query differs; {continuing} continues with the changed one (its windows are the same), or use another folder"
+        return f"{differs}; {continuing} continues with the changed one (its windows are the same), or use another folder"
     return None

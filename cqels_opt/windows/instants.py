@@ -182,6 +182,16 @@ def _next_closing(kind: WindowKind, t0: int, at: int) -> int:
     return int(found[0])
 
 
+def filled_until(window: Window, t0: int, times: Times, upto: int) -> int | None:
+    """The last instant up to ``upto`` at which the window has content, of elements at these sorted times."""
+    kind, times = kind_of(window), times[: np.searchsorted(times, upto, "right")]
+    if kind.counts_elements:
+        return upto if len(times) else None
+    start, end = kind.validity(times, t0)
+    ends = end[(start < end) & (start <= upto)]
+    return min(upto, int(ends[-1]) - 1) if len(ends) else None
+
+
 def retained_from(windows: Sequence[Window], report: Report, stream: str, reported: int) -> int | None:
     """Elements of a stream with a time below this can be deleted after instant ``reported``; None: all must stay.
 
