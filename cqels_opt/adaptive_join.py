@@ -6,6 +6,7 @@ of windows over a stream; ``relational/`` defines the semantics.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -165,6 +166,10 @@ class AdaptiveJoin:
         declared = Declared(spec, self.frames, self.projection)
         if spec.windowed or spec.stateful:
             return WindowedJoin(self.spark, declared, options)
+        if late:
+            raise InputError(
+                "lateness: it is for a window over the stream or a stream with event times; give window=… to its relation"
+            )
         return ReplannedJoin(self.spark, PlainJoin(declared), options)
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
@@ -193,16 +198,22 @@ class AdaptiveQuery:
 
     build: Build = field(repr=False)
     _replanner: Replanner | None = field(default=None, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def __call__(self, frame: DataFrame) -> DataFrame:
+    def __call__(self, frame: DataFrame, batch_id: int | None = None) -> DataFrame:
         """The answers of a micro-batch, to be used within ``foreachBatch``. What is counted is kept for later calls."""
+        if batch_id is not None:
+            raise InputError(
+                "nobody would read the answers: give foreachBatch the function that .batch(then=…) of this query returns"
+            )
         check_micro_batch(frame)
-        if self._replanner is None:
-            self._replanner = Replanner("adaptive", BatchJobs(frame.sparkSession).parallelism, "query")
-        plain = self.build(frame, 0)
-        found = self._replanner.rows(plain, frame)
-        self._replanner.start_counting(plain, frame)
-        return found.frame
+        with self._lock:
+            if self._replanner is None:
+                self._replanner = Replanner("adaptive", BatchJobs(frame.sparkSession).parallelism, "query")
+            plain = self.build(frame, 0)
+            found = self._replanner.rows(plain, frame)
+            self._replanner.start_counting(plain, frame)
+            return found.frame
 
     def batch(
         self,
@@ -256,7 +267,12 @@ def _check_relation(name: object, frame: object) -> None:
         raise InputError(f"relation(…) expects a name first, not {type(name).__name__}")
     if frame is not None and not isinstance(frame, DataFrame | str) and not callable(frame):
         what = "a DataFrame, the name of a table, or a function that returns a DataFrame"
-        raise InputError(f"relation({name!r}, …) expects {what}, not {type(frame).__name__}")
+        raise InputError(f"relation({name!r}, …) expects {what}, not {_type_name(frame)}")
+
+
+def _type_name(given: object) -> str:
+    package, name = type(given).__module__.partition(".")[0], type(given).__name__
+    return name if package == "builtins" else f"{package}.{name}"  # such as pandas.DataFrame
 
 
 def _check_batch(then: object, name: object, limits: Limits) -> None:

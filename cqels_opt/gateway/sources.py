@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SCHEMES = ("mqtt", "mqtts", "ws", "wss", "http", "https")
 EVENTS = "text/event-stream"
+BYTES = "iso-8859-1"
+"""The encoding with a character per byte: what is no UTF-8 is refused with its reason, not replaced."""
 MAX_RETRY_DELAY = 30.0
 """Maximum seconds between attempts to connect."""
 
@@ -58,7 +60,7 @@ def make_source(url: str, *, client: str = "", send: str | None = None) -> Sourc
     what = f"{url!r} is no source of a gateway: write {', '.join(f'{s}://' for s in SCHEMES)}, then host:port/…"
     try:
         parts = urlsplit(url)
-        known = parts.scheme in SCHEMES and parts.hostname and parts.port != 0
+        known = parts.scheme in SCHEMES and parts.hostname and parts.port != 0 and parts.hostname.encode("idna")
     except ValueError as error:
         raise InputError(f"{what} ({error})") from error
     if not known:
@@ -254,19 +256,20 @@ class Events:
         with httpx.Client(timeout=httpx.Timeout(10, read=None)) as client:
             while not stop.is_set():
                 try:
-                    headers = {"Last-Event-ID": last} if last else {}
+                    headers: dict[str, Any] = {"Last-Event-ID": last.encode(errors="surrogateescape")} if last else {}
                     with connect_sse(client, "GET", self.url, headers=headers) as events:
                         events.response.raise_for_status()
                         kind = events.response.headers.get("content-type", "").partition(";")[0].strip().lower()
                         if kind != EVENTS:
                             raise SSEError(f"the server sends {kind or 'no type of content'}, not {EVENTS}")
                         self._backoff.connected(self.url)
+                        events.response.encoding = BYTES  # event streams are of UTF-8, whatever the server says
                         for event in events.iter_sse():
-                            last = event.id or last
+                            last = event.id.encode(BYTES).decode(errors="surrogateescape") or last
                             if not event.data:  # a comment, or an id alone: by the standard no event
                                 continue
                             self._backoff.succeeded()
-                            put(Received(event.data.encode(), _now(), position=last))
+                            put(Received(event.data.encode(BYTES), _now(), position=last))
                             if stop.is_set():
                                 return
                     raise httpx.RemoteProtocolError("the server has ended the stream")

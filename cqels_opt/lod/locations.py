@@ -24,8 +24,21 @@ def place_of(text: str) -> Path | str:
     """The place that a user names: a URI of an object store, else a path (also of a ``file://`` URI)."""
     if not is_uri(text):
         return Path(text)
-    parts = urlsplit(text)
-    return Path(unquote(parts.path)) if parts.scheme.lower() == "file" else text
+    if not text.lower().startswith("file:"):
+        return text
+    path = _of_file_uri(text)
+    if path is None:
+        raise InputError(f"{text}: this names no folder of this machine: write a path, or file:///path")
+    return path
+
+
+def _of_file_uri(uri: str) -> Path | None:
+    """The path of ``file:///x`` or ``file:/x``, of which ``#`` and ``?`` are parts. None for another host, and for no absolute path."""
+    host, path = "", uri.partition(":")[2]
+    if path.startswith("//"):
+        host, slash, rest = path[2:].partition("/")
+        path = slash + rest
+    return Path(unquote(path)) if host in ("", "localhost") and path.startswith("/") else None
 
 
 def shown(uri: str) -> str:
@@ -56,9 +69,8 @@ def local_path(place: str | os.PathLike[str], what: str, why: str = "a local fil
     scheme = _SCHEME.match(text)
     if scheme is None:
         return Path(text)
-    parts = urlsplit(text)
-    if scheme[1].lower() == "file" and parts.netloc in ("", "localhost"):
-        return Path(unquote(parts.path))
+    if scheme[1].lower() == "file" and (path := _of_file_uri(text)) is not None:
+        return path
     raise InputError(f"{what}: {shown(text)}: {why}: give a path, if need be of a mounted file system")
 
 

@@ -54,7 +54,7 @@ def make_driver(
         },
         tuple(network(programs).feeds),
     )
-    log = TraceFile(local_path(trace, "trace"), folder) if trace is not None else None
+    log = TraceFile(local_path(trace, "trace").absolute(), folder) if trace is not None else None
     return Driver(
         folder,
         programs,
@@ -119,4 +119,4 @@ def check_streams(needed: Sequence[str], given: Mapping[str, object], kind: str 
 
 def rejects_of(trace: str | Path | None, folder: Path) -> Path:
     """The file of rejected elements and messages with their reasons: next to the trace, or in the state folder."""
-    return folder / "rejected.jsonl" if trace is None else Path(f"{local_path(trace, 'trace')}.rejected")
+    return folder / "rejected.jsonl" if trace is None else Path(f"{local_path(trace, 'trace').absolute()}.rejected")

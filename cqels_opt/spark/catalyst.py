@@ -6,11 +6,12 @@ Plans and expressions are Java objects; each call of a method takes about 0.1 ms
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
 from itertools import count
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -89,20 +90,24 @@ def is_statement(spark: SparkSession, plan: LogicalPlan) -> bool:
     return any(spark._jvm.java.lang.Class.forName(logical + name).isInstance(plan) for name in ("Command", "ParsedStatement"))
 
 
+_VIEWS: Final = threading.RLock()
+"""Threads of one session share its views."""
+
+
 @contextmanager
 def temporary_view(frame: DataFrame, name: str) -> Iterator[None]:
-    """A temporary view of a DataFrame. A view that had the name before gets it back."""
-    session = frame.sparkSession
-    catalog = session._jsparkSession.sessionState().catalog()
-    before = catalog.getRawTempView(name)
-    frame.createOrReplaceTempView(quoted(name))
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            catalog.createTempView(name, before.get(), True)
-        else:
-            catalog.dropTempView(name)
+    """A temporary view of a DataFrame, one at a time. A view that had the name before gets it back."""
+    catalog = frame.sparkSession._jsparkSession.sessionState().catalog()
+    with _VIEWS:
+        before = catalog.getRawTempView(name)
+        frame.createOrReplaceTempView(quoted(name))
+        try:
+            yield
+        finally:
+            if before.isDefined():
+                catalog.createTempView(name, before.get(), True)
+            else:
+                catalog.dropTempView(name)
 
 
 class Catalyst:

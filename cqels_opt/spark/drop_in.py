@@ -7,6 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from numbers import Integral
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +37,11 @@ def check_classic(session: object) -> None:
         raise InputError(f"a SparkSession is expected, not {type(session).__name__}")
 
 
+def is_batch_id(given: object) -> bool:
+    """Whether it is what foreachBatch gives: a whole number from 0 on."""
+    return isinstance(given, Integral) and int(given) >= 0
+
+
 def check_micro_batch(frame: object) -> None:
     """Rejects what is no DataFrame of a classic session."""
     session = getattr(frame, "sparkSession", None)
@@ -58,6 +64,8 @@ class DropIn(ABC):
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Runs a micro-batch. After a failure it does nothing, so that the job continues."""
         self._check(frame)
+        if not is_batch_id(batch_id):
+            raise InputError(f"the id of a micro-batch is {batch_id!r}: foreachBatch gives whole numbers from 0 on")
         with self._lock:
             if self.failure is not None:
                 return
@@ -142,6 +150,9 @@ def together(*functions: Callable[[DataFrame, int], object]) -> Callable[[DataFr
 
     If one raises, Spark repeats the batch for all of them; ours then give the same answers under the same batch id.
     """
+    for function in functions or (None,):
+        if not callable(function):
+            raise InputError(f"together(…) expects functions of a DataFrame and the batch id, not {type(function).__name__}")
 
     def batch(frame: DataFrame, batch_id: int) -> None:
         frame.persist()

@@ -56,7 +56,7 @@ class ReplannedJoin(JoinRun):
 
     def __init__(self, spark: SparkSession | None, build: Build, options: JoinOptions) -> None:
         self._build, self.then, self._mode = build, options.then, options.mode
-        self._trace = TraceFile(local_path(options.trace, "trace")) if options.trace is not None else None
+        self._trace = TraceFile(local_path(options.trace, "trace").absolute()) if options.trace is not None else None
         if self._trace is not None:  # of no checkpoint: a later run may continue it
             self._trace_hold = claim_file(self._trace.path, Owner(os.urandom(6).hex(), self._trace.path), 0)
         self._runner = self._runner_on(spark) if spark is not None else None

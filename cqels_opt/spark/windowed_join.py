@@ -103,7 +103,7 @@ class WindowedJoin(JoinRun):
         assert folder is not None
         claim, identity = Claim(folder if self._given else None, uri), identity_of(self.spec, options.lateness)
         self.kept = RetainedRows(folder, identity) if uri is None else HadoopRetainedRows(spark, uri, folder, identity)
-        self._trace = TraceFile(local_path(trace, "trace"), folder) if trace is not None else None
+        self._trace = TraceFile(local_path(trace, "trace").absolute(), folder) if trace is not None else None
         self._earlier = 0, ""  # without a state, the trace of a run before is continued
         if self._trace is not None:
             committed = self.kept.state.lengths.get("trace", 0)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import http.server
 import json
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -274,6 +277,51 @@ def one_answer(status: int, kind: str, body: bytes) -> Iterator[tuple[str, list[
 
     with served(answer) as place:
         yield place, asked
+
+
+def test_events_are_utf8_whatever_the_server_says(tmp_path: Path) -> None:
+    """Broken ones are refused and not replaced, and ids may have any character."""
+    asked: list[str | None] = []
+
+    def answer(request: http.server.BaseHTTPRequestHandler) -> None:
+        asked.append(request.headers.get("Last-Event-ID"))
+        messages = message(1).replace(b"/1>", "/é>".encode()), message(2).replace(b"/2>", b"/\xff>")
+        body = b"id: \xc3\xa9\ndata: %s\n\ndata: %s\n\n" % messages
+        respond(request, 200, "text/event-stream; charset=iso-8859-1", b"" if len(asked) > 1 else body)
+
+    with served(answer) as place:
+        counts = until(LiveFolder(tmp_path, payload_of("json")), f"http://{place}", 1)
+        assert (counts.elements, counts.refused) == (1, 1)
+        assert "/é" in found(tmp_path)[0][0]
+        assert "is not UTF-8" in (tmp_path / "_refused.jsonl").read_text()
+        events = make_source(f"http://{place}")
+        stop = threading.Event()
+        reader = threading.Thread(
+            target=events.read, args=(lambda _: None, LiveFolder(tmp_path, payload_of("json")).position, stop)
+        )
+        reader.start()
+        while len(asked) < 2:
+            time.sleep(0.01)
+        stop.set()
+        reader.join()
+    assert asked[1] is not None and asked[1].encode("iso-8859-1") == "é".encode()
+
+
+def test_one_gateway_writes_to_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = """if True:
+        import pathlib, sys
+        from cqels_opt.state.checkpoint_lock import hold_file
+        held = hold_file(pathlib.Path(sys.argv[1]), ValueError)
+        held.write("7")
+        print("held", flush=True)
+        input()"""
+    lock = tmp_path / "live" / ".gateway.lock"
+    lock.parent.mkdir()
+    with subprocess.Popen([sys.executable, "-c", code, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"held\n"
+        assert main(["gateway", "http://127.0.0.1:9/x", str(tmp_path / "live")]) == 2
+        other.communicate(b"\n")
+    assert "another gateway (process 7) writes to it" in capsys.readouterr().err
 
 
 def test_events_without_data_are_none(tmp_path: Path) -> None:

@@ -229,6 +229,9 @@ def test_places() -> None:
     assert not locations.is_uri("folder/x") and not locations.is_uri("/a/b") and not locations.is_uri(Path("s3://bucket/x"))
     assert locations.shown("s3://key:secret@bucket/x?region=here") == "s3://bucket/x"
     assert locations.place_of("file:///mnt/a%20store") == Path("/mnt/a store")
+    for wrong in ("file://rel/x", "file://"):
+        with pytest.raises(InputError, match=f"^{wrong}: this names no folder of this machine: write a path, or file:///path"):
+            locations.place_of(wrong)
     assert locations.place_of("s3://bucket/x") == "s3://bucket/x"
     with pytest.raises(InputError, match=r"^--checkpoint: s3://bucket/x: the state of a run needs a folder"):
         locations.state_folder("s3://key:secret@bucket/x", "--checkpoint")
@@ -243,6 +246,7 @@ def test_places() -> None:
         ("file:///mnt/a%20b", "/mnt/a b"),
         ("file:/mnt/x", "/mnt/x"),
         ("file://localhost/mnt/x", "/mnt/x"),
+        ("file:///mnt/x#1?y", "/mnt/x#1?y"),
         (Path("file:///mnt/x"), "/mnt/x"),
         ("C:/x", "C:/x"),
         ("a/b:/c", "a/b:/c"),

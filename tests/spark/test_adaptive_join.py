@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import Mock
 
+import pandas as pd
 import pytest
 from pyspark.errors import PySparkException
 
@@ -407,6 +408,19 @@ def test_mistakes_are_said_in_one_sentence(spark: SparkSession, places: DataFram
         join.relation("other", places, window="3s")
     with pytest.raises(InputError, match="choose adaptive, static, first, worst, or fixed:PLANS"):
         join.batch(nothing, plan="best")
+    with pytest.raises(InputError, match=r"lateness: it is for a window over the stream or a stream with event times"):
+        cq.AdaptiveJoin(spark).relation("here").relation("places", places).on("here.loc = places.loc").batch(
+            nothing, lateness="1s"
+        )
+    with pytest.raises(InputError, match=r"relation\('other', …\) expects a DataFrame, .*, not pandas\.DataFrame"):
+        join.relation("other", cast("Any", pd.DataFrame()))
+    with pytest.raises(InputError, match=r"give foreachBatch the function that \.batch\(then=…\) of this query returns"):
+        cq.adaptive(lambda stream: stream)(places, 0)
+    for wrong in ("0", -1, None):
+        with pytest.raises(InputError, match=f"the id of a micro-batch is {wrong!r}: foreachBatch gives whole numbers from 0 on"):
+            join.batch(nothing)(places, cast("Any", wrong))
+    with pytest.raises(InputError, match=r"together\(…\) expects functions of a DataFrame and the batch id, not int"):
+        cq.together(cast("Any", 3))
     with pytest.raises(InputError, match="joins of DataFrames have no size bounds"):
         join.batch(nothing, limits=cq.Limits(bound=1000))
     with pytest.raises(CheckpointError, match="the job continues at batch 3, but the join has no state"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -488,6 +489,20 @@ def test_queries_in_sql(spark: SparkSession, tmp_path: Path, name: str) -> None:
 
 
 # ------------------------------------------------------------------ mistakes
+def test_threads_of_a_session_have_micro_batches_of_their_own(spark: SparkSession) -> None:
+    """Each query finds its micro-batch under one name, which no other thread takes meanwhile, and leaves no view."""
+    spark.createDataFrame([(i, i % 3) for i in range(9)], "who int, what int").createOrReplaceTempView("followers")
+    text = "SELECT c.kind, f.what + {} AS what FROM clicks c JOIN followers f ON c.who = f.who"
+    queries = [cq.adaptive_sql(spark, text.format(number), stream="clicks") for number in range(2)]
+    frames = [spark.createDataFrame([(i, kind) for i in range(9)], "who int, kind string") for kind in "ab"]
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(8):
+            found = list(pool.map(lambda query, frame: {row["kind"] for row in query(frame).collect()}, queries, frames))
+            assert found == [{"a"}, {"b"}]
+    assert not spark.catalog.tableExists("clicks")
+    spark.catalog.dropTempView("followers")
+
+
 def test_mistakes_are_reported_in_one_sentence(spark: SparkSession) -> None:
     table = frame_of(spark, k=[1])
     table.createOrReplaceTempView("known")
