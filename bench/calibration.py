@@ -33,8 +33,8 @@ from cqels_opt.plans import Constants, Join, JoinOperator, Multiway, Optimizer, 
 from cqels_opt.plans.plan import right_relations
 from cqels_opt.plans.plan_pricing import cost_of
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.evaluate import EvaluateTask
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.evaluate_task import EvaluateTask
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.windows.replay import BatchSize
@@ -69,7 +69,7 @@ class _TimingRunner(LocalRunner):
         self.driver: Driver | None = None
         self.found: list[Timed] = []
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         """See :meth:`LocalRunner.evaluate`."""
         assert self.driver is not None
         for task in tasks:

@@ -34,9 +34,9 @@ from cqels_opt.lod.build import build_store
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner.background_jobs import in_thread
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.evaluate_task import EvaluateTask
 from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.compaction import MergeTask
@@ -121,9 +121,9 @@ class WorkerRunner:
         found: list[IngestReport] = self.ask("ingest", rows, task)
         return found
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         """The second stage, in one task."""
-        found: Evaluated = self.ask("evaluate", tasks, 1)
+        found: StageReports = self.ask("evaluate", tasks, 1)
         return found
 
     def end(self) -> None:

@@ -26,8 +26,8 @@ from cqels_opt.planner.block_graph import graph_of
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Plan, QueryGraph, Split
 from cqels_opt.plans.relation_set import members
-from cqels_opt.runtime.evaluate import EvaluateTask
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.evaluate_task import EvaluateTask
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.verify import read_answers
 
@@ -72,7 +72,7 @@ class OrdersRunner(LocalRunner):
         self.query, self._orders = query, orders
         self.spreads: list[Spread] = []
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         """Runs the orders of each delta, and then the batch."""
         for task in tasks:
             self._measure(task)

@@ -30,7 +30,7 @@ from cqels_opt.local.inputs import Growing
 from cqels_opt.local.run import LocalRun
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.query.durations import duration_of
-from cqels_opt.runtime.evaluate import FinishReport
+from cqels_opt.runtime.evaluate_task import FinishReport
 from cqels_opt.runtime.growing_files import GrowingFiles
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.local_runner import LocalRunner

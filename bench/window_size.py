@@ -34,7 +34,7 @@ from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.planner.background_jobs import in_thread
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.evaluate import FinishReport
+from cqels_opt.runtime.evaluate_task import FinishReport
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions

@@ -126,12 +126,11 @@ class Optimizer:
 
         Only alternatives that depend on a changed statistic are priced again. ``sampler`` runs the cheapest plan on a sample of the delta;
         the counted rows correct the estimates for this delta (without feedback, until the next sample), and the search is repeated until
-        its result has been sampled
-        (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``sampling_seconds`` is the cost of sampling a plan, in the cost
-        model's unit: plans are sampled again once they have cost a multiple of it (:class:`ReoptimizationBudget`), or after surprising
-        row counts. A greedy search takes about as long as sampling a plan, and runs as often. ``reading_seconds`` is what reading the
-        size of a join with a static relation takes for a source. With feedback the sizes are read when they are due
-        (:class:`ReadingBudget`); until then only rows of relations are read, and the plan stays unless it is sampled.
+        its result has been sampled (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``sampling_seconds`` is the cost of
+        sampling a plan, in the cost model's unit: plans are sampled again once they have cost a multiple of it
+        (:class:`ReoptimizationBudget`), or after surprising row counts. A greedy search takes about as long as sampling a plan, and runs as
+        often. ``reading_seconds`` is what reading the size of a join with a static relation takes for a source. With feedback the sizes are
+        read when they are due (:class:`ReadingBudget`); until then only rows of relations are read, and the plan stays unless sampled.
         """
         if not self.sources:
             return {}

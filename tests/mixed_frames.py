@@ -25,8 +25,8 @@ from cqels_opt.operators.blocks import Block
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.plans import DeltaRule, Join, Plan, Scan, Split, operators
 from cqels_opt.plans.join_methods import LOOP, PARTITIONED, REPLICATED, JoinMethod
-from cqels_opt.runtime.evaluate import EvaluateTask
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.evaluate_task import EvaluateTask
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.spark import fixed_order, mixed, relations
 from cqels_opt.trace.records import TraceRecord
@@ -136,7 +136,7 @@ class Comparing(LocalRunner):
         super().__init__(1)
         self.rng, self.planners, self.mixed = rng, dict[str, Any](), 0
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         for task in tasks:
             for block in task.program.blocks:
                 for source in task.step.rules.get(block.name, DeltaRule()).order:

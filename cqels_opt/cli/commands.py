@@ -29,7 +29,7 @@ from cqels_opt.cli.run_parts import (
     watched,
     workplace,
 )
-from cqels_opt.cli.run_results import LoadReport, Summary
+from cqels_opt.cli.run_results import LoadSummary, Summary
 from cqels_opt.cli.session_settings import jvm_settings, jvm_settings_of_run
 from cqels_opt.cli.store_load import load_by
 from cqels_opt.cli.warnings_console import Notices, warn
@@ -231,7 +231,7 @@ def constants_of_spark(options: CalibrateOptions) -> dict[str, float]:
         return measure(session.get())
 
 
-def load(options: LoadOptions) -> LoadReport:
+def load(options: LoadOptions) -> LoadSummary:
     """Loads files into a store."""
     with workplace(None) as folder, open_session(folder, jvm_settings(options.master, options.debug)) as session:
         return load_by(partial(load_store, session), options)

@@ -38,7 +38,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyReport:
+class VerifySummary:
     """A comparison with the independent evaluation; ``differences`` are lines for people, at most the first ones.
 
     ``unjudged`` has a line for each query that no engine of the evaluation can evaluate.
@@ -64,7 +64,7 @@ class VerifyReport:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadReport:
+class LoadSummary:
     """A store that was written."""
 
     store: Path | str
@@ -79,7 +79,7 @@ class LoadReport:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateReport:
+class UpdateSummary:
     """A new version of a store."""
 
     store: Path | str

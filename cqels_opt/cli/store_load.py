@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from cqels_opt.cli.options import LoadOptions
-from cqels_opt.cli.run_results import LoadReport
+from cqels_opt.cli.run_results import LoadSummary
 from cqels_opt.cli.void_planning import warn_of_disagreement
 from cqels_opt.cli.warnings_console import warn
 from cqels_opt.local.loading import loaded
@@ -15,12 +15,12 @@ from cqels_opt.runtime.static_data import static_sources
 from cqels_opt.trace.progress import bytes_progress
 
 
-def load_locally(options: LoadOptions) -> LoadReport:
+def load_locally(options: LoadOptions) -> LoadSummary:
     """Loads files in this process."""
     return load_by(loaded, options)
 
 
-def load_by(load: Callable[..., loading.LoadReport], options: LoadOptions) -> LoadReport:
+def load_by(load: Callable[..., loading.LoadReport], options: LoadOptions) -> LoadSummary:
     """Loads files into a store with a function of their sources and the store."""
     began = time.monotonic()
     with bytes_progress() as progress:
@@ -28,4 +28,4 @@ def load_by(load: Callable[..., loading.LoadReport], options: LoadOptions) -> Lo
     warn_of_disagreement(options.store)
     for reason in report.reasons:
         warn(reason)
-    return LoadReport(options.store, report.triples, report.skipped, time.monotonic() - began)
+    return LoadSummary(options.store, report.triples, report.skipped, time.monotonic() - began)

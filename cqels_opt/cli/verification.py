@@ -13,7 +13,7 @@ from pathlib import Path
 from cqels_opt import verify as checking
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.query_requests import QueryRequest, query_requests
-from cqels_opt.cli.run_results import VerifyReport
+from cqels_opt.cli.run_results import VerifySummary
 from cqels_opt.compiler.dialect_profile import policy_words, query_semantics, with_window_semantics
 from cqels_opt.errors import InputError, RunError, first_line
 from cqels_opt.query.algebra import Query
@@ -22,7 +22,7 @@ from cqels_opt.verify import Element, Inputs
 from cqels_opt.verify import Options as Checked
 
 
-def verify(options: RunOptions, run: Callable[[RunOptions], object]) -> VerifyReport:
+def verify(options: RunOptions, run: Callable[[RunOptions], object]) -> VerifySummary:
     """Runs a query and compares every answer with an independent evaluation, instant by instant. ``run`` runs it on an engine."""
     if options.topics or options.out_topic is not None:
         raise InputError("verify reads files from beginning to end: a topic of Kafka has no end; keep its messages in a file")
@@ -50,7 +50,7 @@ def verify(options: RunOptions, run: Callable[[RunOptions], object]) -> VerifyRe
     lines = [line for verdict in verdicts if not verdict.equal for line in verdict.text().splitlines()]
     differences = sum(len(verdict.differences) for verdict in verdicts)
     unknown = tuple(f"{name} cannot be judged: {why}" for name, why in unjudged.items())
-    return VerifyReport(len({time for time, _, _ in got}), sum(got.values()), differences, tuple(lines), unknown)
+    return VerifySummary(len({time for time, _, _ in got}), sum(got.values()), differences, tuple(lines), unknown)
 
 
 def judged(options: RunOptions, inputs: Inputs, out: Path) -> tuple[list[checking.Verdict], checking.Answers, dict[str, str]]:

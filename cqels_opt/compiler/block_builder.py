@@ -76,9 +76,8 @@ class BlockBuilder:
         self.aside: dict[Shape, None] = {}  # see :attr:`CompiledProgram.aside`
         self._folder, self._budget, self._late_binds, self._upkeep = folder, budget, late_binds, upkeep
         self._blocks: list[Block] = []
-        self._bases: list[
-            tuple[list[StaticPart], set[str]]
-        ] = []  # per block: what its designs are made of, and the variables read
+        # per block: what its designs are made of, and the variables read
+        self._bases: list[tuple[list[StaticPart], set[str]]] = []
         self._names = Counter[str]()
         self._fresh = count()
 

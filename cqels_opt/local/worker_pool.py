@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from cqels_opt.errors import EngineWarning
 from cqels_opt.local.worker import Outcome, outcome_of, send
-from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.evaluate_task import EvaluateTask
 from cqels_opt.runtime.growing_files import LinesBatch
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.live_files import FileBatch
 from cqels_opt.runtime.local_runner import LocalRunner
 
@@ -69,7 +69,7 @@ class PoolRunner(LocalRunner):
         with self._timed():
             return super().ingest(rows, task)
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         """See :meth:`LocalRunner.evaluate`."""
         with self._timed():
             return super().evaluate(tasks, parts)

@@ -18,7 +18,7 @@ from cqels_opt.operators.executed_operators import Chunk, ExecutedOperator, Join
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.multiway_join import multiway_join
-from cqels_opt.operators.observed import Evaluated, Observed
+from cqels_opt.operators.observed import FilterWork, Observed
 from cqels_opt.operators.operator_work import WorkMeter
 from cqels_opt.operators.reducing_probe import ReducingProbe
 from cqels_opt.operators.row_limit import RowLimit, RowLimitError, StoppedDelta
@@ -109,7 +109,7 @@ class DeltaJoin(BlockRelations):
         began, before = time.perf_counter(), self.terms.calls.combinations
         keep = truth(rows, f.condition, self.terms)
         taken, combinations = time.perf_counter() - began, self.terms.calls.combinations - before
-        self.observed.evaluated.setdefault(f.name, Evaluated()).add(Evaluated(1, len(rows), combinations, taken))
+        self.observed.evaluated.setdefault(f.name, FilterWork()).add(FilterWork(1, len(rows), combinations, taken))
         seen, kept = self.observed.filters.get(f.name, (0, 0))
         self.observed.filters[f.name] = (seen + len(rows), kept + int(keep.sum()))
         return rows.take(keep)

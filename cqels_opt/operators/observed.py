@@ -8,7 +8,7 @@ from cqels_opt.operators.operator_work import OperatorWork, added
 
 
 @dataclass(slots=True)
-class Evaluated:
+class FilterWork:
     """Evaluations of a filter: pieces of rows, rows, distinct combinations of arguments among them, and seconds."""
 
     pieces: int = 0
@@ -16,7 +16,7 @@ class Evaluated:
     combinations: int = 0
     seconds: float = 0.0
 
-    def add(self, other: Evaluated) -> None:
+    def add(self, other: FilterWork) -> None:
         """Adds the evaluations of another task."""
         self.pieces += other.pieces
         self.rows += other.rows
@@ -32,7 +32,7 @@ class Observed:
 
     operators: dict[str, list[int]] = field(default_factory=dict)
     filters: dict[str, tuple[int, int]] = field(default_factory=dict)
-    evaluated: dict[str, Evaluated] = field(default_factory=dict)
+    evaluated: dict[str, FilterWork] = field(default_factory=dict)
     work: dict[str, list[OperatorWork]] = field(default_factory=dict)
 
     def tasks(self, source: str) -> list[int]:
@@ -49,6 +49,6 @@ class Observed:
             b, a = self.filters.get(name, (0, 0))
             self.filters[name] = (b + before, a + after)
         for name, evaluated in other.evaluated.items():
-            self.evaluated.setdefault(name, Evaluated()).add(evaluated)
+            self.evaluated.setdefault(name, FilterWork()).add(evaluated)
         for source, works in other.work.items():
             self.work[source] = added(self.work.get(source, []), works)

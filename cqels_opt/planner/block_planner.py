@@ -16,7 +16,7 @@ from cqels_opt.operators.row_limit import StoppedDelta
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_graph import graph_of, occurrences_of, static_joins, static_of, what_it_is
-from cqels_opt.planner.delta_plan import DeltaPlan, ExecutedPlan, StoppedChoice
+from cqels_opt.planner.delta_plan import DeltaPlan, LastPlan, StoppedChoice
 from cqels_opt.planner.filter_costs import MeasuredCosts
 from cqels_opt.planner.join_sampling import NEW_ROWS, JoinSampler, on_demand
 from cqels_opt.planner.merged_degrees import MergedDegrees
@@ -98,7 +98,7 @@ class BlockPlanner:
         self.rule = DeltaRule(tuple(o.name for o in widest))
         self.splitter: Splitter | None = self._splitter()
         self.delta_plans: dict[str, DeltaPlan] = {}
-        self._ran: dict[str, ExecutedPlan] = {}  # in the last batch of an earlier run
+        self._ran: dict[str, LastPlan] = {}  # in the last batch of an earlier run
         self.observed_rows: Mapping[str, Sequence[int]] = {}  # of the operators of the chosen plans, after they ran
         self._statistics_read: dict[str, Statistics] = {}
         self._left: Mapping[str, Plan] = {}  # the last plans under the design before, right after a change
@@ -147,7 +147,7 @@ class BlockPlanner:
     def state(self) -> dict[str, Any]:
         """The state for a checkpoint: the last plans, the order of the delta rule, the measured costs of filters, and the design."""
         design = {"design": list(self.catalogue.default)} if self.advisor is None else self.advisor.state()
-        ran = {source: decision.ran for source, decision in self.delta_plans.items()}
+        ran = {source: delta_plan.ran for source, delta_plan in self.delta_plans.items()}
         split = self.splitter.state() if self.splitter else None
         return {**design, "ran": ran, "order": self.rule.order, "costs": self.costs.state(), "split": split}
 
@@ -160,7 +160,7 @@ class BlockPlanner:
         self.optimizer.set_filter_weights(self.costs.weights)
         there = self._resume_design(state)
         for source, (plan, cut, heavy) in state["ran"].items():
-            self._ran[source] = ExecutedPlan(plan, Cut(*cut) if cut else None, heavy)
+            self._ran[source] = LastPlan(plan, Cut(*cut) if cut else None, heavy)
         if there and self.splitter is not None and state["split"] is not None:
             self.splitter.resume(state["split"], {source: ran.cut for source, ran in self._ran.items() if ran.cut})
         return there
@@ -185,7 +185,7 @@ class BlockPlanner:
         """Prices other designs, whenever the batches since the last time have cost enough."""
         if self.advisor is None or not self.statistics.epoch or not self._new_rows():
             return
-        cost = sum(decision.cost for decision in self.delta_plans.values())
+        cost = sum(delta_plan.cost for delta_plan in self.delta_plans.values())
         if not self.advisor.should_price(cost):
             return
         for static in self.catalogue.statics.values():
@@ -255,7 +255,7 @@ class BlockPlanner:
         rows = [found.rows(graph.set_of(step.covers)) for step in steps] if found is not None else []
         return int(max((bound for bound in rows if isfinite(bound)), default=0))
 
-    def _last_plans(self) -> dict[str, ExecutedPlan]:
+    def _last_plans(self) -> dict[str, LastPlan]:
         """What ran in the batch before."""
         return self._ran | {source: plan.ran for source, plan in self.delta_plans.items()}
 
@@ -299,30 +299,30 @@ class BlockPlanner:
         """The limits on the rows of the operators of the chosen plans, for the sources whose delta can be planned again."""
         if self.optimizer.mode != "adaptive" or self.optimizer.fallback or self.planned_by_spark:
             return {}
-        whole = {source: decision.whole for source, decision in self.delta_plans.items() if decision.split is None}
+        whole = {source: delta_plan.whole for source, delta_plan in self.delta_plans.items() if delta_plan.split is None}
         current = {source: choice for source, choice in whole.items() if choice.plan == self.optimizer.current.get(source)}
         return {source: limits for source, choice in current.items() if (limits := limits_of(choice)) is not None}
 
     def replan(self, stopped: StoppedDelta, step: EvaluationStep, terms: TermTable) -> None:
         """Plans the delta of a source that was stopped again."""
-        decision = self.delta_plans[stopped.source]
+        delta_plan = self.delta_plans[stopped.source]
         relations = BlockRelations(self.block, self.store, step, terms, self.rule)
         sampler = JoinSampler(relations) if self.estimates in ("sampling", "all") else None
-        seen = rows_seen(stopped, decision.whole.estimated)
-        choice = self.optimizer.replan(stopped.source, decision.whole.plan, seen, sampler, self._statistics_read)
-        earlier = (*decision.stopped, StoppedChoice(decision.whole, stopped.given, stopped.operator, stopped.expected))
-        self.delta_plans[stopped.source] = DeltaPlan(choice, None, decision.last, stopped=earlier)
+        seen = rows_seen(stopped, delta_plan.whole.estimated)
+        choice = self.optimizer.replan(stopped.source, delta_plan.whole.plan, seen, sampler, self._statistics_read)
+        earlier = (*delta_plan.stopped, StoppedChoice(delta_plan.whole, stopped.given, stopped.operator, stopped.expected))
+        self.delta_plans[stopped.source] = DeltaPlan(choice, None, delta_plan.last, stopped=earlier)
 
     def repeat(self, observed: Observed, but: str = "") -> None:
         """Notes that the plans of the sources whose operators have given rows will run a second time, ``but`` of one source."""
         for source, given in observed.operators.items():
-            decision = self.delta_plans[source]
-            if source != but and decision.split is None:
+            delta_plan = self.delta_plans[source]
+            if source != but and delta_plan.split is None:
                 self.delta_plans[source] = replace(
-                    decision, stopped=(*decision.stopped, StoppedChoice(decision.whole, tuple(given)))
+                    delta_plan, stopped=(*delta_plan.stopped, StoppedChoice(delta_plan.whole, tuple(given)))
                 )
 
-    def standing_plan(self, variable: str | None) -> Plan:
+    def plan_over_window_content(self, variable: str | None) -> Plan:
         """The cheapest plan for all rows that are valid now. It begins with a relation that has the variable, else with a delta source."""
         everything = self._merged(dict.fromkeys(self.statistics.windows, BOTH))
         unmerged = self.statistics.view(dict.fromkeys(self.statistics.windows, BOTH))
@@ -335,7 +335,7 @@ class BlockPlanner:
     def probed(self) -> set[tuple[Shape, tuple[int, ...]]]:
         """The join keys on which the current plans probe windows: shapes, and the numbers of their columns."""
         occurrences = {o.name: o for o in self.block.occurrences}
-        plans = [part for decision in self.delta_plans.values() for part in plan_parts(decision.plan)]
+        plans = [part for delta_plan in self.delta_plans.values() for part in plan_parts(delta_plan.plan)]
         keys = {key for plan in plans for join in plan_joins(plan) for key in probed_keys(join)}
         return {
             (part.shape, tuple(sorted(part.variables.index(variable) for variable in on or part.variables)))
@@ -354,9 +354,9 @@ class BlockPlanner:
         if in_memory and machine.memory is None:
             return {}
         found = {}
-        for source, decision in self.delta_plans.items():
-            whole = decision.whole
-            if decision.split is not None or whole.plan != self.optimizer.current.get(source):  # no estimates exist for it
+        for source, delta_plan in self.delta_plans.items():
+            whole = delta_plan.whole
+            if delta_plan.split is not None or whole.plan != self.optimizer.current.get(source):  # no estimates exist for it
                 continue
             relations = {
                 r.name: RelationPlacement(self._statistics_read[source].cardinality(r.name) or 0.0, len(r.variables))
@@ -369,7 +369,7 @@ class BlockPlanner:
             way = physical(whole.plan, whole.operators, whole.estimated, prices, self.options.joins)
             if not way.fused:
                 found[source] = way.by
-                self.delta_plans[source] = replace(decision, by=way.by)
+                self.delta_plans[source] = replace(delta_plan, by=way.by)
         return found
 
     def observe(self, observed: Observed) -> None:
@@ -382,23 +382,25 @@ class BlockPlanner:
         if self.costs.observe(observed.evaluated, self.declared):
             self.optimizer.set_filter_weights(self.costs.weights)
         for source, counts in observed.operators.items():
-            decision = self.delta_plans[source]
-            operators = decision.whole.operators
-            if not self.planned_by_spark and decision.split is None and len(counts) == len(operators):
+            delta_plan = self.delta_plans[source]
+            operators = delta_plan.whole.operators
+            if not self.planned_by_spark and delta_plan.split is None and len(counts) == len(operators):
                 # each task builds a bushy part for itself, of the rows that its share can meet
                 repeated = [source not in step.covers and tasks > 1 for step, tasks in zip(operators, observed.tasks(source))]
                 self.optimizer.observe(source, [None if again else rows for rows, again in zip(counts, repeated)])
 
     def look_back(self) -> None:
         """Compares the plans of the batch with others under the rows that were observed, for the trace."""
-        stopped = {source: [(s.choice.plan, s.given) for s in decision.stopped] for source, decision in self.delta_plans.items()}
+        stopped = {
+            source: [(s.choice.plan, s.given) for s in delta_plan.stopped] for source, delta_plan in self.delta_plans.items()
+        }
         for source, found in self.optimizer.hindsight(stopped).items():
             self.delta_plans[source] = replace(self.delta_plans[source], hindsight=found)
 
     @property
     def choices(self) -> dict[str, PlanChoice]:
         """The plan choice for each whole delta."""
-        return {source: decision.whole for source, decision in self.delta_plans.items()}
+        return {source: delta_plan.whole for source, delta_plan in self.delta_plans.items()}
 
     def deltas(self, observed: Observed | None) -> list[Delta]:
         """The plans, for the trace."""

@@ -15,7 +15,7 @@ from cqels_opt.plans.join_methods import JoinMethod
 from cqels_opt.trace.records import Delta, InHindsight, Moved, OperatorRecord, RunnerUp, StoppedPlan
 
 
-class ExecutedPlan(NamedTuple):
+class LastPlan(NamedTuple):
     """The plan that ran for a delta source in the batch before, as text; of a chosen split also the cut and the rows beyond it."""
 
     plan: str
@@ -54,17 +54,17 @@ class DeltaPlan:
 
     whole: PlanChoice
     split: SplitChoice | Split | None = None
-    last: ExecutedPlan | None = None
+    last: LastPlan | None = None
     by: tuple[JoinMethod | None, ...] = ()
     hindsight: Hindsight | None = None
     stopped: tuple[StoppedChoice, ...] = ()
 
     @property
-    def ran(self) -> ExecutedPlan:
+    def ran(self) -> LastPlan:
         """What the next batch and a checkpoint keep of it."""
         if isinstance(self.split, SplitChoice):
-            return ExecutedPlan(str(self.plan), self.split.cut, self.split.heavy)
-        return ExecutedPlan(str(self.plan))
+            return LastPlan(str(self.plan), self.split.cut, self.split.heavy)
+        return LastPlan(str(self.plan))
 
     @property
     def plan(self) -> Plan | Split:
@@ -138,7 +138,7 @@ class DeltaPlan:
         if not self.switched:
             return ()
         reason = [Moved(str(r.statistic), r.was, r.now) for r in self.whole.reason]
-        was, now = self.last or ExecutedPlan(""), self.ran
+        was, now = self.last or LastPlan(""), self.ran
         by = now.cut or was.cut
         return (*([Moved(f"rows({self.whole.source}, {by})", was.heavy, now.heavy)] if by else []), *reason)
 

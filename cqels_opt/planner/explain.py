@@ -165,28 +165,28 @@ class _Explained:
 
 def _deltas(block: BlockPlanner, alternatives: int) -> Iterator[Description]:
     """The plan of each delta source; of a split delta both plans, each with the rows that it is for."""
-    for source, decision in block.delta_plans.items():
+    for source, delta_plan in block.delta_plans.items():
         counts, bounds = block.observed_rows.get(source), {source: block.size_bounds(source)}
-        if isinstance(decision.split, SplitChoice):
-            parts = [(decision.split.few, f"not {decision.split.cut}"), (decision.split.many, str(decision.split.cut))]
+        if isinstance(delta_plan.split, SplitChoice):
+            parts = [(delta_plan.split.few, f"not {delta_plan.split.cut}"), (delta_plan.split.many, str(delta_plan.split.cut))]
             for choice, rows in parts:
                 mine = None if counts is None else counts[: len(choice.operators)]
                 counts = None if counts is None else counts[len(choice.operators) :]
                 (described,) = explaining.deltas({source: choice}, None if mine is None else {source: mine}, bounds=bounds)
-                yield {**described, **_bounded_work(block, choice.plan, decision.by), "part": rows}
+                yield {**described, **_bounded_work(block, choice.plan, delta_plan.by), "part": rows}
             continue
         retained = {source: block.optimizer.alternatives(source, alternatives)} if alternatives else None
-        mine = counts if counts is not None and len(counts) == len(decision.whole.operators) else None
+        mine = counts if counts is not None and len(counts) == len(delta_plan.whole.operators) else None
         (described,) = explaining.deltas(
-            {source: decision.whole},
+            {source: delta_plan.whole},
             None if mine is None else {source: mine},
             retained,
             {source: block.optimizer.validity(source)},
             bounds,
         )
-        for operator, by in zip(described["operators"], decision.by):
+        for operator, by in zip(described["operators"], delta_plan.by):
             operator |= {"by": str(by)} if by else {}
-        yield {**described, **_bounded_work(block, decision.whole.plan, decision.by)}
+        yield {**described, **_bounded_work(block, delta_plan.whole.plan, delta_plan.by)}
 
 
 def _bounded_work(block: BlockPlanner, plan: Plan, by: Sequence[object]) -> Description:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from cqels_opt.operators.observed import Evaluated
+from cqels_opt.operators.observed import FilterWork
 from cqels_opt.plans.memo import EACH_ROW
 
 FADE = 0.8  # the weight of a batch after the next one
@@ -33,7 +33,7 @@ class MeasuredCosts:
     weights: dict[str, float] = field(default_factory=dict)
     _measured: dict[str, _Measured] = field(default_factory=dict)
 
-    def observe(self, evaluated: Mapping[str, Evaluated], declared: Mapping[str, float]) -> bool:
+    def observe(self, evaluated: Mapping[str, FilterWork], declared: Mapping[str, float]) -> bool:
         """Adds the evaluations of a batch; returns whether a weight has changed. Filters that are not ``declared`` keep theirs."""
         changed = False
         for name, seen in evaluated.items():

@@ -41,7 +41,7 @@ def described(planner: BlockPlanner, alternatives: int) -> Description | None:
     return {
         "block": block.name,
         "budget": block.budget,
-        "cost": sum(decision.cost for decision in planner.delta_plans.values()),
+        "cost": sum(delta_plan.cost for delta_plan in planner.delta_plans.values()),
         "sub_results": used,
         "alternatives": others[:alternatives],
     }

@@ -19,6 +19,7 @@ from cqels_opt.query.values import Item, decided, effective_boolean, equal, term
 
 Row: TypeAlias = Mapping[str, str]
 ExistsHook: TypeAlias = Callable[[Exists], Callable[[Row], bool]]
+"""For the reference evaluation of tests; in compiled queries EXISTS is a column."""
 _Closure: TypeAlias = Callable[[Row, Context], Item]
 
 

@@ -26,7 +26,7 @@ def not_joined(query: Query) -> tuple[str, ...]:
 
 
 def _compared(condition: Expression) -> Iterator[tuple[Variable, Variable]]:
-    """The pairs of variables that a condition wants to be equal."""
+    """The pairs of variables that a condition requires to be equal."""
     for part in operands(condition, "&&"):
         match part:
             case Call("=" | "SAMETERM", (Variable() as one, Variable() as other)):

@@ -34,7 +34,7 @@ StaticCounts: TypeAlias = Mapping[str, KeyCounts]
 
 
 @dataclass(frozen=True, slots=True)
-class JoinShape:
+class JoinLayout:
     """What the planner needs of a join: its query graph, the width of each relation over the stream in milliseconds, and the join keys
     of each relation, as variables."""
 
@@ -95,18 +95,18 @@ class JoinPlanner:
     """
 
     def __init__(
-        self, shape: JoinShape, statics: Mapping[str, Counts], model: SparkCost, mode: str | Mapping[str, Plan] = "adaptive"
+        self, layout: JoinLayout, statics: Mapping[str, Counts], model: SparkCost, mode: str | Mapping[str, Plan] = "adaptive"
     ) -> None:
-        self.shape, self.statics, self.model = shape, dict(statics), model
-        self.sources = list(shape.windows)
-        streams = [WindowedRelation(name, shape.keys[name], _intervals(width)) for name, width in shape.windows.items()]
+        self.layout, self.statics, self.model = layout, dict(statics), model
+        self.sources = list(layout.windows)
+        streams = [WindowedRelation(name, layout.keys[name], _intervals(width)) for name, width in layout.windows.items()]
         self.statistics = BlockStatistics(
             [*streams, *(self._static(name) for name in statics)],
-            filters=tuple(condition.name for condition in shape.graph.filters),
+            filters=tuple(condition.name for condition in layout.graph.filters),
             static_joins=self._static_joins(),
         )
-        self.optimizer = Optimizer(shape.graph, self.sources, model, mode, feedback=True)
-        self.rule = DeltaRule(tuple(sorted(self.sources, key=lambda name: -shape.windows[name])))
+        self.optimizer = Optimizer(layout.graph, self.sources, model, mode, feedback=True)
+        self.rule = DeltaRule(tuple(sorted(self.sources, key=lambda name: -layout.windows[name])))
         self.widths: dict[str, float] = {}
         self.decisions: dict[str, JoinDecision] = {}
         self.observed = ObservedJoin()
@@ -135,7 +135,7 @@ class JoinPlanner:
         """The joins in the order of the query, without broadcasts: what runs if the chosen plans fail."""
         model = replace(self.model, broadcast_rows=-1.0)
         statistics = self._source_statistics()
-        choices = Optimizer(self.shape.graph, self.sources, model, "first").choose(statistics)
+        choices = Optimizer(self.layout.graph, self.sources, model, "first").choose(statistics)
         return self._decide(choices, statistics, model)
 
     def _decide(
@@ -154,7 +154,7 @@ class JoinPlanner:
         In the order of the query Spark broadcasts relations of few bytes only: it does not know the size of a micro-batch.
         """
         chosen, greatest = self.decisions[source].choice.cost, self.optimizer.greatest_cost(source)
-        plan = written_order(self.shape.graph, source)
+        plan = written_order(self.layout.graph, source)
         priced = self.optimizer.price_of(source, plan)
         if priced is None:
             return OrderCosts(chosen, float("inf"), greatest)
@@ -245,7 +245,7 @@ class JoinPlanner:
             source = delta["source"]
             if analyze:
                 with_runner_up(delta, choices[source], self.optimizer.observed_price_of)
-            sides = self.side_bytes(source) if self.shape.keys.keys() <= self.widths.keys() else [None] * len(delta["operators"])
+            sides = self.side_bytes(source) if self.layout.keys.keys() <= self.widths.keys() else [None] * len(delta["operators"])
             for operator, method, nbytes in zip(delta["operators"], self.decisions[source].methods, sides, strict=True):
                 if method.by is not None:
                     operator |= {"by": str(method.by)} | ({"side_bytes": list(nbytes)} if nbytes else {})
@@ -297,7 +297,7 @@ class JoinPlanner:
 
     def _fanout(self, name: str, keys: KeyCounts) -> Fanout:
         """The rows that a join with the relation makes of each key; those of a unit include the rows without a partner, or only them."""
-        match self.shape.graph.relations[self.shape.graph.index[name]].kind:
+        match self.layout.graph.relations[self.layout.graph.index[name]].kind:
             case "optional":
                 return lambda found: np.maximum(keys.fanout(found), 1)
             case "semi":
@@ -307,7 +307,7 @@ class JoinPlanner:
         return keys.fanout
 
     def _inner(self) -> list[str]:
-        return [name for name in self.statics if self.shape.graph.relations[self.shape.graph.index[name]].kind == "inner"]
+        return [name for name in self.statics if self.layout.graph.relations[self.layout.graph.index[name]].kind == "inner"]
 
     def _static_joins(self) -> dict[tuple[str, str, str], float]:
         return {

@@ -16,7 +16,7 @@ from cqels_opt.plans import FilterNode, QueryGraph, RelationNode
 from cqels_opt.plans.query_graph import JoinKind
 from cqels_opt.query.durations import duration_of
 from cqels_opt.relational.conditions import Condition, JoinKey, parsed
-from cqels_opt.relational.planner import JoinShape
+from cqels_opt.relational.planner import JoinLayout
 from cqels_opt.relational.progress import EventTime
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -309,10 +309,10 @@ class JoinSpec:
         return QueryGraph(nodes, [FilterNode(name, frozenset(map(_rows_of, relations))) for name, relations in between.items()])
 
     @cached_property
-    def shape(self) -> JoinShape:
+    def layout(self) -> JoinLayout:
         """The join as the planner reads it; without a window, the micro-batch's number is the time of its rows."""
         keys = {r.name: self.joins_on(r.key) for r in self.relations}
-        return JoinShape(self.graph, {r.name: r.window or 1 for r in self.streams}, keys)
+        return JoinLayout(self.graph, {r.name: r.window or 1 for r in self.streams}, keys)
 
     def equality(self, variable: str, left: Sequence[str], right: Sequence[str]) -> str:
         """The join condition on a variable between two parts, given as relation keys."""

@@ -18,7 +18,7 @@ import pyarrow.parquet as pa_parquet
 
 from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.runtime.evaluate import FinishReport, Format
+from cqels_opt.runtime.evaluate_task import FinishReport, Format
 from cqels_opt.runtime.output_owner import Owner, claim_folder
 from cqels_opt.storage import checksum, disk
 

@@ -21,7 +21,7 @@ GRAPH = "urn:cqels-opt:"
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerFile:
+class AnswerLines:
     """A file of a query's answers as lines: by instant in turn its time and how many bytes its lines have."""
 
     query: str
@@ -40,7 +40,7 @@ class Message:
     value: bytes
 
 
-def answer_messages(files: Iterable[AnswerFile], kind: Kind) -> Iterator[Message]:
+def answer_messages(files: Iterable[AnswerLines], kind: Kind) -> Iterator[Message]:
     """The messages of a batch, by time and query.
 
     The lines of one instant are sorted, so that they do not depend on the tasks that wrote them. A message that is sent again has
@@ -56,7 +56,7 @@ def answer_messages(files: Iterable[AnswerFile], kind: Kind) -> Iterator[Message
             yield Message(query, number, time, answer["op"], value)
 
 
-def _instants(file: AnswerFile) -> Iterator[tuple[int, str, list[bytes]]]:
+def _instants(file: AnswerLines) -> Iterator[tuple[int, str, list[bytes]]]:
     with disk.opened(checksum.verify_name(Path(file.path))) as source:
         for time, size in file.times:
             yield time, file.query, source.read(size).splitlines()

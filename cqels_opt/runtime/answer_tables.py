@@ -15,7 +15,7 @@ from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.query_forms import TRUTH
 from cqels_opt.operators.stream_output import column_names
 from cqels_opt.operators.typed_columns import arrow_type
-from cqels_opt.runtime.evaluate import FinishReport
+from cqels_opt.runtime.evaluate_task import FinishReport
 from cqels_opt.state.task_files import task_path
 from cqels_opt.storage.columns import read_table
 

@@ -28,7 +28,7 @@ class Backfill:
     plans: Mapping[str, Plan]
 
 
-def rows_taken_over(program: CompiledProgram, step: EvaluationStep, how: Backfill, block: DeltaJoin, files: ResultFiles) -> Rows:
+def backfilled_rows(program: CompiledProgram, step: EvaluationStep, how: Backfill, block: DeltaJoin, files: ResultFiles) -> Rows:
     """The rows of a block: the new ones, joined, and those that its result slots have of the instances that are still there."""
     held = concat([empty(files.output), *(segment.rows for _, segment in files.segments(step))])
     of_instances = program.instances is not None and INSTANCE.name in files.output

@@ -23,8 +23,8 @@ MOST_NOTICES = 20
 class BatchRecords:
     """Makes the records of a run's batches."""
 
-    def __init__(self, run: RunState) -> None:
-        self.run = run
+    def __init__(self, driver: RunState) -> None:
+        self.driver = driver
         self._texts_written = set[str]()  # queries whose text is in the trace
 
     def forget(self) -> None:
@@ -36,27 +36,32 @@ class BatchRecords:
 
         To be called once per batch: files note that their lines have been read.
         """
-        run = self.run
+        driver = self.driver
         self._note_untyped(batch)
-        changed = run.options.files.take(batch.reports) if run.options.files is not None else []
+        changed = driver.options.files.take(batch.reports) if driver.options.files is not None else []
         more = [f"{len(changed) - MOST_NOTICES:,} more files have changed since they were read"] if changed[MOST_NOTICES:] else []
         bad = [r for report in batch.reports for r in report.rejected.sample]
-        return (*run.notices, *changed[:MOST_NOTICES], *more, *(f"rejected: {run.rejects.describe(r)}" for r in bad[:SAMPLE]))
+        return (
+            *driver.notices,
+            *changed[:MOST_NOTICES],
+            *more,
+            *(f"rejected: {driver.rejects.describe(r)}" for r in bad[:SAMPLE]),
+        )
 
     def of(
         self, batch: MicroBatch, observed: Mapping[str, Mapping[str, Observed]], jobs: int, notices: tuple[str, ...]
     ) -> list[TraceRecord]:
         """The records of a batch that is finished but for its commit."""
-        run, ms, lag = self.run, batch.clock.done(), self._lag(batch.number, batch.reports)
-        refreshed = run.catalog.refreshed if run.catalog is not None else None
+        driver, ms, lag = self.driver, batch.clock.done(), self._lag(batch.number, batch.reports)
+        refreshed = driver.catalog.refreshed if driver.catalog is not None else None
         static = None if refreshed is None else StoreVersions(refreshed.now, refreshed.was)
         records = [
             replace(
-                trace_record(p, run.planners[p.id], batch, observed.get(p.id, {}), run.frontier, ms, jobs, lag),
-                cost_unit=run.planners[p.id].cost_unit,
+                trace_record(p, driver.planners[p.id], batch, observed.get(p.id, {}), driver.frontier, ms, jobs, lag),
+                cost_unit=driver.planners[p.id].cost_unit,
                 text=self._text_once(p.id),
             )
-            for p in run.programs
+            for p in driver.programs
         ]
         if static is not None:
             records = [replace(record, static=static) for record in records]
@@ -64,22 +69,22 @@ class BatchRecords:
 
     def _text_once(self, program: str) -> str | None:
         """The text of a query that has no trace record since the state was restored."""
-        if self.run.catalog is None or program in self._texts_written:
+        if self.driver.catalog is None or program in self._texts_written:
             return None
         self._texts_written.add(program)
-        return self.run.catalog.text(program)
+        return self.driver.catalog.text(program)
 
     def _note_untyped(self, batch: MicroBatch) -> None:
         """Reports values that are null in the answers because they are not of their column's type: each batch in the trace."""
         for (program, variable), count in batch.untyped().items():
-            type_of = dict(self.run.planners[program].program.types)[variable]
+            type_of = dict(self.driver.planners[program].program.types)[variable]
             values = f"values of ?{variable} in the answers of {program} are not of the type {type_of}: they are null"
-            self.run.notices.append(f"{count:,} {values}")
+            self.driver.notices.append(f"{count:,} {values}")
             warnings.warn(f"some {values}; the trace counts them", EngineWarning, stacklevel=2)  # which Python prints once
 
     def _lag(self, number: int, reports: Sequence[IngestReport]) -> Lag:
         """How far the frontier is behind the newest input; if that is not known, behind the newest element that was read."""
-        frontier, known = self.run.frontier, self.run.options.waiting if self.run.trace is not None else None
+        frontier, known = self.driver.frontier, self.driver.options.waiting if self.driver.trace is not None else None
         newest, waiting = known(number, reports) if known else (None, None)
         newest = frontier.greatest if newest is None else newest
         behind = newest - frontier.value if newest is not None and frontier.value > BEFORE_TIME else None

@@ -19,7 +19,7 @@ class Limited(Protocol):
         """The bytes."""
 
 
-class Report(Protocol):
+class TaskReport(Protocol):
     """The report of a task."""
 
     seconds: float
@@ -27,7 +27,7 @@ class Report(Protocol):
 
 
 Task = TypeVar("Task", bound=Limited)
-Reporting = TypeVar("Reporting", bound=Report)
+Reporting = TypeVar("Reporting", bound=TaskReport)
 P = ParamSpec("P")
 Work: TypeAlias = Callable[Concatenate[Task, P], Reporting]
 

@@ -97,7 +97,7 @@ class Driver(RunState):
         self.set_programs([*self.compiled.values()] if self.catalog is None else self.catalog.before(self.state.batch + 1))
         self.ingest_state = IngestState(self.folder, self.all_streams, self.options.tiers, self.state.files, self.note)
         self.new_planners()
-        self._changed = self.state.batch >= 0 and self.state.query != self.query
+        self._changed = self.state.batch >= 0 and self.state.query != self.identity_digest
         if self.state.optimizer:
             readers = {} if self._changed else self.planners  # the statistics of another query are of other relations
             try:
@@ -166,7 +166,7 @@ class Driver(RunState):
             sealed_files.release(self.folder / part)
         self.log.persist_identity()
         if self._changed:
-            self.reconfiguration.take_over(number)
+            self.reconfiguration.rebuild_state(number)
             self.runner.end()  # queries that are registered now need the slots of these tasks
             self._changed = False
         if self.catalog is not None:
@@ -362,7 +362,7 @@ class Driver(RunState):
             ended=self.frontier.ended,
             renewed=[name for name in self.state.renewed if name in batch.steps and len(batch.steps[name].instants) < 2],
             displaced=list(self.scheme.displaced),
-            query=self.query,
+            query=self.identity_digest,
             digests=digests if self.trace is None else {**digests, "trace": self.trace.digest},
         )
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}

@@ -7,15 +7,13 @@ A small batch does both in one task. A large batch has a task per share, and the
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from cqels_opt.errors import LimitError
 from cqels_opt.operators.accumulators import added_up, amount_names
@@ -24,7 +22,6 @@ from cqels_opt.operators.algebra.operator import changing, work_of
 from cqels_opt.operators.algebra.operator import evaluate as evaluate_tree
 from cqels_opt.operators.algebra.scope import Scope
 from cqels_opt.operators.answer_files import write_arrow, write_parquet
-from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.evaluation_step import NO_INSTANT, EvaluationStep
 from cqels_opt.operators.graph_output import lines
@@ -32,19 +29,17 @@ from cqels_opt.operators.incremental_evaluation import accumulate, in_chunks
 from cqels_opt.operators.instances import names_of
 from cqels_opt.operators.instant_ranges import instant_ranges
 from cqels_opt.operators.joint_lines import QueryAnswers
-from cqels_opt.operators.observed import Observed
-from cqels_opt.operators.operator_work import OperatorWork, TreeWork
-from cqels_opt.operators.row_limit import RowLimitError, StoppedDelta
+from cqels_opt.operators.operator_work import TreeWork
+from cqels_opt.operators.row_limit import RowLimitError
 from cqels_opt.operators.rows import Ints, Rows, chunks, concat, empty
 from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter, share
 from cqels_opt.operators.stream_operators import answers, stream_operator
 from cqels_opt.operators.stream_output import Answers, by_instant
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.operators.udf_cache import CallStatistics
-from cqels_opt.query.algebra import Call
 from cqels_opt.query.templates import INSTANCE
-from cqels_opt.runtime.backfill import Backfill, rows_taken_over, without_results
+from cqels_opt.runtime.backfill import backfilled_rows, without_results
 from cqels_opt.runtime.bounded_work import bounded
+from cqels_opt.runtime.evaluate_task import EvaluateReport, EvaluateTask, FinishReport, ranked
 from cqels_opt.runtime.joint_answers import JointAnswers
 from cqels_opt.runtime.query_network import write_elements
 from cqels_opt.runtime.static_refresh import answers_before, at_first, only
@@ -56,112 +51,9 @@ from cqels_opt.state.spilled_results import apart
 from cqels_opt.stats.frequencies import distinct_values
 from cqels_opt.storage import checksum
 from cqels_opt.windows.binding_slots import SlotFile
-from cqels_opt.windows.kinds import kind_of
 
 Fresh: TypeAlias = dict[str, list[Rows]]
 """The rows that a step adds, by block: the first chunk in memory, others mapped."""
-
-Format = Literal["jsonl", "arrow", "parquet"]
-
-
-@dataclass(frozen=True)
-class EvaluateTask:
-    """A program and its step."""
-
-    program: CompiledProgram
-    step: EvaluationStep
-    format: Format
-    named: bool = False  # lines name their query
-    feeds: int | None = None  # the number of the stream that the answers feed
-    take_over: Backfill | None = None  # the step only builds the state of new queries
-    memory: int | None = None  # the bytes that a result may take; None: a share of the machine's
-    most: int | None = None  # the most answers that are written; with more, the query is over its limit
-    refused: str = ""  # why nothing of the step is evaluated
-    attempt: int = 0  # how often deltas of the program were stopped in the batch and planned again
-    joint: bool = False  # the answers may be in one file with those of other queries, or stay in memory
-    leaving: bool = (
-        False  # the step only stores the answers at its instant: the program is replaced by one over other static data
-    )
-
-    @property
-    def quiet(self) -> bool:
-        """Whether the step reports no instant, so that it emits nothing."""
-        return len(self.step.instants) < 2
-
-    def results(self, block: str) -> ResultFiles:
-        """The result slots of a block."""
-        output = next(b.output for b in self.program.blocks if b.name == block)
-        return ResultFiles(label(self.program, block), output, self.program.pushdown.lookups[block])
-
-    def sums(self) -> dict[GroupNode, ResultFiles]:
-        """The groups that are maintained as sums, and their files."""
-        return {
-            node: ResultFiles(
-                f"{self.program.id}/sums{i}", (*node.keys, *amount_names(node)), (tuple(sorted(node.keys)),) if node.keys else ()
-            )
-            for i, node in self.program.pushdown.additive.items()
-        }
-
-    def terms(self) -> TermTable:
-        """A term table for the step."""
-        return worker_cache.term_table(self.program.store, self.program.scheme, self.step)
-
-
-@dataclass(slots=True)
-class EvaluateReport:
-    """The report of a share: counts, the result slots that later steps need, and the files of fresh rows that finish() reads."""
-
-    observed: dict[str, Observed] = field(default_factory=dict)
-    kept: list[SlotFile] = field(default_factory=list)
-    fresh: list[SlotFile] = field(default_factory=list)
-    rows: int = 0
-    probed: int = 0  # rows that the operators gave
-    worker: str = ""  # the executor's Python process
-    calls: dict[Call, CallStatistics] = field(default_factory=dict)  # of extension functions
-    seconds: float = 0.0
-    failed: str = ""  # why the task was stopped; empty if it was not
-    stopped: StoppedDelta | None = None  # a delta that must be planned again; the report is then incomplete
-
-
-@dataclass(slots=True)
-class FinishReport:
-    """The report of emitted answers: the file, their number, and for each instant its time and the bytes of its lines (for splicing).
-
-    ``path`` is empty if there are no answers, if ``lines`` has them, or if another report does either for them (:class:`JointAnswers`).
-    """
-
-    answers: int = 0
-    path: str = ""
-    times: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
-    lines: pa.Buffer | None = None
-    kept: list[SlotFile] = field(default_factory=list)
-    replaced: list[str] = field(default_factory=list)
-    fed: str = ""  # the file of the answers as elements
-    untyped: Counter[str] = field(default_factory=Counter)  # values that are not of the type of their column, by variable
-    read: int = 0  # rows of blocks that the operators above them read
-    calls: dict[Call, CallStatistics] = field(default_factory=dict)  # of extension functions
-    seconds: float = 0.0
-    failed: str = ""  # why the task was stopped; empty if it was not
-    others: list[FinishReport] = field(default_factory=list)  # of further files of answers
-    work: list[OperatorWork] = field(default_factory=list)  # of the operators above the joins, inputs first, and of the rest
-
-
-def label(program: CompiledProgram, block: str) -> str:
-    """The name of a block in its result slots."""
-    return f"{program.id}/{block}"
-
-
-def finish_parts(task: EvaluateTask, parts: int) -> int:
-    """The number of parts of a large batch's answers: rows of one group or one left side must be in one task."""
-    if answers_before(task.program).paths(task.step):
-        return 1  # it is not known which part has the answers to compare with
-    can = task.program.row_wise or task.program.pushdown.spread
-    return parts if can and not ranked(task.program) else 1
-
-
-def ranked(program: CompiledProgram) -> bool:
-    """Whether rows end at ranks; result slots are then rewritten in each step."""
-    return any(kind_of(w).counts_elements for w in program.windows)
 
 
 @bounded(EvaluateReport)
@@ -172,14 +64,14 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: Fresh 
     """
     program, step = task.program, task.step
     report, terms = EvaluateReport(worker=str(os.getppid())), task.terms()
-    if task.leaving:
+    if task.stores_last_answers:
         return report
     if task.refused:
         raise LimitError(task.refused)
     for block in program.blocks:
         run = DeltaJoin(block, program.store, step, terms, part, parts)
-        if task.take_over is not None:
-            rows = rows_taken_over(program, step, task.take_over, run, task.results(block.name))
+        if task.backfill is not None:
+            rows = backfilled_rows(program, step, task.backfill, run, task.results(block.name))
             keep(task, name, block.name, rows, report, fresh)
         else:
             try:
@@ -219,10 +111,10 @@ def finish(
     task: EvaluateTask, name: str, fresh: Fresh | Sequence[SlotFile], part: int, parts: int, joint: JointAnswers | None = None
 ) -> FinishReport:
     """Emits the answers of the step at its instants that belong to this part; ``joint`` holds them for a file of several queries."""
-    if task.leaving:
-        return _left(task, name)
-    taking_over = task.take_over is not None
-    if taking_over:
+    if task.stores_last_answers:
+        return _store_last_answers(task, name)
+    is_backfill = task.backfill is not None
+    if is_backfill:
         task = replace(task, step=without_results(task.step))
     program, step = task.program, task.step
     report, rows_of = FinishReport(), {}
@@ -239,7 +131,7 @@ def finish(
         elif part == 0:
             _merge(files, step, name, report)
         rows_of[block.name] = BlockRows(block.output, step.instants, new, segments)
-    if task.quiet or (taking_over and program.row_wise):
+    if task.quiet or (is_backfill and program.row_wise):
         return report
     terms = task.terms()
     to, total, work = f"answers/{step.batch:08d}-{program.id}-{name}", 0, work_of(program.tree)
@@ -247,7 +139,7 @@ def finish(
     with work.measured():
         for number, found in enumerate(_answers(task, name, rows_of, terms, part, parts, report, work)):
             total += (emitted := found.total)
-            if len(found) and not taking_over:
+            if len(found) and not is_backfill:
                 into = report if not number else FinishReport()
                 report.others += [into] if number else []
                 into.answers = emitted
@@ -268,7 +160,7 @@ def finish(
     return report
 
 
-def _left(task: EvaluateTask, name: str) -> FinishReport:
+def _store_last_answers(task: EvaluateTask, name: str) -> FinishReport:
     """Stores the answers at the instant of the step, with which the next instant is compared."""
     program, step, terms = task.program, task.step, task.terms()
     rows_of = {}

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.answer_tables import types_of_columns
-from cqels_opt.runtime.evaluate import FinishReport, Format
+from cqels_opt.runtime.evaluate_task import FinishReport, Format
 
 T = TypeVar("T")
 

@@ -224,7 +224,7 @@ def _elements(order: Ints, t: Ints, partition: Ints, offset: Ints) -> Ints:
 
 def _once(order: Ints, elements: Ints, columns: Sequence[Ints]) -> tuple[Ints, Ints]:
     """Ordered rows and their elements without repetitions of a triple in its element, because its graph is a set."""
-    if not len(order) or elements[-1] + 1 == len(order):  # an element a row
+    if not len(order) or elements[-1] + 1 == len(order):  # one row per element
         return order, elements
     keys = [elements, *(column[order] for column in columns)]
     hashes = mix(keys)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from cqels_opt.errors import LimitError
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
+from cqels_opt.runtime.evaluate_task import EvaluateReport, EvaluateTask, FinishReport, Format
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.state.compaction import MergeTask
 from cqels_opt.trace.records import TraceRecord
@@ -17,7 +17,7 @@ from cqels_opt.windows.binding_slots import SlotFile
 
 
 @dataclass(slots=True)
-class Evaluated:
+class StageReports:
     """The reports of the second stage, by program."""
 
     shares: dict[str, list[EvaluateReport]] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Evaluated:
             else:
                 self.finished.setdefault(name, []).extend([report, *report.others])
 
-    def complete(self) -> Evaluated:
+    def complete(self) -> StageReports:
         """This, or LimitError if a task was given up, because its result is incomplete."""
         failed = [(name, report.failed) for name, reports in self.shares.items() for report in reports]
         failed += [(name, report.failed) for name, reports in self.finished.items() for report in reports]
@@ -71,14 +71,14 @@ class Runner(Protocol):
     def ingest(self, rows: Any, task: IngestTask) -> list[IngestReport]:
         """The first stage over a batch's rows (of the runner's own kind)."""
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         """The second stage, each delta in ``parts`` shares."""
 
     def end(self) -> None:
         """The batch has no further stage, or has failed."""
 
     def close(self) -> None:
-        """The run has ended: what the runner holds is let go."""
+        """Releases what the runner holds, at the end of the run."""
 
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
         """Merges files of the state in the background, outside the cost of a batch."""
@@ -135,4 +135,4 @@ class Sink(Protocol):
         """Restores the committed state. CheckpointError if the rest does not have its committed digest."""
 
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
-        """Puts the answers of a batch out; returns the lengths to commit."""
+        """Emits the answers of a batch; returns the lengths to commit."""

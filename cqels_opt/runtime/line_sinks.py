@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from cqels_opt.errors import RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.runtime.evaluate import FinishReport, Format
+from cqels_opt.runtime.evaluate_task import FinishReport, Format
 from cqels_opt.runtime.output_owner import Owner, claim_file
 from cqels_opt.storage import checksum, disk
 from cqels_opt.storage.checksum import Hasher, cut_back

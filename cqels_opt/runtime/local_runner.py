@@ -1,4 +1,4 @@
-"""The runner of the local engine: the same tasks as on Spark, in this process. Property tests use it by the thousand."""
+"""Runs tasks in this process, one after the other: the base of the local engine's pool, and the runner of property tests."""
 
 from __future__ import annotations
 
@@ -13,19 +13,11 @@ import pyarrow as pa
 
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.chunks import Piece, read, shares
-from cqels_opt.runtime.evaluate import (
-    EvaluateReport,
-    EvaluateTask,
-    FinishReport,
-    Format,
-    Fresh,
-    evaluate,
-    finish,
-    finish_parts,
-)
+from cqels_opt.runtime.evaluate import Fresh, evaluate, finish
+from cqels_opt.runtime.evaluate_task import EvaluateReport, EvaluateTask, FinishReport, Format, finish_parts
 from cqels_opt.runtime.growing_files import LinesBatch, ingest_lines
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.joint_answers import JointAnswers
 from cqels_opt.runtime.line_sinks import in_order_of_time, pieces
 from cqels_opt.runtime.live_files import FileBatch, ingest_files
@@ -66,9 +58,9 @@ class LocalRunner:
         size, task = -(-rows.num_rows // self.parallelism) or 1, replace(task, tasks=self.parallelism)
         return self._run([partial(ingest, rows.slice(i, size), task, f"t{i}") for i in range(0, rows.num_rows, size)])
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         """One task for all, or one task per share and then one per part of the answers."""
-        done = Evaluated()
+        done = StageReports()
         if parts == 1:
             done.add(whole_batch(tasks, "t", in_memory=True))
             return done
@@ -139,7 +131,7 @@ def whole(task: EvaluateTask, name: str, joint: JointAnswers | None = None) -> t
 
 
 class LocalSink:
-    """Keeps the lines of answers in memory."""
+    """Keeps the lines of answers in memory, for tests and benchmarks."""
 
     format: Format = "jsonl"
     digests: Mapping[str, str] = MappingProxyType({})

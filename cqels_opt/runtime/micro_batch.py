@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.observed import Observed
 from cqels_opt.planner.query_planner import QueryPlanner
-from cqels_opt.runtime.evaluate import FinishReport
+from cqels_opt.runtime.evaluate_task import FinishReport
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, RejectSpool
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.stats import SlotCounts
 from cqels_opt.windows.binding_slots import SlotFile
@@ -30,9 +30,9 @@ class MicroBatch:
     rejected: list[RejectSpool] = field(default_factory=list)
     counts: dict[str, list[SlotCounts]] = field(
         default_factory=dict
-    )  # of what the frontier has released, by Shape.key and stream
+    )  # of what the frontier has released, by stream and Shape.key
     steps: dict[str, EvaluationStep] = field(default_factory=dict)  # by program
-    done: Evaluated = field(default_factory=Evaluated)
+    done: StageReports = field(default_factory=StageReports)
     lengths: dict[str, int] = field(default_factory=dict)  # of the outputs, to commit
 
     @property

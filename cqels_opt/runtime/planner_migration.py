@@ -63,10 +63,10 @@ def count_up(planner: QueryPlanner, folder: Path, files: Sequence[SlotFile], upt
     return number
 
 
-def take_over(planner: QueryPlanner, since: int | None) -> Backfill:
+def backfill_of(planner: QueryPlanner, since: int | None) -> Backfill:
     """The new part of a program, with a plan for each block that has new rows."""
     plans = {
-        name: block.standing_plan(INSTANCE.name if since is not None else None)
+        name: block.plan_over_window_content(INSTANCE.name if since is not None else None)
         for name, block in planner.blocks.items()
         if since is None or INSTANCE.name in block.block.output
     }

@@ -119,7 +119,7 @@ def counted_all(folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shape]
     return found
 
 
-def taken_over(folder: Path, kept: Iterable[SlotFile]) -> list[SlotFile]:
+def renumbered_results(folder: Path, kept: Iterable[SlotFile]) -> list[SlotFile]:
     """The result slots of such a step, under names that the next batch does not write."""
     moved = []
     for file in kept:

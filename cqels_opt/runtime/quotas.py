@@ -15,7 +15,7 @@ from pathlib import Path
 from cqels_opt.errors import CheckpointError, LimitError, RunWarning
 from cqels_opt.operators.answer_files import rows_by_query, without_queries
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.runtime.evaluate import EvaluateReport, FinishReport, Format
+from cqels_opt.runtime.evaluate_task import EvaluateReport, FinishReport, Format
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.state.result_store import is_result

@@ -17,10 +17,10 @@ from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import NO_INSTANT
 from cqels_opt.operators.stream_operators import stream_operator
 from cqels_opt.planner.query_planner import QueryPlanner
-from cqels_opt.runtime.evaluate import EvaluateTask
-from cqels_opt.runtime.planner_migration import count_up, covered, following_planner, gone_with, reported_last, take_over
+from cqels_opt.runtime.evaluate_task import EvaluateTask
+from cqels_opt.runtime.planner_migration import backfill_of, count_up, covered, following_planner, gone_with, reported_last
 from cqels_opt.runtime.query_catalog import QueryCatalog
-from cqels_opt.runtime.query_migration import counted_again, taken_over, without_time_slices
+from cqels_opt.runtime.query_migration import counted_again, renumbered_results, without_time_slices
 from cqels_opt.runtime.run_state import RunState
 from cqels_opt.runtime.static_refresh import has_windows_of, keeps_state
 from cqels_opt.state.pending_counts import KIND as PENDING
@@ -36,7 +36,7 @@ class Reconfiguration:
         self.driver = driver
 
     # -------------------------------------------------------------- a changed query
-    def take_over(self, number: int) -> None:
+    def rebuild_state(self, number: int) -> None:
         """Derives result slots and statistics of a changed query from the binding slots of the one before."""
         driver, folder, state = self.driver, self.driver.folder, self.driver.state
         upto, ingest_state = driver.frontier.value, driver.ingest_state
@@ -59,10 +59,9 @@ class Reconfiguration:
         shares = [report for reports in done.shares.values() for report in reports]
         finished = [report for reports in done.finished.values() for report in reports]
         gone = {f.path for f in state.files if f not in files} | {f.path for report in shares for f in report.fresh}
-        driver.schedule_deletion(
-            number, gone | {report.path for report in finished if report.path}
-        )  # were emitted before, if at all
-        driver.state = replace(state, files=[*files, *taken_over(folder, done.kept)])
+        emitted = {report.path for report in finished if report.path}  # before, if at all
+        driver.schedule_deletion(number, gone | emitted)
+        driver.state = replace(state, files=[*files, *renumbered_results(folder, done.kept)])
 
     def forget_statistics(self) -> None:
         """Replaces planners whose statistics are lost, and counts the content of the windows again.
@@ -146,10 +145,12 @@ class Reconfiguration:
                 self._count_up(p)
         driver.forget_windows()
         new = [p for p in driver.programs if p.id in changed or p.id not in before]
-        made = self._made([self._taking_over(p, number, known=p.id in before) for p in new if upto > BEFORE_TIME])
+        made = self._run_between_batches(
+            [self._backfill_task(p, number, known=p.id in before) for p in new if upto > BEFORE_TIME]
+        )
         self._replace(number, old, made)
 
-    def _taking_over(self, program: CompiledProgram, number: int, known: bool) -> EvaluateTask:
+    def _backfill_task(self, program: CompiledProgram, number: int, known: bool) -> EvaluateTask:
         """A task that computes the results that a program would have by now; ``known``: it existed, with other instances."""
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
         since = program.instances.since if known and program.instances is not None else None
@@ -157,8 +158,8 @@ class Reconfiguration:
         instants = np.unique(np.array([int(NO_INSTANT), reported], np.int64))
         step = driver.bare_step(program, number, upto, upto, instants, driver.step_files(state.files))
         step = replace(step, run=f"{step.run}-taken{number}", expired_by=min(reported, upto + 1))
-        taking = take_over(driver.planners[program.id], since)
-        return replace(driver.task_of(program, step), feeds=None, take_over=taking)
+        taking = backfill_of(driver.planners[program.id], since)
+        return replace(driver.task_of(program, step), feeds=None, backfill=taking)
 
     def _reported(self, program: CompiledProgram) -> int:
         """The last instant that a program has reported, or would have if it had run until now."""
@@ -173,7 +174,7 @@ class Reconfiguration:
         """Programs over another version of the static store, see :mod:`cqels_opt.runtime.static_refresh`."""
         driver, upto = self.driver, self.driver.frontier.value
         before, planners = {p.id: p for p in driver.programs}, driver.planners
-        leaving = {p.id: self._leaving(p, number) for p in driver.programs}
+        last_answers = {p.id: self._last_answers_task(p, number) for p in driver.programs}
         driver.set_programs(programs)
         driver.planners = {}
         for p in driver.programs:
@@ -186,15 +187,15 @@ class Reconfiguration:
             return
         moved = [p for p in driver.programs if not keeps_state(before[p.id], p)]
         waiting = {*driver.state.renewed}  # their last answers are in a file already
-        tasks = [task for p in moved if p.id not in waiting and (task := leaving[p.id]) is not None]
+        tasks = [task for p in moved if p.id not in waiting and (task := last_answers[p.id]) is not None]
         old = gone_with(driver.state.files, {p.id for p in moved})
         old = [f for f in old if not (f.shape.endswith("/before") and f.shape.split("/")[0] in waiting)]
-        made = self._made([*tasks, *(self._standing_over(p, number) for p in moved)])
+        made = self._run_between_batches([*tasks, *(self._refill_task(p, number) for p in moved)])
         renewed = [*dict.fromkeys([*driver.state.renewed, *(p.id for p in moved)])]
         driver.state = replace(driver.state, renewed=renewed)
         self._replace(number, old, made)
 
-    def _leaving(self, program: CompiledProgram, number: int) -> EvaluateTask | None:
+    def _last_answers_task(self, program: CompiledProgram, number: int) -> EvaluateTask | None:
         """A task that keeps a program's answers at its last reported instant, if there are any and a later instant compares with
         them.
         """
@@ -204,19 +205,19 @@ class Reconfiguration:
             return None
         instants = np.array([int(NO_INSTANT), reported], np.int64)
         step = driver.bare_step(program, number, upto, upto, instants, driver.step_files(driver.state.files))
-        return replace(driver.task_of(program, step), feeds=None, leaving=True)
+        return replace(driver.task_of(program, step), feeds=None, stores_last_answers=True)
 
-    def _standing_over(self, program: CompiledProgram, number: int) -> EvaluateTask:
+    def _refill_task(self, program: CompiledProgram, number: int) -> EvaluateTask:
         """A task that computes the rows of a program's blocks from the content of its windows."""
         driver, upto = self.driver, self.driver.frontier.value
         files = driver.step_files([f for f in driver.state.files if not is_result(f)])
         step = driver.bare_step(program, number, upto, upto, np.array([int(NO_INSTANT)], np.int64), files)
         step = replace(step, run=f"{step.run}-taken{number}")
-        return replace(driver.task_of(program, step), feeds=None, take_over=take_over(driver.planners[program.id], None))
+        return replace(driver.task_of(program, step), feeds=None, backfill=backfill_of(driver.planners[program.id], None))
 
-    def _made(self, tasks: Sequence[EvaluateTask]) -> list[SlotFile]:
+    def _run_between_batches(self, tasks: Sequence[EvaluateTask]) -> list[SlotFile]:
         """The files that tasks between two batches make, in one job."""
-        return taken_over(self.driver.folder, self.driver.evaluate(tasks, 1).complete().kept) if tasks else []
+        return renumbered_results(self.driver.folder, self.driver.evaluate(tasks, 1).complete().kept) if tasks else []
 
     def _following(self, program: CompiledProgram, before: QueryPlanner | None) -> QueryPlanner:
         """The planner of a program that continues that of another one, if there is one."""

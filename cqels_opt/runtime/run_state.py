@@ -22,11 +22,11 @@ from cqels_opt.query.algebra import Window
 from cqels_opt.rdf.ids import CollisionError, encode, encode_one
 from cqels_opt.runtime.chunks import ROWS_PER_TASK
 from cqels_opt.runtime.dead_letters import DeadLetters
-from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.evaluate_task import EvaluateTask
 from cqels_opt.runtime.idle_streams import IdleStreams
 from cqels_opt.runtime.ingest import IngestReport
 from cqels_opt.runtime.ingest_state import IngestState
-from cqels_opt.runtime.interfaces import Evaluated, InputLog, Runner, Sink, TraceLog
+from cqels_opt.runtime.interfaces import InputLog, Runner, Sink, StageReports, TraceLog
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.output_owner import InFile, Owned, Owner, claim_file
 from cqels_opt.runtime.query_catalog import QueryCatalog
@@ -110,8 +110,8 @@ class RunState(ABC):
         self.background_jobs = background_jobs or BackgroundJobs(folder / "subresults")
         self._compaction_start, self.deletion = compaction_start, Deletion(folder, deletion_start)
         self.log = CommitLog(folder)
-        self.run = self.log.claim(identity, options.continue_changed, programs[0].scheme.key)
-        self.query, self._changed = identity.digest, False
+        self.run_id = self.log.claim(identity, options.continue_changed, programs[0].scheme.key)
+        self.identity_digest, self._changed = identity.digest, False
         self.frontier, self.pages, self.trace = frontier, list(pages), trace
         self._claim_outputs()
         self._reached = int(BEFORE_TIME)
@@ -138,7 +138,7 @@ class RunState(ABC):
     # -------------------------------------------------------------- state
     def _claim_outputs(self) -> None:
         """Takes files and folders of output for this run, before anything in them is changed."""
-        owner, last = Owner(self.run, self.folder), self.log.last()
+        owner, last = Owner(self.run_id, self.folder), self.log.last()
         lengths = last.lengths if last is not None else {}
         sink: object = self.sink
         trace: object = self.trace
@@ -176,7 +176,7 @@ class RunState(ABC):
         self.shared_windows.retain(window for block in blocks for window in block.statistics.windows.values())
 
     def note(self, text: str) -> None:
-        """Something went wrong that does no harm to the answers: a warning, and a notice in the next trace records."""
+        """Reports an error that does not affect answers: a warning, and a notice in the next trace records."""
         self.notices.append(text)
         warnings.warn(text, EngineWarning, stacklevel=3)
 
@@ -189,7 +189,7 @@ class RunState(ABC):
         """Gives second ids to terms whose id is taken; the commit record keeps them."""
         self.scheme = self.scheme.displacing(error.losers)
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         """Runs the second stage; if an expression makes a term whose id is taken, it runs again, with a second id for the term."""
         if self.runner.elsewhere:
             self.log.save()  # tasks on other machines read sub-results
@@ -267,7 +267,7 @@ class RunState(ABC):
         self, program: CompiledProgram, number: int, after: int, upto: int, instants: Ints, files: StepFiles
     ) -> EvaluationStep:
         """A step of a program's windows over :meth:`step_files`, without plans."""
-        run, dropped = self.run, dict(self.state.dropped)
+        run, dropped = self.run_id, dict(self.state.dropped)
         if self.catalog is not None and self.catalog.store_versions.current.number > 1:
             run += f"-{self.catalog.store_versions.current.number}"  # caches of workers hold for one version only
         remember = self.options.plan.remember

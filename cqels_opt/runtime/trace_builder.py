@@ -16,7 +16,7 @@ from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.planner.row_expressions import written
 from cqels_opt.planner.union_statistics import summands
 from cqels_opt.query.algebra import Call
-from cqels_opt.runtime.evaluate import EvaluateReport, FinishReport
+from cqels_opt.runtime.evaluate_task import EvaluateReport, FinishReport
 from cqels_opt.runtime.micro_batch import MicroBatch
 from cqels_opt.trace.records import Called, Delta, Lag, Milliseconds, OperatorRecord, TraceRecord
 from cqels_opt.windows.frontier import Frontier

@@ -19,8 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from cqels_opt.errors import CqelsOptError
 from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.rows import empty
-from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, Fresh, finish, finish_parts, keep
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.evaluate import Fresh, finish, keep
+from cqels_opt.runtime.evaluate_task import EvaluateReport, EvaluateTask, finish_parts
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.ingest_rows import Batches
 from cqels_opt.spark.relations import Layout, Relations, Side, by_block, layouts, width
@@ -60,10 +61,12 @@ class JoinRunner(SparkRunner):
         self._tables = Tables(by_spark, self._untagged)
         self._sql = SqlPlanner(self._tables)
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         """See :meth:`SparkRunner.evaluate`, which also runs the batch if a block has units (OPTIONAL, MINUS, EXISTS)."""
         found = layouts(tasks)
-        making = any(task.leaving or task.take_over is not None for task in tasks)  # computes state, not the answers of a step
+        making = any(
+            task.stores_last_answers or task.backfill is not None for task in tasks
+        )  # computes state, not the answers of a step
         if not found or making or not self.joins(tasks):
             return super().evaluate(tasks, parts)
         self.end()
@@ -131,7 +134,7 @@ class _Metrics:
     def __init__(self) -> None:
         self.of: list[tuple[Layout, str, FixedOrder]] = []
 
-    def into(self, done: Evaluated, tasks: Sequence[EvaluateTask], frame: DataFrame) -> None:
+    def into(self, done: StageReports, tasks: Sequence[EvaluateTask], frame: DataFrame) -> None:
         """Copies the metrics of the query that has just run into the reports."""
         if not self.of:
             return

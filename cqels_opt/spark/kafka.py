@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from cqels_opt.errors import InputError, RunError, first_line, option
 from cqels_opt.operators.algebra.triple import TRIPLE
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.runtime.answer_messages import AnswerFile, answer_messages
-from cqels_opt.runtime.evaluate import FinishReport, Format
+from cqels_opt.runtime.answer_messages import AnswerLines, answer_messages
+from cqels_opt.runtime.evaluate_task import FinishReport, Format
 from cqels_opt.spark.job_descriptions import batch_name, described
 from cqels_opt.spark.kafka_topic import ANSWERS, KafkaTopic
 from cqels_opt.spark.messages import Messages
@@ -85,7 +85,7 @@ class KafkaSink:
         if not chunks:
             return {}
         files = [
-            AnswerFile(program.id, task_path(folder / report.path), tuple(map(tuple, report.times.tolist())))
+            AnswerLines(program.id, task_path(folder / report.path), tuple(map(tuple, report.times.tolist())))
             for program, report in chunks
         ]
         kind: Any = self.kind

@@ -23,8 +23,8 @@ from cqels_opt.plans.join_methods import PARTITIONED, JoinMethod, Machine
 from cqels_opt.plans.physical import size
 from cqels_opt.plans.plan import parts as plan_parts
 from cqels_opt.plans.plan import relations as names
-from cqels_opt.runtime.evaluate import EvaluateTask
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.evaluate_task import EvaluateTask
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.ingest_rows import Batches
 from cqels_opt.spark.joins import JoinRunner
@@ -157,7 +157,7 @@ class MixedRunner(JoinRunner):
         """See :meth:`JoinRunner.joins`: whether any join does not run in the task that has the rows."""
         return not all(by is None or by.in_task for by in _used(tasks))
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         """See :meth:`JoinRunner.evaluate`; an index partitioned by key uses at least two tasks."""
         return super().evaluate(tasks, max(parts, min(2, self.parallelism)) if PARTITIONED in _used(tasks) else parts)
 

@@ -20,7 +20,7 @@ from cqels_opt.operators.blocks import Block, BlockFilter, PatternOccurrence
 from cqels_opt.operators.evaluation_step import EvaluationStep, StepFiles
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.rows import RANK, Ints, Rows
-from cqels_opt.runtime.evaluate import EvaluateTask, ranked
+from cqels_opt.runtime.evaluate_task import EvaluateTask, ranked
 from cqels_opt.spark.scan import Batches as Batches
 from cqels_opt.spark.scan import scanned
 from cqels_opt.spark.tables import Tables

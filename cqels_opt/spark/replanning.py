@@ -22,7 +22,7 @@ from cqels_opt.errors import first_line
 from cqels_opt.plans import Plan
 from cqels_opt.plans.explain import Format
 from cqels_opt.relational.counting import Counted
-from cqels_opt.relational.planner import Counts, JoinPlanner, JoinShape, ObservedJoin, OrderCosts, Side
+from cqels_opt.relational.planner import Counts, JoinLayout, JoinPlanner, ObservedJoin, OrderCosts, Side
 from cqels_opt.spark.catalyst import Catalyst, count_of, same_session
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.join_inputs import Sampling, broadcast_bytes, row_width, sampling_of, spark_cost, static_counts
@@ -112,7 +112,7 @@ class Replanner:
                 self._kept = kept
                 return left
             query = read(catalyst, plain, stream)
-            if repr(query.graph) != repr(self.planner.shape.graph):  # the names of relations have changed
+            if repr(query.graph) != repr(self.planner.layout.graph):  # the names of relations have changed
                 return self._planned(query, plain, stream)
             return self._rebuilt(query)
         except NotReadableError as error:
@@ -266,7 +266,7 @@ class Replanner:
     def _planner_of(self, query: JoinQuery, identities: dict[str, Identity]) -> JoinPlanner:
         """The planner, with the counts of the current versions of the relations."""
         counts = {name: self._counts[identity] for name, identity in identities.items()}
-        if self.planner is None or repr(self.planner.shape.graph) != repr(query.graph):
+        if self.planner is None or repr(self.planner.layout.graph) != repr(query.graph):
             self.planner = self._new_planner(query, counts)
         else:
             for name in (name for name, identity in identities.items() if identity != self._identities.get(name)):
@@ -278,9 +278,9 @@ class Replanner:
         return self.planner
 
     def _new_planner(self, query: JoinQuery, counts: Mapping[str, Counts]) -> JoinPlanner:
-        shape = JoinShape(query.graph, {query.stream: 1}, {name: tuple(keys) for name, keys in query.keys.items()})
+        layout = JoinLayout(query.graph, {query.stream: 1}, {name: tuple(keys) for name, keys in query.keys.items()})
         widths = {name: row_width(query.relations[name].plan, found) for name, found in counts.items()}
-        planner = JoinPlanner(shape, counts, spark_cost(query.catalyst.spark, self._slots, max(widths.values())), self._mode)
+        planner = JoinPlanner(layout, counts, spark_cost(query.catalyst.spark, self._slots, max(widths.values())), self._mode)
         planner.widths = widths
         return planner
 

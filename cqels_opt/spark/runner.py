@@ -22,9 +22,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from cqels_opt.errors import CqelsOptError, EngineWarning, RunError, first_line
 from cqels_opt.runtime.chunks import ROWS_PER_TASK, Piece, read, shares
-from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, finish_parts
+from cqels_opt.runtime.evaluate_task import EvaluateReport, EvaluateTask, finish_parts
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.live_files import FileBatch
 from cqels_opt.runtime.local_runner import part_of_answers, share_of_batch, whole_batch
 from cqels_opt.spark.batch_jobs import BatchJobs
@@ -134,7 +134,7 @@ class SparkRunner(BatchJobs):
     def _has_plain_types(self) -> bool:
         return str(self.spark.conf.get(LARGE_TYPES, "false")).lower() == "false"
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         """The second stage: one task for a small batch; else a task per share, and then one per part of the answers.
 
         If tasks may connect to the driver, they are those that ingested the batch. Otherwise they are a job with a shuffle.
@@ -209,8 +209,8 @@ class SparkRunner(BatchJobs):
             self._slots[number] = slots(self.spark.sparkContext, number)
         return self._slots[number]
 
-    def _gather(self, reports: Iterable[Any]) -> Evaluated:
-        done = Evaluated()
+    def _gather(self, reports: Iterable[Any]) -> StageReports:
+        done = StageReports()
         done.add(reports)
         for report in chain.from_iterable(done.shares.values()):
             self.shares[report.worker] += report.probed
@@ -273,7 +273,7 @@ def finishing(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int, Seque
     """Computes a part of the answers from the reports of all shares."""
 
     def work(part: int, reports: Sequence[Any]) -> Iterator[Any]:
-        done = Evaluated()
+        done = StageReports()
         done.add(reports)
         yield from _answers(tasks, parts, done.shares)(part)
         if part == 0:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.answer_tables import AnswerColumns
-from cqels_opt.runtime.evaluate import FinishReport
+from cqels_opt.runtime.evaluate_task import FinishReport
 
 BatchFunction = Callable[[DataFrame, int], object]
 

@@ -20,7 +20,7 @@ from cqels_opt.lod.multiplicities import product_in_sql
 from cqels_opt.operators.blocks import BlockFilter
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.rows import Rows
-from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.evaluate_task import EvaluateTask
 from cqels_opt.spark.relations import Layout, Relations, width
 from cqels_opt.spark.tables import Tables
 

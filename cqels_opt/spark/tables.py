@@ -18,7 +18,7 @@ from cqels_opt.lod.store import StaticPattern
 from cqels_opt.operators.block_relations import scan_static
 from cqels_opt.operators.blocks import Static
 from cqels_opt.operators.rows import Ints
-from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.evaluate_task import EvaluateTask
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.paths import in_sql, to_read, to_write
 from cqels_opt.spark.scan import scanned

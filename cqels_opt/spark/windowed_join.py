@@ -343,9 +343,9 @@ class WindowedJoin(JoinRun):
             model = spark_cost(session, slots, max([1.0, *(row_width(plan_of(rows)) for rows in frames_read)]))
             counts = {name: self._counts[name] for name in named}
             widths = {name: row_width(plan_of(rows), counts[name]) for name, rows in versions.items()}
-            self._planner = JoinPlanner(spec.shape, counts, model, self._mode)
+            self._planner = JoinPlanner(spec.layout, counts, model, self._mode)
             if (problem := self.kept.restore_planner(self._planner)) is not None:
-                self._planner, self._notes = JoinPlanner(spec.shape, counts, model, self._mode), (problem,)
+                self._planner, self._notes = JoinPlanner(spec.layout, counts, model, self._mode), (problem,)
                 warnings.warn(problem, RunWarning, stacklevel=4)
             self._planner.widths = widths
         if frame is not None:

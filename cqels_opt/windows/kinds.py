@@ -66,7 +66,7 @@ class Grid(_TimeWindow):
         return periodic(0, self.window.slide, first, last)
 
 
-class Delta(_TimeWindow):
+class DeltaWindow(_TimeWindow):
     """Streaming SPARQL's sliding δ-window: cells of length ``slide``, aligned with the epoch, each for ``width`` from its start."""
 
     def interval(self, t: Times, t0: int) -> tuple[Times, Times]:
@@ -183,7 +183,7 @@ KINDS: Final[Mapping[str, type[WindowKind]]] = {
     "now": Now,
     "range": Range,
     "grid": Grid,
-    "delta": Delta,
+    "delta": DeltaWindow,
     "purged": Purged,
     "open-closed": OpenClosed,
     "closed-open": ClosedOpen,

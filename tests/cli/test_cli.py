@@ -30,7 +30,7 @@ from cqels_opt.cli.options import (
     LoadOptions,
     RunOptions,
 )
-from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
+from cqels_opt.cli.run_results import LoadSummary, Summary, VerifySummary
 from cqels_opt.compiler.registration import member_of, record_of
 from cqels_opt.errors import DataError, EngineWarning, InputError, QueryError, RunError
 from cqels_opt.lod.build import build_store
@@ -232,16 +232,16 @@ def test_explain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("report", "code", "lines"),
     [
-        (VerifyReport(3, 1000, 0), 0, ["1,000 answers at 3 instants compared: all are the same"]),
+        (VerifySummary(3, 1000, 0), 0, ["1,000 answers at 3 instants compared: all are the same"]),
         (
-            VerifyReport(1, 2, 1, ("at 5: + x is missing",)),
+            VerifySummary(1, 2, 1, ("at 5: + x is missing",)),
             1,
             ["2 answers at 1 instant compared: 1 difference", "at 5: + x is missing"],
         ),
     ],
 )
 def test_verify(
-    report: VerifyReport, code: int, lines: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    report: VerifySummary, code: int, lines: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stand_in(monkeypatch, "cqels_opt.cli.commands", run=lambda _: None)
     monkeypatch.setattr(verification, "verify", lambda options, run: report)
@@ -252,7 +252,7 @@ def test_verify(
 @pytest.mark.usefixtures("folder")
 def test_load(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     calls = stand_in(
-        monkeypatch, "cqels_opt.cli.commands", load=lambda _: LoadReport(Path("st"), 1_000_000, rejected=1, seconds=2.0)
+        monkeypatch, "cqels_opt.cli.commands", load=lambda _: LoadSummary(Path("st"), 1_000_000, rejected=1, seconds=2.0)
     )
     assert main(["load", "a.nt", "--graph", "http://g", "a.nt", "--store", "st", "--on-error", "skip"]) == 0
     assert calls == [LoadOptions(Path("st"), (Path("a.nt"),), (("http://g", Path("a.nt")),), "skip")]

@@ -25,9 +25,9 @@ from pyspark.sql import DataFrame
 
 from cqels_opt.bench.social import PLACES_GRAPH
 from cqels_opt.engine import Engine
-from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.evaluate_task import EvaluateTask
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.registered_query import population_of
 from cqels_opt.runtime.run_factory import make_driver
@@ -122,7 +122,7 @@ class Watched(SparkRunner):
         self.now = f"ingest:{task.batch}"
         return super().ingest(rows, task)
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         self.now = f"evaluate:{tasks[0].step.batch}"
         return super().evaluate(tasks, parts)
 

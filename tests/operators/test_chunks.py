@@ -23,8 +23,8 @@ from cqels_opt.operators.executed_operators import Chunk, Reduction, together
 from cqels_opt.operators.memory import at_most, check
 from cqels_opt.operators.rows import Rows, chunks, concat, gathered
 from cqels_opt.runtime import evaluate as stage
-from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, FinishReport
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.evaluate_task import EvaluateReport, EvaluateTask, FinishReport
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.state.spilled_results import apart
 from cqels_opt.verify import Element
@@ -212,7 +212,7 @@ def test_no_more_answers_are_written_than_the_limit_allows(tmp_path: Path, monke
 
 
 def test_what_is_taken_over_is_whole_or_an_error() -> None:
-    done = Evaluated({"q": [EvaluateReport()]}, {"q": [FinishReport()]})
+    done = StageReports({"q": [EvaluateReport()]}, {"q": [FinishReport()]})
     assert done.complete() is done
     done.add([("q", FinishReport(failed="a result takes too much"))])
     with pytest.raises(LimitError, match="q: a result takes too much"):

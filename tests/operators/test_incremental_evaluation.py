@@ -18,7 +18,7 @@ from cqels_opt.planner.explain import explained
 from cqels_opt.planner.maintenance_report import maintained
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.evaluate import EvaluateTask, finish_parts
+from cqels_opt.runtime.evaluate_task import EvaluateTask, finish_parts
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions

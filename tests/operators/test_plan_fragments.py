@@ -16,7 +16,7 @@ from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.rows import Rows
 from cqels_opt.plans import DeltaRule, Plan, Scan, Split, operators
 from cqels_opt.runtime import driver as driving
-from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.evaluate_task import EvaluateTask
 from cqels_opt.runtime.local_runner import LocalRunner
 
 
@@ -45,7 +45,7 @@ class Cutting(LocalRunner):
         super().__init__(1)
         self.rng, self.cuts = rng, 0
 
-    def evaluate(self, tasks: list[EvaluateTask], parts: int) -> driving.Evaluated:  # type: ignore[override]
+    def evaluate(self, tasks: list[EvaluateTask], parts: int) -> driving.StageReports:  # type: ignore[override]
         for task in tasks:
             for block in task.program.blocks:
                 for source in task.step.rules.get(block.name, DeltaRule()).order:

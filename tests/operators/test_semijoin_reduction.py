@@ -32,8 +32,8 @@ from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import QueryGraph, RelationNode, parse_plan
 from cqels_opt.plans.join_tree import JoinTree, ProbedRelation, described, join_tree, written
 from cqels_opt.plans.plan import relations
-from cqels_opt.runtime.evaluate import EvaluateTask
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.evaluate_task import EvaluateTask
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.verify import read_answers
 
@@ -215,7 +215,7 @@ class OrdersRunner(LocalRunner):
         self._rng = np.random.default_rng(seed)
         self.found: list[Compared] = []
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         """The orders, and then the batch."""
         for task in tasks:
             self.found += [self._compared(task) for _ in range(4)]

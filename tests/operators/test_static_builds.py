@@ -22,8 +22,8 @@ from cqels_opt.planner.block_graph import graph_of
 from cqels_opt.planner.calibration import SyntheticData
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Plan
-from cqels_opt.runtime.evaluate import EvaluateTask
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.evaluate_task import EvaluateTask
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 
 PLANS = 12
@@ -37,7 +37,7 @@ class AgainRunner(LocalRunner):
         self._rng = random.Random(seed)
         self.kept = self.stopped = 0
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         """The plans, and then the batch."""
         for task in tasks:
             source = task.program.blocks[0].occurrences[0].name

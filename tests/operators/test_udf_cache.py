@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cqels_opt.operators import udf_cache
-from cqels_opt.operators.observed import Evaluated
+from cqels_opt.operators.observed import FilterWork
 from cqels_opt.operators.udf_cache import RESTS, TRIED, CacheAdmission, Calls
 from cqels_opt.planner.filter_costs import MeasuredCosts
 from cqels_opt.query.algebra import Call, Variable
@@ -108,7 +108,7 @@ def test_a_resting_call_is_right_all_the_same(habits: dict[Call, CacheAdmission]
 def test_a_cost_is_what_was_measured_beyond_what_rows_take_anyway() -> None:
     costs = MeasuredCosts(1e-7)
     declared = {"f": 100.0}
-    seen = Evaluated(pieces=1, rows=10_000, combinations=1_000, seconds=3e-4 + 10_000 * 2e-7 + 1_000 * 4e-5)
+    seen = FilterWork(pieces=1, rows=10_000, combinations=1_000, seconds=3e-4 + 10_000 * 2e-7 + 1_000 * 4e-5)
     assert costs.observe({"f": seen, "other": seen}, declared)
     assert costs.weights == {"f": 400.0}
     assert not costs.observe({"f": seen}, declared)
@@ -117,10 +117,10 @@ def test_a_cost_is_what_was_measured_beyond_what_rows_take_anyway() -> None:
 def test_noise_and_little_evidence_change_nothing() -> None:
     costs = MeasuredCosts(1e-7)
     declared = {"f": 100.0}
-    assert not costs.observe({"f": Evaluated(1, 100, 100, 3e-4 + 1.4 * 1e-3)}, declared)  # too little time in all
-    assert not costs.observe({"f": Evaluated(100, 1_000, 1_000, 5.0)}, declared)  # pieces of ten: they are what is measured
+    assert not costs.observe({"f": FilterWork(1, 100, 100, 3e-4 + 1.4 * 1e-3)}, declared)  # too little time in all
+    assert not costs.observe({"f": FilterWork(100, 1_000, 1_000, 5.0)}, declared)  # pieces of ten: they are what is measured
     for _ in range(9):
-        assert not costs.observe({"f": Evaluated(1, 1_000, 1_000, 3e-4 + 2e-4 + 1.3e-2)}, declared)  # 130, near enough to 100
+        assert not costs.observe({"f": FilterWork(1, 1_000, 1_000, 3e-4 + 2e-4 + 1.3e-2)}, declared)  # 130, near enough to 100
     assert costs.weights == {}
 
 
@@ -128,8 +128,8 @@ def test_costs_follow_slowly_and_go_on_after_a_restart() -> None:
     costs = MeasuredCosts(1e-7)
     declared = {"f": 100.0}
 
-    def batch(weight: float) -> dict[str, Evaluated]:
-        return {"f": Evaluated(1, 1_000, 1_000, 3e-4 + 2e-4 + 1_000 * weight * 1e-7)}
+    def batch(weight: float) -> dict[str, FilterWork]:
+        return {"f": FilterWork(1, 1_000, 1_000, 3e-4 + 2e-4 + 1_000 * weight * 1e-7)}
 
     assert costs.observe(batch(1_000.0), declared)
     again = MeasuredCosts(1e-7)

@@ -56,7 +56,7 @@ FIRST_OFFERS, FIRST_FOLLOWS = "views » offers[?item] » follows[?who]", "views 
 
 
 def test_the_order_follows_the_keys_of_each_batch() -> None:
-    planner = JoinPlanner(STAR.shape, STATICS, MODEL)
+    planner = JoinPlanner(STAR.layout, STATICS, MODEL)
     famous, hot = {"who": 1, "item": 2}, {"who": 2, "item": 1}
     assert [step(planner, n, batch(n, **keys)) for n, keys in enumerate([famous, famous, hot, famous])] == [
         FIRST_OFFERS,
@@ -83,7 +83,7 @@ def test_the_order_follows_the_keys_of_each_batch() -> None:
 )
 def test_the_side_of_fewer_bytes_is_broadcast(width: float, most: float, sides: list[str | None]) -> None:
     """500 rows meet one row each of relations with 200,002 rows of 8 bytes. The trace and EXPLAIN show the sides that Spark is given."""
-    planner = JoinPlanner(STAR.shape, STATICS, MODEL)
+    planner = JoinPlanner(STAR.layout, STATICS, MODEL)
     planner.widths = {"views": width, "follows": 8.0, "offers": 8.0}
     step(planner, 0, batch(0, 2, 2))
     assert planner.broadcast_below("views", most) == [None, *sides]
@@ -95,14 +95,14 @@ def test_the_side_of_fewer_bytes_is_broadcast(width: float, most: float, sides: 
 
 
 def test_rows_of_a_micro_batch_alone_are_gone_with_the_next() -> None:
-    planner = JoinPlanner(STAR.shape, STATICS, MODEL)
+    planner = JoinPlanner(STAR.layout, STATICS, MODEL)
     step(planner, 0, batch(0, 1, 2, rows=70))
     step(planner, 1, batch(1, 1, 2, rows=30))
     assert planner.statistics.windows["views"].card() == 30
 
 
 def test_a_batch_that_comes_again_changes_nothing() -> None:
-    planner = JoinPlanner(STAR.shape, STATICS, MODEL)
+    planner = JoinPlanner(STAR.layout, STATICS, MODEL)
     step(planner, 0, batch(0, 1, 2))
     before = planner.summary()
     assert step(planner, 0, batch(0, 1, 2)) == FIRST_OFFERS
@@ -110,7 +110,7 @@ def test_a_batch_that_comes_again_changes_nothing() -> None:
 
 
 def test_another_version_of_a_static_relation() -> None:
-    planner = JoinPlanner(STAR.shape, STATICS, MODEL)
+    planner = JoinPlanner(STAR.layout, STATICS, MODEL)
     assert step(planner, 0, batch(0, 1, 2)) == FIRST_OFFERS
     planner.replace("follows", static({2: 1, 3: 1}, "who"))
     planner.replace("offers", static({2: 200_000}, "item"))
@@ -119,18 +119,18 @@ def test_another_version_of_a_static_relation() -> None:
 
 
 def test_a_static_plan_is_kept() -> None:
-    planner = JoinPlanner(STAR.shape, STATICS, MODEL, "static")
+    planner = JoinPlanner(STAR.layout, STATICS, MODEL, "static")
     assert step(planner, 0, batch(0, 1, 2)) == FIRST_OFFERS
     assert step(planner, 1, batch(1, 2, 1)) == FIRST_OFFERS
     assert planner.switches == 0
 
 
 def test_a_restart_knows_what_was_known() -> None:
-    planner = JoinPlanner(STAR.shape, STATICS, MODEL)
+    planner = JoinPlanner(STAR.layout, STATICS, MODEL)
     step(planner, 0, batch(0, 1, 2))
     planner.observe(ObservedJoin({"views": [500, 500, 100_000_000]}))
     feedback, statistics = planner.state()
-    again = JoinPlanner(STAR.shape, STATICS, MODEL)
+    again = JoinPlanner(STAR.layout, STATICS, MODEL)
     again.resume(json.loads(json.dumps(feedback)), statistics)
     assert again.summary() == planner.summary()
     assert step(again, 1, batch(1, 2, 1)) == step(planner, 1, batch(1, 2, 1)) == FIRST_FOLLOWS
@@ -139,7 +139,7 @@ def test_a_restart_knows_what_was_known() -> None:
 
 
 def test_observed_rows_stand_beside_the_estimates() -> None:
-    planner = JoinPlanner(STAR.shape, STATICS, MODEL)
+    planner = JoinPlanner(STAR.layout, STATICS, MODEL)
     step(planner, 0, batch(0, 2, 2))
     planner.observe(ObservedJoin({"views": [500, 500, 499]}))
     (delta,) = planner.deltas()
@@ -151,7 +151,7 @@ def test_observed_rows_stand_beside_the_estimates() -> None:
 
 
 def test_before_any_rows_nothing_of_the_stream_is_known() -> None:
-    planner = JoinPlanner(STAR.shape, STATICS, MODEL)
+    planner = JoinPlanner(STAR.layout, STATICS, MODEL)
     planner.choose()
     assert "assumed, not observed: rows of views" in planner.explain()
 
@@ -173,7 +173,7 @@ def window_batch(number: int, times: list[int]) -> Counted:
 
 
 def test_windows_forget_what_has_ended() -> None:
-    planner = JoinPlanner(PAIRS.shape, {}, MODEL)
+    planner = JoinPlanner(PAIRS.layout, {}, MODEL)
     assert planner.sources == ["now", "before"]
     progress, cards = Progress(), []
     for number, times in enumerate(([0, 50], [90, 120], [230], [231])):
@@ -200,7 +200,7 @@ def commit(kept: RetainedRows, number: int, chunks: list[SlotFile], planner: Joi
 
 
 def test_the_state_goes_on_and_back(tmp_path: Path) -> None:
-    identity, planner = identity_of(STAR, 0), JoinPlanner(STAR.shape, STATICS, MODEL)
+    identity, planner = identity_of(STAR, 0), JoinPlanner(STAR.layout, STATICS, MODEL)
     kept = RetainedRows(tmp_path, identity)
     for number in range(6):
         step(planner, number, batch(number, 1, 2))
@@ -208,7 +208,7 @@ def test_the_state_goes_on_and_back(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "rows").iterdir()) == [f"{n:012d}" for n in (3, 4, 5)]
     again = RetainedRows(tmp_path, identity)
     assert (again.state.batch, again.progress.frontier, again.state.totals) == (5, 5, {"batches": 6})
-    other = JoinPlanner(STAR.shape, STATICS, MODEL)
+    other = JoinPlanner(STAR.layout, STATICS, MODEL)
     again.restore_planner(other)
     assert other.summary() == planner.summary()
     assert not again.begin(6)
@@ -221,7 +221,7 @@ def test_the_state_goes_on_and_back(tmp_path: Path) -> None:
 
 
 def test_the_first_batch_may_come_again_whatever_its_number(tmp_path: Path) -> None:
-    kept, planner = RetainedRows(tmp_path, identity_of(STAR, 0)), JoinPlanner(STAR.shape, STATICS, MODEL)
+    kept, planner = RetainedRows(tmp_path, identity_of(STAR, 0)), JoinPlanner(STAR.layout, STATICS, MODEL)
     for number in (7, 8, 9):
         step(planner, number, batch(number, 1, 2))
         commit(kept, number, [], planner)
@@ -231,7 +231,7 @@ def test_the_first_batch_may_come_again_whatever_its_number(tmp_path: Path) -> N
 
 def test_a_state_that_another_object_has_gone_on_with_is_read_anew(tmp_path: Path) -> None:
     """As when a notebook cell runs again during a batch."""
-    planner = JoinPlanner(STAR.shape, STATICS, MODEL)
+    planner = JoinPlanner(STAR.layout, STATICS, MODEL)
     old, new = (RetainedRows(tmp_path, identity_of(STAR, 0)) for _ in range(2))
     step(planner, 0, batch(0, 1, 2))
     commit(old, 0, [SlotFile("rows", old.path(0), rows=1, greatest=0)], planner)
@@ -249,7 +249,7 @@ def test_the_state_is_of_one_join(tmp_path: Path) -> None:
 
 
 def test_other_columns_do_not_go_with_rows_that_are_kept(tmp_path: Path) -> None:
-    kept, planner = RetainedRows(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS.shape, {}, MODEL)
+    kept, planner = RetainedRows(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS.layout, {}, MODEL)
     planner.choose()
     kept.check_columns([("another", "int")], [])  # no rows are kept yet
     commit(kept, 0, [SlotFile("rows", kept.path(0), rows=1, greatest=5)], planner)
@@ -261,7 +261,7 @@ def test_other_columns_do_not_go_with_rows_that_are_kept(tmp_path: Path) -> None
 
 
 def test_rows_live_as_long_as_a_window_may_meet_them(tmp_path: Path) -> None:
-    kept, planner = RetainedRows(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS.shape, {}, MODEL)
+    kept, planner = RetainedRows(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS.layout, {}, MODEL)
     planner.choose()
     chunks = [SlotFile("rows", kept.path(n), rows=1, least=n, greatest=n) for n in range(NEW_CHUNKS)]
     commit(kept, NEW_CHUNKS, chunks, planner)
@@ -286,9 +286,9 @@ def test_of_kept_rows_few_chunks_are_left_and_each_row_is_written_a_few_times(tm
 
 
 def test_a_damaged_optimizer_state_does_not_stop_a_run(tmp_path: Path) -> None:
-    kept, planner = RetainedRows(tmp_path, identity_of(STAR, 0)), JoinPlanner(STAR.shape, STATICS, MODEL)
+    kept, planner = RetainedRows(tmp_path, identity_of(STAR, 0)), JoinPlanner(STAR.layout, STATICS, MODEL)
     step(planner, 0, batch(0, 1, 2))
     commit(kept, 0, [], planner)
     (tmp_path / kept.state.optimizer).write_bytes(b"no archive")
-    lost = kept.restore_planner(JoinPlanner(STAR.shape, STATICS, MODEL))
+    lost = kept.restore_planner(JoinPlanner(STAR.layout, STATICS, MODEL))
     assert str(lost).startswith(f"{tmp_path / kept.state.optimizer}: the statistics of the optimizer are lost (")

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.rdf.payloads import decode, payload_of
-from cqels_opt.runtime.answer_messages import AnswerFile, answer_messages
+from cqels_opt.runtime.answer_messages import AnswerLines, answer_messages
 from cqels_opt.storage import checksum
 
 LINES = st.lists(st.tuples(st.integers(0, 4), st.sampled_from("ab"), st.integers(0, 2)), max_size=12)
 
 
-def write(folder: Path, name: str, query: str, lines: list[tuple[int, bytes]]) -> AnswerFile:
+def write(folder: Path, name: str, query: str, lines: list[tuple[int, bytes]]) -> AnswerLines:
     lines = sorted(lines, key=lambda found: found[0])
     (folder / f"{name}.jsonl").write_bytes(b"".join(line for _, line in lines))
     path = checksum.name_after_content(folder / f"{name}.jsonl")
     sizes: dict[int, int] = {}
     for time, line in lines:
         sizes[time] = sizes.get(time, 0) + len(line)
-    return AnswerFile(query, str(path), tuple(sizes.items()))
+    return AnswerLines(query, str(path), tuple(sizes.items()))
 
 
 def line(time: int, value: int) -> bytes:

@@ -17,9 +17,9 @@ from cqels_opt.planner.calibration_store import Calibration
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Constants
 from cqels_opt.runtime.driver import Driver, check_ended
-from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.evaluate_task import EvaluateTask
 from cqels_opt.runtime.ingest import ROW_SCHEMA
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.verify import Element
@@ -179,7 +179,7 @@ def test_joins_that_take_long_enough_are_shared_between_tasks(stage: float, shar
     seen: list[int] = []
 
     class Runner(LocalRunner):
-        def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+        def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
             seen.append(parts)
             return super().evaluate(tasks, parts)
 

@@ -20,7 +20,7 @@ from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.errors import InputError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.evaluate import FinishReport
+from cqels_opt.runtime.evaluate_task import FinishReport
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.query_catalog import QueryCatalog

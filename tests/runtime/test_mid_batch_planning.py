@@ -28,7 +28,7 @@ from cqels_opt.planner.explain import explained_now
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.plans import StatisticKey, Statistics
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.limits import NO_LIMITS
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.runtime.mid_batch_planning import evaluate_in_attempts
@@ -243,9 +243,9 @@ def test_a_plan_that_shuffles_rows_has_no_limits_and_as_many_reports_as_tasks() 
     asked: list[Task] = []
     reports = [SimpleNamespace(stopped=None), SimpleNamespace(stopped=None)]
 
-    def evaluate(tasks: list[Task], parts: int) -> Evaluated:
+    def evaluate(tasks: list[Task], parts: int) -> StageReports:
         asked.extend(tasks)
-        return Evaluated(shares={"q": reports})  # type: ignore[dict-item]
+        return StageReports(shares={"q": reports})  # type: ignore[dict-item]
 
     run: Any = SimpleNamespace(
         evaluate=evaluate,

@@ -25,9 +25,9 @@ from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner import row_limits
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.evaluate import EvaluateTask, FinishReport
+from cqels_opt.runtime.evaluate_task import EvaluateTask, FinishReport
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
-from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.state import result_store, window_state
 from cqels_opt.state.commit_log import ANONYMOUS, NAME, CommitLog, Identity
@@ -69,7 +69,7 @@ class MortalRunner(LocalRunner):
         self.fate.point()
         return done
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> StageReports:
         self.fate.point()
         done = super().evaluate(tasks, parts)
         self.fate.point()

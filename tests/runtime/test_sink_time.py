@@ -10,7 +10,7 @@ import pytest
 
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime import phase_timer
-from cqels_opt.runtime.evaluate import FinishReport
+from cqels_opt.runtime.evaluate_task import FinishReport
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.trace.records import Milliseconds
 

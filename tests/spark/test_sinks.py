@@ -20,7 +20,7 @@ from local_runs import Cut, World, register
 from cqels_opt.errors import CheckpointError, RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime import line_sinks as sinks
-from cqels_opt.runtime.evaluate import FinishReport
+from cqels_opt.runtime.evaluate_task import FinishReport
 from cqels_opt.runtime.line_sinks import FileSink, StreamSink, in_order_of_time
 from cqels_opt.storage import checksum, disk
 from cqels_opt.trace.writer import TraceFile

@@ -1,4 +1,4 @@
-"""What a rewrite rule may ask of the compiler."""
+"""What a rewrite rule reads of the compiler."""
 
 from __future__ import annotations
 
