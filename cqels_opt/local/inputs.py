@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.files_read import FilesRead
@@ -74,15 +75,27 @@ class Folders:
         self._log.committed(number)
 
 
+BUSY: Final = 0.001
+"""Seconds between two checks of files that grow."""
+
+IDLE: Final = 0.01
+"""The same after a second without new lines, so that an idle run takes little of a core."""
+
+
 class Growing:
     """Files that grow. ``to_the_end``: the input ends after the current lines."""
 
     def __init__(self, driver: Driver, files: GrowingFiles, to_the_end: bool = False) -> None:
-        self._driver, self._files, self.ends, self.poll = driver, files, to_the_end, 0.001
+        self._driver, self._files, self.ends, self.poll = driver, files, to_the_end, BUSY
+        self._last = time.monotonic()  # when there were new lines
 
     def rows(self, number: int) -> LinesBatch | None:
         """The new lines of the files."""
-        return self._files.batch(self._driver.frontier)
+        found, now = self._files.batch(self._driver.frontier), time.monotonic()
+        if found is not None:
+            self._last = now
+        self.poll = BUSY if now - self._last < 1.0 else IDLE
+        return found
 
     def committed(self, number: int) -> None:
         """Nothing: the commit record says how far the files were read."""

@@ -107,7 +107,8 @@ def _read(number: int, place: _Place) -> NewLines | None:
             return None
         if size < start:
             raise DataError(
-                f"{place.path}: the file has {size:,} bytes, but {start:,} were read of it: a file that grows is only appended to"
+                f"{place.path}: the file has {size:,} bytes, but {start:,} were read of it: a file that grows is only appended to; "
+                "bring its content back, or use another checkpoint"
             )
         with disk.opened(place.path) as file:
             file.seek(start)
