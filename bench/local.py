@@ -25,7 +25,7 @@ from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.planner.background_jobs import BackgroundJobs, at_once
+from cqels_opt.planner.background_jobs import at_once
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
@@ -33,7 +33,7 @@ from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.interfaces import Runner, Sink, TraceLog
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
-from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.runtime.run_state import Background, DriverOptions
 from cqels_opt.state.worker_cache import cached
 from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
 from cqels_opt.windows.binding_slots import SlotFile
@@ -121,11 +121,11 @@ class Prepared:
         """A driver with a folder for its state, without Spark unless a runner is given; with ``drain`` its windows empty at the end.
 
         ``commit_every``: seconds between two commit records; 0: each batch has one."""
-        jobs = BackgroundJobs(state / "subresults", at_once)  # synchronous, so that row counts are deterministic
+        jobs = Background(views=at_once)  # so that row counts are deterministic
         options, pages = DriverOptions(drain=drain, plan=mode, commit_every=commit_every), self.pages()
         frontier, programs = frontier_of_replay(self.program.streams, self.replay), [self.program]
         return Driver(
-            state, programs, runner or LocalRunner(), sink, frontier, options, pages=pages, trace=trace, background_jobs=jobs
+            state, programs, runner or LocalRunner(), sink, frontier, options, pages=pages, trace=trace, background=jobs
         )
 
     def chunks(self) -> Iterable[pa.Table]:

@@ -38,7 +38,7 @@ from cqels_opt.runtime.evaluate_task import EvaluateTask
 from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask
 from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
-from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.runtime.run_state import Background, DriverOptions
 from cqels_opt.state.compaction import MergeTask
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.frontier import Frontier
@@ -176,7 +176,13 @@ class WorkerPair:
         stream = self.program.streams[0]
         frontier = Frontier((stream,))
         driver = Driver(
-            self.folder, [self.program], runner, _DiscardingSink(), frontier, DriverOptions(), compaction_start=in_thread
+            self.folder,
+            [self.program],
+            runner,
+            _DiscardingSink(),
+            frontier,
+            DriverOptions(),
+            background=Background(compaction=in_thread),
         )
         found["restore"], before_first = time.perf_counter() - began, _cpu(runner) - before_restore
         seconds, cpu, phases = [], [], []

@@ -37,7 +37,7 @@ from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate_task import FinishReport
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
-from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.runtime.run_state import Background, DriverOptions
 from cqels_opt.trace.records import Delta
 from cqels_opt.windows.frontier import Frontier
 
@@ -210,7 +210,9 @@ def _driver(study: Study, folder: Path) -> tuple[Driver, _CountingSink]:
     program = compiled("q", study.text, folder / "store", folder / "static")
     sink = _CountingSink()
     frontier = Frontier(program.streams)
-    return Driver(folder / "state", [program], LocalRunner(), sink, frontier, DriverOptions(), compaction_start=in_thread), sink
+    return Driver(
+        folder / "state", [program], LocalRunner(), sink, frontier, DriverOptions(), background=Background(compaction=in_thread)
+    ), sink
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ from cqels_opt.query.parser import parse
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
-from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.runtime.run_state import Background, DriverOptions
 from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.trace.records import OperatorRecord, TraceRecord
@@ -230,9 +230,9 @@ class Registered:
                 commit_every=how.commit_every,
             ),
             identity,
-            [SlotFile("terms", str(pages), greatest=int(FOREVER))] if pages.exists() else [],
-            trace,
-            compaction_start=compaction_start,
+            pages=[SlotFile("terms", str(pages), greatest=int(FOREVER))] if pages.exists() else [],
+            trace=trace,
+            background=Background(compaction=compaction_start),
         )
 
     def chunks(self, how: Cut) -> list[pa.Table]:

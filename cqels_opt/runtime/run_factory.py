@@ -17,7 +17,7 @@ from cqels_opt.runtime.interfaces import Runner, Sink
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_migration import patterns_of, windows_of
 from cqels_opt.runtime.query_network import network
-from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.runtime.run_state import Background, DriverOptions
 from cqels_opt.runtime.static_data import fingerprint
 from cqels_opt.state.commit_log import Identity
 from cqels_opt.trace.writer import TraceFile
@@ -63,10 +63,9 @@ def make_driver(
         frontier,
         options,
         identity,
-        trace=log,
-        compaction_start=in_thread,
         catalog=catalog,
-        deletion_start=in_thread,
+        trace=log,
+        background=Background(compaction=in_thread, deletion=in_thread),
     )
 
 

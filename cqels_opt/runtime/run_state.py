@@ -15,7 +15,7 @@ from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import EvaluationStep, StepFiles
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.term_table import Page, check_pages
-from cqels_opt.planner.background_jobs import BackgroundJobs, Start, at_once
+from cqels_opt.planner.background_jobs import BackgroundJobs, Start, at_once, in_thread
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.query.algebra import Window
@@ -81,6 +81,18 @@ COMMIT_EVERY = 10.0
 """Seconds between two commit records of the local engine, where a batch that runs again does no harm (``local/jobs.py``)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Background:
+    """How work besides the batches starts: at once, or in a thread."""
+
+    views: Start = in_thread  # measuring and building sub-results
+    compaction: Start = at_once  # merging small files
+    deletion: Start = at_once
+
+
+WITHIN_BATCHES = Background()
+
+
 class RunState(ABC):
     """One run over one checkpoint, between two batches."""
 
@@ -93,22 +105,18 @@ class RunState(ABC):
         frontier: Frontier,
         options: DriverOptions = DEFAULTS,
         identity: Identity = ANONYMOUS,
+        *,
+        catalog: QueryCatalog | None = None,
         pages: Sequence[SlotFile] = (),
         trace: TraceLog | None = None,
-        background_jobs: BackgroundJobs | None = None,
-        compaction_start: Start = at_once,
-        catalog: QueryCatalog | None = None,
-        deletion_start: Start = at_once,
+        background: Background = WITHIN_BATCHES,
     ) -> None:
-        """``compaction_start`` starts merges of small files, ``deletion_start`` deletions: at once, within the batch, or in a thread.
-
-        With a ``catalog``, ``programs`` are those at the start of the run; it has the current ones.
-        """
+        """With a ``catalog``, ``programs`` are those at the start of the run; it has the current ones."""
         self.folder, self.runner, self.sink, self.options, self.catalog = folder, runner, sink, options, catalog
         for part in FOLDERS:
             disk.make_folder(folder / part)
-        self.background_jobs = background_jobs or BackgroundJobs(folder / "subresults")
-        self._compaction_start, self.deletion = compaction_start, Deletion(folder, deletion_start)
+        self.background_jobs = BackgroundJobs(folder / "subresults", background.views)
+        self._background, self.deletion = background, Deletion(folder, background.deletion)
         self.log = CommitLog(folder)
         self.run_id = self.log.claim(identity, options.continue_changed, programs[0].scheme.key)
         self.identity_digest, self._changed = identity.digest, False
@@ -161,7 +169,7 @@ class RunState(ABC):
         self.momentary = frozenset(shape for p in self.programs for shape in p.momentary)
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if kind_of(w).counts_elements)
         self.compaction = Compaction(
-            self.folder, self.programs, self.options.tiers, self.runner.merge, self._compaction_start, self.note
+            self.folder, self.programs, self.options.tiers, self.runner.merge, self._background.compaction, self.note
         )
 
     def new_planners(self) -> None:
