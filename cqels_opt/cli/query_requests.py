@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.warnings_console import warn
+from cqels_opt.compiler.registration import check_name
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.errors import EngineWarning, InputError, QueryError, first_of
 from cqels_opt.lod.open_store import open_store
@@ -43,7 +44,7 @@ def query_requests(options: RunOptions) -> list[QueryRequest]:
     """The queries of the options. They are named after their files; options may name a window of any of them."""
     texts = instances_of(options) if options.instances is not None else _files(options)
     if options.base is not None:
-        texts = [(path, f"BASE <{options.base}> {text}", name) for path, text, name in texts]
+        texts = [(path, f"BASE <{options.base}> {text}", name, line) for path, text, name, line in texts]
     queries = _read(texts, options)
     one = len(queries) == 1
     windows = {window.name for query in queries for window in query.windows}
@@ -51,7 +52,7 @@ def query_requests(options: RunOptions) -> list[QueryRequest]:
         if not one and (wrong := sorted(set(given) - windows - {""})):
             raise InputError(f"{option} {wrong[0]}=…: no query has a window {wrong[0]}; there are {', '.join(sorted(windows))}")
     found: list[QueryRequest] = []
-    for (path, text, name), query in zip(texts, queries):
+    for (path, text, name, _), query in zip(texts, queries):
         own = {"", *(window.name for window in query.windows)}
         report = {name: policy for name, policy in options.report.items() if one or name in own}
         t0 = {name: time for name, time in options.t0.items() if one or name in own}
@@ -62,11 +63,11 @@ def query_requests(options: RunOptions) -> list[QueryRequest]:
 def _read(texts: Texts, options: RunOptions) -> list[Query]:
     """The queries of texts. An error in a text that a row of ``--instances`` has filled in names the row."""
     reader, found = Reader(), list[Query]()
-    for line, (path, text, _) in enumerate(texts, _FIRST_ROW):
+    for path, text, _, line in texts:
         try:
             found.append(reader.read(text, options.dialect, str(path))[0])
         except QueryError as error:
-            if options.instances is not None:
+            if line is not None:
                 error.file = f"{options.instances}:{line}: with the values of this line, {error.file}"
             raise
     return found
@@ -127,17 +128,15 @@ def registration_options(query: QueryRequest, options: RunOptions) -> dict[str, 
     }
 
 
-_FIRST_ROW = 2
-"""The line of the first instance; the names of the columns are before it."""
-Texts: TypeAlias = "list[tuple[Path, str, str | None]]"
-"""The file of each query, its text, and its name, None for one that comes from no file."""
+Texts: TypeAlias = "list[tuple[Path, str, str | None, int | None]]"
+"""The file of each query, its text, its name, None for one that comes from no file, and the line of its instance."""
 
 
 def _files(options: RunOptions) -> Texts:
     paths = options.queries
     if options.text is not None:
-        return [(options.query, options.text, None)]
-    return [(path, _text(path), name) for path, name in zip(paths, _names([path.stem for path in paths]))]
+        return [(options.query, options.text, None, None)]
+    return [(path, _text(path), name, None) for path, name in zip(paths, _names([path.stem for path in paths]))]
 
 
 def instances_of(options: RunOptions) -> Texts:
@@ -147,29 +146,32 @@ def instances_of(options: RunOptions) -> Texts:
     if options.more:
         raise InputError("--instances is of one query: give its file alone")
     text = _text(path) if options.text is None else options.text
-    rows = list(csv.reader(io.StringIO(_text(file))))
+    reader = csv.reader(io.StringIO(_text(file)))
+    rows = [(reader.line_num, row) for row in reader if row]  # not of blank lines
     if len(rows) < 2:
         raise InputError(f"{file}: it needs one line with the names of the columns, and one line per instance")
-    heads = [head.strip() for head in rows[0]]
-    places = [place for place, head in enumerate(heads) if f"${head}$" in text]
-    if not places:
+    heads = [head.strip() for head in rows[0][1]]
+    used = [head for head in heads if f"${head}$" in text]
+    if not used:
         raise InputError(f"{path}: there is no ${'$, $'.join(heads)}$ in the text, which --instances {file} would fill in")
+    place = re.compile("|".join(re.escape(f"${head}$") for head in used))
+    stems = _names([f"{path.stem}_{number}" for number in range(1, len(rows))])
     found: Texts = []
-    stems = [f"{path.stem}_{number}" for number in range(1, len(rows))]
     lines: dict[str, int] = {}  # by id
-    for number, row in enumerate(rows[1:], _FIRST_ROW):
+    for stem, (number, row) in zip(stems, rows[1:]):
         if len(row) != len(heads):
             raise InputError(f"{file}:{number}: {len(row)} values, but {len(heads)} columns")
-        own = text
-        for place in places:
-            own = own.replace(f"${heads[place]}$", escape(row[place]))
-        if "id" in heads:
-            name = row[heads.index("id")]
-            if name and lines.setdefault(name, number) != number:
-                raise InputError(f"{file}:{number}: the id {name} is also that of line {lines[name]}")
-            stems[number - _FIRST_ROW] = name
-        found.append((path, own, None))
-    return [(path, own, name) for (path, own, _), name in zip(found, _names(stems))] if len(found) > 1 else found
+        values = {f"${head}$": value for head, value in zip(heads, row)}
+        name = values.get("$id$") or stem
+        check_name(name, f"{file}:{number}: ")
+        if lines.setdefault(name, number) != number:
+            raise InputError(f"{file}:{number}: the id {name} is also that of line {lines[name]}")
+        found.append((path, _filled(text, place, values), name, number))
+    return found
+
+
+def _filled(text: str, place: re.Pattern[str], values: Mapping[str, str]) -> str:
+    return place.sub(lambda match: escape(values[match[0]]), text)
 
 
 def translated(options: RunOptions, dialect: str) -> str:

@@ -121,7 +121,7 @@ def replay_options(
         plan=mode,
         rejects=rejects_of(options.trace, folder),
         continue_changed=options.continue_changed,
-        named=len(catalog.started.members) > 1,
+        named=len(catalog.started.members) > 1 or options.instances is not None,
         limits=_limits(options),
     )
     return with_replay(found, plan)
@@ -139,7 +139,7 @@ def live_options(
         plan=mode,
         rejects=rejects_of(options.trace, folder),
         continue_changed=options.continue_changed,
-        named=len(catalog.started.members) > 1,
+        named=len(catalog.started.members) > 1 or options.instances is not None,
         limits=_limits(options),
         idle_timeout=options.idle_timeout,
         waiting=None if files is None else lambda *_: (None, files.waiting),

@@ -81,20 +81,20 @@ class SharedProgram:
             return False
         return self.template.values(member.outline) is not None
 
-    def having(self, members: Sequence[Member]) -> SharedProgram:
-        """The program with more queries."""
+    def having(self, members: Sequence[Member], since: int) -> SharedProgram:
+        """The program with more queries; those from number ``since`` on are new in this change."""
         numbered = tuple(enumerate(members, self.following))
         return replace(
             self,
             members=(*self.members, *numbered),
-            since=self.following,
+            since=since,
             following=self.following + len(members),
         )
 
-    def without(self, names: set[str]) -> SharedProgram:
-        """The program without some queries."""
+    def without(self, names: set[str], since: int) -> SharedProgram:
+        """The program without some queries; those from number ``since`` on are new in this change."""
         left = tuple((number, member) for number, member in self.members if member.id not in names)
-        return replace(self, members=left, since=self.following)
+        return replace(self, members=left, since=since)
 
 
 def alone(member: Member) -> SharedProgram:
@@ -104,9 +104,10 @@ def alone(member: Member) -> SharedProgram:
 
 @dataclass(slots=True)
 class Sharing:
-    """The programs of a run, in the order in which they were added."""
+    """The programs of a run, in the order in which they were added. A copy takes the next change, of several steps."""
 
     units: list[SharedProgram] = field(default_factory=list)
+    _began: dict[str, int] = field(default_factory=dict)  # the number of the next query of each program, before the change
 
     @property
     def members(self) -> list[Member]:
@@ -115,7 +116,7 @@ class Sharing:
 
     def copy(self) -> Sharing:
         """An independent copy."""
-        return Sharing([*self.units])
+        return Sharing([*self.units], {unit.id: unit.following for unit in self.units})
 
     def add(self, members: Iterable[Member]) -> None:
         """Adds queries: to a template that they fit, else to a new template with others of their kind, else as single queries."""
@@ -125,7 +126,7 @@ class Sharing:
         for some in waiting.values():
             for place, unit in enumerate(self.units):
                 if fitting := [member for member in some if unit.takes(member)]:
-                    self.units[place] = unit.having(fitting)
+                    self.units[place] = unit.having(fitting, self._began.get(unit.id, 1))
                     taken = {member.id for member in fitting}
                     some = [member for member in some if member.id not in taken]
             if some:
@@ -152,6 +153,8 @@ class Sharing:
         for unit in self.units:
             if not any(member.id in gone for _, member in unit.members):
                 changed.append(unit)
-            elif (left := unit.without(gone)).members:
+            elif (left := unit.without(gone, self._began.get(unit.id, 1))).members:
                 changed.append(left)
+            else:
+                self._began.pop(unit.id, None)  # another program may have its name
         self.units = changed

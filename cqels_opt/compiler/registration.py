@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +44,9 @@ Do: TypeAlias = Callable[[Callable[[], CompiledProgram]], CompiledProgram]
 _READER = Reader()
 
 
+_NAME: Final = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,100}")
+
+
 class QueryOptions(TypedDict, total=False):
     """The keywords of ``Engine.register``, which ``Engine.adaptive`` and ``StreamRun.add`` take as well."""
 
@@ -68,6 +72,14 @@ class QueryOptions(TypedDict, total=False):
     """The Spark SQL types of variables as columns of DataFrames and Parquet (docs/answers.md); others are N-Triples terms."""
     sub_result_bytes: int
     """Limits the materialized views of static sub-patterns of each block of joins, at registration and during runs."""
+
+
+def check_name(name: str, where: str = "") -> None:
+    """InputError, which begins with ``where``, for what can be no name of a query."""
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{where}{name[:80]!r} is no name of a query: it becomes a part of names of files, so no / and no dot at its start"
+        )
 
 
 def record_of(

@@ -327,9 +327,12 @@ class Driver(RunState):
         if not program.windows and after < program.report.origin("") <= upto:
             found = np.array([program.report.origin("")], np.int64)
         elif first is not None and upto > after:
-            key = (program.windows, program.report.key, first, after, upto)
+            since = self.state.since.get(program.id)
+            key = (program.windows, program.report.key, first, after, upto, since)
             if key not in self._instants:
                 times = self.ingest_state.in_order()
+                if since is not None:  # it has no elements before
+                    times = {stream: line[np.searchsorted(line, since, "right") :] for stream, line in times.items()}
                 moves = {w.name: self.moves(w, files, upto) for w in program.windows if w.every}
                 self._instants[key] = instants(program.windows, program.report, times, first, after, upto, moves)
             found = self._instants[key]

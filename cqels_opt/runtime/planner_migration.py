@@ -103,8 +103,16 @@ def gone_with(files: Iterable[SlotFile], programs: Collection[str]) -> list[Slot
     return [f for f in files if is_result(f) and f.shape.split("/")[0] in programs]
 
 
-def covered(program: CompiledProgram, running: Sequence[CompiledProgram], now: int) -> bool:
-    """Whether a run keeps everything that a query's windows would hold now, had the query been there from the start."""
+def covered(program: CompiledProgram, running: Sequence[CompiledProgram], since: Mapping[str, int], now: int) -> bool:
+    """Whether a run keeps everything that a query's windows would hold now, had the query been there from the start.
+
+    ``since``: programs that began with empty windows, and the time after which they have elements.
+    """
+    if since:
+        kept = [retained_from(program.windows, program.report, stream, now) for stream in program.streams]
+        counts = any(kind_of(w).counts_elements for w in program.windows)
+        earliest = -1 if counts or None in kept else min((at for at in kept if at is not None), default=-1)
+        running = [p for p in running if since.get(p.id, int(BEFORE_TIME)) < earliest or p.id not in since]
     there, needed = (patterns_of(programs).keys() | _sets(programs) for programs in (running, [program]))
     if not needed <= there or now <= BEFORE_TIME:
         return needed <= there

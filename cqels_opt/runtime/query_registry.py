@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import tempfile
 import threading
 import warnings
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from cqels_opt.compiler.multi_query_sharing import Member, Record, alone
-from cqels_opt.compiler.registration import Do, Programs, member_of, record_of
+from cqels_opt.compiler.registration import Do, Programs, check_name, member_of, record_of
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.errors import EngineWarning, InputError, check_choice
 from cqels_opt.lod.locations import local_path
@@ -34,7 +33,6 @@ from cqels_opt.windows.instants import Policy
 PathLike = str | Path
 Q = TypeVar("Q", bound=RegisteredQuery)
 ON_ERROR = ("fail", "skip")
-_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,100}")
 
 
 class QueryRegistry(ABC, Generic[Q]):
@@ -199,10 +197,7 @@ class QueryRegistry(ABC, Generic[Q]):
             return self._register(name, record)
 
     def _register(self, name: str, record: Record) -> Q:
-        if not _NAME.fullmatch(name):
-            raise InputError(
-                f"{name[:80]!r} is no name of a query: it becomes a part of names of files, so no / and no dot at its start"
-            )
+        check_name(name)
         if name in self._queries:
             raise InputError(f"there is a query {name!r} already")
         found = self._registered(member_of(record))

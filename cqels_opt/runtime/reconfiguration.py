@@ -124,12 +124,12 @@ class Reconfiguration:
         """
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
         before, planners, running = driver.compiled, driver.planners, driver.programs
-        names = {p.id for p in programs}
-        coming = [p for p in programs if p.id not in before]
+        names = {p.id for p in programs if _continues(p, before.get(p.id))}
+        coming = [p for p in programs if p.id not in names]
         changed = [p.id for p in programs if before.get(p.id, p) is not p]
         since = {name: at for name, at in state.since.items() if name in names}
         if (greatest := driver.frontier.greatest) is not None:
-            since |= {p.id: greatest for p in coming if not covered(p, running, upto)}
+            since |= {p.id: greatest for p in coming if not covered(p, running, state.since, upto)}
         old = gone_with(state.files, {*changed, *(before.keys() - names)})
         reported = {name: at for name, at in state.reported.items() if name in names}
         driver.state = replace(state, since=since, reported=reported)
@@ -140,14 +140,12 @@ class Reconfiguration:
             if p.id in planners and p.id not in changed:
                 driver.planners[p.id] = planners[p.id]
                 continue
-            driver.planners[p.id] = self._following(p, planners.get(p.id))
-            if p.id not in before and p.id not in since:
+            driver.planners[p.id] = self._following(p, planners[p.id] if p.id in names else None)
+            if p.id not in names and p.id not in since:
                 self._count_up(p)
         driver.forget_windows()
         new = [p for p in driver.programs if p.id in changed or p.id not in before]
-        made = self._run_between_batches(
-            [self._backfill_task(p, number, known=p.id in before) for p in new if upto > BEFORE_TIME]
-        )
+        made = self._run_between_batches([self._backfill_task(p, number, known=p.id in names) for p in new if upto > BEFORE_TIME])
         self._replace(number, old, made)
 
     def _backfill_task(self, program: CompiledProgram, number: int, known: bool) -> EvaluateTask:
@@ -156,7 +154,10 @@ class Reconfiguration:
         since = program.instances.since if known and program.instances is not None else None
         reported = self._reported(program)
         instants = np.unique(np.array([int(NO_INSTANT), reported], np.int64))
-        step = driver.bare_step(program, number, upto, upto, instants, driver.step_files(state.files))
+        others = () if known else gone_with(state.files, {program.id})  # of a removed query whose name this one has
+        step = driver.bare_step(
+            program, number, upto, upto, instants, driver.step_files([f for f in state.files if f not in others])
+        )
         step = replace(step, run=f"{step.run}-taken{number}", expired_by=min(reported, upto + 1))
         taking = backfill_of(driver.planners[program.id], since)
         return replace(driver.task_of(program, step), feeds=None, backfill=taking)
@@ -235,3 +236,11 @@ class Reconfiguration:
         state = self.driver.state
         self.driver.state = replace(state, files=[*(f for f in state.files if f not in old), *made])
         self.driver.schedule_deletion(number, {f.path for f in old})
+
+
+def _continues(program: CompiledProgram, before: CompiledProgram | None) -> bool:
+    """Whether a program is one from before, perhaps with other instances, and not another one under the name of a removed one."""
+    instances = program.instances
+    return program is before or (
+        before is not None and before.instances is not None and instances is not None and instances.since > 1
+    )

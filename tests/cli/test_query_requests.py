@@ -87,8 +87,18 @@ def instances(folder: Path, rows: str, text: str = f"SELECT ?l {{ <{EX}$who$> <{
 def test_an_id_of_an_instance_is_given_once(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"i\.csv:4: the id q-ann is also that of line 2"):
         query_requests(instances(tmp_path, "q-ann,ann\nq-bob,bob\nq-ann,carl\n"))
-    named = query_requests(instances(tmp_path, "q ann,ann\nq_ann,bob\n,carl\n,dan\n"))
-    assert [asked.id for asked in named] == ["q_ann", "q_ann_2", "_", "__2"]
+    named = query_requests(instances(tmp_path, '"q,é ann",ann\nq_ann,bob\n\n,carl\n,dan\n'))
+    assert [asked.id for asked in named] == ["q,é ann", "q_ann", "q_3", "q_4"]
+    assert [asked.id for asked in query_requests(instances(tmp_path, "alone,ann\n\n"))] == ["alone"]
+    with pytest.raises(InputError, match=r"i\.csv:3: '\.\./x' is no name of a query"):
+        query_requests(instances(tmp_path, "\n../x,ann\n"))
+
+
+def test_a_value_is_not_searched_for_columns(tmp_path: Path) -> None:
+    (tmp_path / "q.rq").write_text(f'SELECT ?l {{ <{EX}$who$> <{EX}at> ?l FILTER(?l != "$what$") }}', encoding="utf-8")
+    (tmp_path / "i.csv").write_text("what,who\n$who$,ann\n", encoding="utf-8")
+    (asked,) = query_requests(RunOptions(tmp_path / "q.rq", instances=tmp_path / "i.csv"))
+    assert f"<{EX}ann>" in asked.text and '"$who$"' in asked.text
 
 
 def test_a_value_of_an_instance_that_makes_the_query_wrong_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,155 @@
+"""Queries that are added to a run and removed: which elements and instants they have, whatever happens in the same batch."""
+
+from __future__ import annotations
+
+import json
+import queue
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import cqels_opt as cq
+from cqels_opt.trace.records import TraceRecord
+
+STREAM = "http://ex.org/S"
+PREFIX = "PREFIX : <http://ex.org/> "
+RANGE = "FROM NAMED :S [RANGE 20s] AS ?w"
+AT = f"{PREFIX}SELECT ?l {RANGE} WHERE {{ GRAPH ?w {{ :p%d :at ?l }} }}"
+WHO = f"{PREFIX}SELECT ?q {RANGE} WHERE {{ GRAPH ?w {{ ?q :at ?l }} }}"
+PLACES = f"{PREFIX}SELECT ?l {RANGE} WHERE {{ GRAPH ?w {{ ?q :at ?l }} }}"
+OTHER = f"{PREFIX}SELECT ?q {RANGE} WHERE {{ GRAPH ?w {{ ?q :sees ?l }} }}"
+NEAR = f"{PREFIX}SELECT ?q {RANGE} WHERE {{ GRAPH ?w {{ ?q :at ?l . ?q :sees ?m }} }}"
+NEWEST = f"{PREFIX}SELECT ?%s FROM NAMED :S [TRIPLES 3] AS ?w WHERE {{ GRAPH ?w {{ ?q :at ?l }} }}"
+
+Rows = set[tuple[str, int, str]]
+Element = tuple[str, str, str, int]
+
+
+class Job:
+    """A run over a live folder, one file per batch; ``rows`` are the answers: query, second and value."""
+
+    def __init__(self, folder: Path, **queries: str) -> None:
+        self.folder, self.queries, self.files = folder, queries, 0
+        self.rows: Rows = set()
+        (folder / "live").mkdir()
+        self.start()
+
+    def start(self) -> None:
+        """Starts, or starts again over the checkpoint."""
+        engine, self.batches = cq.local.Engine(), queue.Queue[TraceRecord]()
+        for name, text in self.queries.items():
+            engine.register(text, id=name, output_operator="rstream")
+        live, state = {STREAM: self.folder / "live"}, self.folder / "state"
+        self.run = engine.start(live, self._take, state, listener=self.batches.put)
+
+    def _take(self, table: pa.Table, batch: int) -> None:
+        for row in table.to_pylist():
+            value = next((row[name] for name in ("l", "q") if row.get(name)), "")
+            self.rows.add((row["query"], row["time"].second, value[len("<http://ex.org/") : -1]))
+
+    def add(self, name: str, text: str) -> None:
+        self.run.add(text, id=name, output_operator="rstream")
+
+    def put(self, *elements: Element) -> None:
+        """Writes a file, and waits for its batch."""
+        lines = [json.dumps({"s": f"<{s}>", "p": f"<{p}>", "o": f"<{o}>", "t": t}) for s, p, o, t in map(_named, elements)]
+        made = self.folder / "made"
+        made.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        made.rename(self.folder / "live" / f"{self.files}.ndjson")
+        while self.batches.get(timeout=60).batch < self.files:
+            continue
+        self.files += 1
+
+    def stop(self) -> None:
+        self.run.stop()
+        self.run.await_termination()
+
+    def of(self, name: str) -> list[tuple[int, str]]:
+        """The answers of a query, in order of time."""
+        return sorted((time, value) for query, time, value in self.rows if query == name)
+
+
+def _named(element: Element) -> Element:
+    s, p, o, t = element
+    return f"http://ex.org/{s}", f"http://ex.org/{p}", f"http://ex.org/{o}", t
+
+
+def at(*given: tuple[int, int, int]) -> Sequence[Element]:
+    return [(f"p{who}", "at", f"r{place}", 1000 * second) for who, place, second in given]
+
+
+@pytest.mark.parametrize("order", ["add", "remove, add", "add, remove", "add, remove, add"])
+def test_an_added_instance_has_the_content_of_its_windows(order: str, tmp_path: Path) -> None:
+    """Also if others of its template are removed or added in the same batch."""
+    job = Job(tmp_path, a=AT % 0, b=AT % 2)
+    job.put(*at((0, 0, 1), (1, 1, 2), (1, 2, 3)))
+    steps: dict[str, Callable[[], None]] = {"remove": lambda: job.run.remove("a")}
+    names = iter(("c", "d"))
+    for step in order.split(", "):
+        if step == "add":
+            job.add(next(names), AT % 1)
+        else:
+            steps[step]()
+    job.put(*at((5, 5, 4)))
+    job.put(*at((5, 5, 5)))
+    job.stop()
+    assert job.of("c") == [(3, "r1"), (3, "r2"), (4, "r1"), (4, "r2")]
+    assert job.of("d") == (job.of("c") if order.count("add") > 1 else [])
+
+
+@pytest.mark.parametrize("name", ["b", "fresh"])
+def test_the_name_of_a_removed_query_means_the_new_one(name: str, tmp_path: Path) -> None:
+    """In the batch that removes it, after a start that gave its name back."""
+    job = Job(tmp_path, a=WHO)
+    job.put(*at((1, 1, 1)))
+    job.add("b", PLACES)
+    job.put(*at((2, 2, 2)))
+    job.put(*at((3, 3, 3)))
+    job.stop()
+    job.rows.clear()
+    job.start()
+    job.put(*at((3, 3, 4)))
+    before = {row for row in job.rows if row[0] == "b"}
+    job.run.remove("b")
+    job.add(name, NEAR)
+    job.put(("p1", "sees", "m", 5000), ("p3", "sees", "m", 5000), ("p4", "at", "r4", 6000))
+    job.put(("p4", "sees", "m", 7000))
+    job.put(*at((5, 5, 8)))
+    job.put(*at((5, 5, 9)))
+    job.stop()
+    job.rows -= before
+    assert job.of(name) == [(7, "p4"), (8, "p4")]
+
+
+def test_a_query_that_began_with_empty_windows_covers_no_other(tmp_path: Path) -> None:
+    """Else the other one would have a part of its windows; it begins with empty ones, and has no instants of elements before."""
+    job = Job(tmp_path, a=OTHER)
+    job.put(*at((0, 0, 1), (1, 1, 2)))
+    job.add("b", WHO)
+    job.put(*at((2, 2, 3)))
+    job.put(*at((3, 3, 4)))
+    job.add("c", PLACES)
+    job.put(*at((4, 4, 5)))
+    job.put(*at((5, 5, 6)))
+    job.put(*at((6, 6, 23)))
+    job.stop()
+    assert job.of("c") == [(5, "r4"), (6, "r4"), (6, "r5")]
+    assert {time for time, _ in job.of("b")} == {3, 4, 5, 6}
+
+
+def test_windows_of_the_newest_elements_are_added_one_after_the_other(tmp_path: Path) -> None:
+    job = Job(tmp_path, a=WHO)
+    job.put(*at((0, 0, 1), (1, 1, 2), (1, 2, 3)))
+    job.add("b", NEWEST % "q")
+    job.put(*at((5, 5, 4)))
+    job.run.remove("b")
+    job.add("c", NEWEST % "l")
+    job.put(*at((6, 6, 5)))
+    job.put(*at((7, 7, 6)))
+    job.stop()
+    job.start()
+    job.put(*at((8, 8, 7)))
+    job.stop()
+    assert job.of("c") == [(5, "r6"), (6, "r6"), (6, "r7")]
