@@ -17,13 +17,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from cqels_opt.bench import latency
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import circumstances
-from cqels_opt.bench.contenders import Contender, Given, Task, find
+from cqels_opt.bench.contenders import Contender, Given, Task, built_in, find
 from cqels_opt.bench.declared import Case, Scenario
 from cqels_opt.bench.generated import Data, Request
 from cqels_opt.bench.generators import generate
 from cqels_opt.bench.local import load
 from cqels_opt.bench.measure import Ran, by_itself, check, in_turns, spans
 from cqels_opt.errors import InputError
+from cqels_opt.query.mistakes import nearest
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.windows.replay import ReplaySource, cut
@@ -46,7 +47,11 @@ def compare(scenario: Scenario, more: Sequence[Given] = (), quick: bool = False,
 
     Without ``spark``, contenders that need it are omitted.
     """
-    contenders = [c for c in find(scenario.contenders, more) if spark or not c.spark]
+    named = find(scenario.contenders, more)
+    known = {*built_in(), *(contender.name for contender in named)}
+    if unknown := sorted(scenario.options.keys() - known):
+        raise InputError(f"{scenario.name}: options.{unknown[0]}: there is no contender of this name{nearest(unknown[0], known)}")
+    contenders = [contender for contender in named if spark or not contender.spark]
     if not any(contender.answers for contender in contenders):
         raise InputError("a scenario needs a contender that answers")
     with scratch_folder() as scratch, _progress(scenario, contenders) as step:
@@ -208,9 +213,11 @@ def _result(one: Passes, scenario: Scenario, quick: bool) -> dict[str, Any] | No
     """The measurements of a contender on a task; None if no batch counts."""
     warm = scenario.stream.warm_up
     counted = [ms for run in one.runs for ms in run.milliseconds[warm:]]
+    times = spans(one.task)
+    if warm >= len(times):
+        raise InputError(f"{scenario.name}: stream.warm_up: {warm} of {len(times)} batches do not count, so that none is left")
     if not counted:
         return None
-    times = spans(one.task)
     sizes = [len(t) for run in one.runs for t in times[warm : len(run.milliseconds)]]
     run = one.runs[0]
     phases = [phase for run in one.runs for phase in run.phases[warm:] if phase]

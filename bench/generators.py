@@ -160,7 +160,13 @@ def generate(folder: Path, request: Request, parameters: Mapping[str, Any]) -> D
     except TypeError as error:
         raise InputError(f"data: the generator {name}: {error}") from error
     folder.mkdir(parents=True, exist_ok=True)
-    return make(folder, request, **given)
+    try:
+        return make(folder, request, **given)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        with_values = ", ".join(f"{key} = {value!r}" for key, value in given.items())
+        raise InputError(
+            f"data: the generator {name} makes no data with {with_values}: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _own(folder: Path, name: str) -> Generator:

@@ -38,5 +38,5 @@ class ExcessCost:
         if not self.cost:
             return ""
         share = f"{100 * self.excess / self.cost:.1f} %"
-        amount = f"{duration(1000 * self.excess)} ({share})" if unit == "s" else share
-        return f"In hindsight, the plans cost {amount} more than the cheapest retained plans of each batch."
+        amount = f"{duration(1000 * self.excess)}, {share}" if unit == "s" else share
+        return f"In hindsight, the cheapest retained plans of each batch would have saved {amount} of the plans' cost."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -267,6 +268,15 @@ def test_mistakes_of_the_command(options: BenchOptions, message: str) -> None:
         (('"report:q2.rq"', '"q2.rq"'), "queries.Q2: there is no file"),
         (("seed = 3", 'seed = 3\nonly = ["Q9"]'), "only: there is no query 'Q9'; there are Q1, Q2"),
         (("seed = 3", "seed = = 3"), r"all.toml: .*line 4"),
+        (
+            ("authors = 60", "authors = -5"),
+            "data: the generator social makes no data with authors = -5, .*: ValueError: ",
+        ),
+        (("authors = 60", 'authors = "many"'), "makes no data with authors = 'many', .*: TypeError"),
+        (
+            ("seed = 3", "seed = 3\n[options.system-y]\ncache = 1"),
+            r"options.system-y: there is no contender .*; did you mean system-x\?",
+        ),
         (("authors = 60", "writers = 60"), "the generator social: got an unexpected keyword argument 'writers'"),
         (('generator = "social"', 'generator = "sozial"'), "there is no generator 'sozial'; did you mean social"),
         (('generator = "social"', 'generator = "gone.py:make"'), "gone.py: there is no such Python file"),
@@ -278,6 +288,14 @@ def test_mistakes_in_a_scenario_name_their_place(tmp_path: Path, change: tuple[s
     assert change[0] in SCENARIO
     path.write_text(SCENARIO.replace(*change), encoding="utf-8")
     with pytest.raises(InputError, match=message):
+        compare(read(path))
+
+
+def test_a_batch_that_counts_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "all.toml"
+    text = re.sub(r"contenders = .*", 'contenders = ["adaptive"]', SCENARIO.replace("warm_up = 1", "warm_up = 99"))
+    path.write_text(re.sub("Q[234] = .*\\n", "", text), encoding="utf-8")
+    with pytest.raises(InputError, match=r"all: stream.warm_up: 99 of .* batches do not count, so that none is left"):
         compare(read(path))
 
 
