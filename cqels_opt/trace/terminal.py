@@ -51,8 +51,8 @@ def _show_query(history: QueryHistory, console: Console) -> None:
     _line(console, totals(history), indent=2)
     _line(console, f"stream time {clock(history.first_time)} to {clock(history.last_time)} UTC", indent=2)
     phases = phase_times(history.ms)
-    whose = "" if history.alone else " of all queries"
-    _line(console, f"{duration(history.ms.total)}{whose} in all, {duration(history.median_ms)} the median batch: {phases}", indent=2)
+    total = f"{duration(history.ms.total)}{'' if history.alone else ' of all queries'} in all"
+    _line(console, f"{total}, {duration(history.median_ms)} the median batch: {phases}", indent=2)
     if history.lag:
         _line(console, f"lag: {history.lag}", indent=2)
     for reason in history.fallbacks:
