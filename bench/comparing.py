@@ -187,8 +187,9 @@ def _report(
 ) -> dict[str, Any]:
     results, failed = [], []
     for passes in _by_task(found).values():
+        compared = sum(one.runs[0].answers for one in passes) > 1
         for one in passes:
-            result = _result(one, scenario, quick)
+            result = _result(one, scenario, quick, compared)
             why = next((run.why for run in one.runs if run.why is not None), None)
             if result is not None:
                 results.append(result)
@@ -209,8 +210,8 @@ def _report(
     }
 
 
-def _result(one: Passes, scenario: Scenario, quick: bool) -> dict[str, Any] | None:
-    """The measurements of a contender on a task; None if no batch counts."""
+def _result(one: Passes, scenario: Scenario, quick: bool, compared: bool) -> dict[str, Any] | None:
+    """The measurements of a contender on a task; None if no batch counts. ``compared``: others have given answers as well."""
     warm = scenario.stream.warm_up
     counted = [ms for run in one.runs for ms in run.milliseconds[warm:]]
     times = spans(one.task)
@@ -228,7 +229,7 @@ def _result(one: Passes, scenario: Scenario, quick: bool) -> dict[str, Any] | No
         "milliseconds": spread(counted),
         "elements_per_second": 1000 * median(sizes) / typical if typical else None,
         "answers": run.bag.total if run.answers else None,
-        "verified": run.answers,
+        "verified": run.answers and compared,
         "prepared_seconds": min(run.prepared for run in one.runs),
     }
     if phases:

@@ -43,7 +43,7 @@ class ObjectStore:
             raise InputError(
                 f"{self.name}: {error}: a URI needs fsspec and its driver, such as s3fs: pip install 'cqels-opt[object-store]'"
             ) from error
-        except (OSError, ValueError) as error:
+        except (OSError, TypeError, ValueError) as error:
             raise InputError(f"{self.name}: fsspec cannot open it: {_first_line(error)}") from error
         if not _creates(self._system):
             raise InputError(f"{self.name}: {no_conditional_writes()}")

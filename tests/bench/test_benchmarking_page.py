@@ -38,12 +38,10 @@ def test_data_of_ones_own(tmp_path: Path) -> None:
         .replace("authors = 500", "people = 9")
     )
     scenario.write_text(text.partition("[vary]")[0], encoding="utf-8")
-    (tmp_path / "where.rq").write_text(
-        re.sub(r"  GRAPH <.*\n", "", EXAMPLES["where.rq"]).replace("?locName", ""), encoding="utf-8"
-    )
     report = compare(read(scenario))
     assert {r["answers"] for r in report["results"]} == {300}
     assert report["data"] == {"generator": "my_data.py:make", "at 50/s": "9 people"}
+    assert all(result["answers"] and result["verified"] for result in report["results"])
 
 
 def test_the_page_names_everything_that_is_there() -> None:
