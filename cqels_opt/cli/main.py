@@ -294,16 +294,20 @@ def _gateway(options: GatewayOptions) -> int:
     from cqels_opt.gateway import LiveFolder, gateway, make_source
     from cqels_opt.rdf.payloads import payload_of
     from cqels_opt.state.checkpoint_lock import hold_file
+    from cqels_opt.storage import disk
 
     def refusal(process: str) -> InputError:
         return InputError(
             f"{options.folder}: another gateway{f' (process {process})' if process else ''} writes to it: name another folder"
         )
 
-    folder = LiveFolder(options.folder, payload_of(options.payload, options.time_predicate), options.refused)
-    source = make_source(options.url, client=options.client, send=options.send)
+    if options.folder.is_file():
+        raise InputError(f"{options.folder}: not a folder")
+    disk.make_folder(options.folder)
     held = hold_file(options.folder / ".gateway.lock", refusal)  # until the end
     held.write(str(held.process))
+    folder = LiveFolder(options.folder, payload_of(options.payload, options.time_predicate), options.refused)
+    source = make_source(options.url, client=options.client, send=options.send)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -81,7 +81,11 @@ class SharedProgram:
             return False
         return self.template.values(member.outline) is not None
 
-    def having(self, members: Sequence[Member], since: int) -> SharedProgram:
+    def continues(self, before: SharedProgram | None) -> bool:
+        """Whether this is a program from before, perhaps with other queries, and not another one under the name of a removed one."""
+        return self is before or (before is not None and self.template is not None and self.template is before.template)
+
+    def with_members(self, members: Sequence[Member], since: int) -> SharedProgram:
         """The program with more queries; those from number ``since`` on are new in this change."""
         numbered = tuple(enumerate(members, self.following))
         return replace(
@@ -91,7 +95,7 @@ class SharedProgram:
             following=self.following + len(members),
         )
 
-    def without(self, names: set[str], since: int) -> SharedProgram:
+    def without_members(self, names: set[str], since: int) -> SharedProgram:
         """The program without some queries; those from number ``since`` on are new in this change."""
         left = tuple((number, member) for number, member in self.members if member.id not in names)
         return replace(self, members=left, since=since)
@@ -104,7 +108,10 @@ def alone(member: Member) -> SharedProgram:
 
 @dataclass(slots=True)
 class Sharing:
-    """The programs of a run, in the order in which they were added. A copy takes the next change, of several steps."""
+    """The programs of a run, in the order in which they were added.
+
+    Each change is of a copy, which notes the next number of each program: the steps of a change agree on which instances are new.
+    """
 
     units: list[SharedProgram] = field(default_factory=list)
     _began: dict[str, int] = field(default_factory=dict)  # the number of the next query of each program, before the change
@@ -126,7 +133,7 @@ class Sharing:
         for some in waiting.values():
             for place, unit in enumerate(self.units):
                 if fitting := [member for member in some if unit.takes(member)]:
-                    self.units[place] = unit.having(fitting, self._began.get(unit.id, 1))
+                    self.units[place] = unit.with_members(fitting, self._began.get(unit.id, 1))
                     taken = {member.id for member in fitting}
                     some = [member for member in some if member.id not in taken]
             if some:
@@ -153,7 +160,7 @@ class Sharing:
         for unit in self.units:
             if not any(member.id in gone for _, member in unit.members):
                 changed.append(unit)
-            elif (left := unit.without(gone, self._began.get(unit.id, 1))).members:
+            elif (left := unit.without_members(gone, self._began.get(unit.id, 1))).members:
                 changed.append(left)
             else:
                 self._began.pop(unit.id, None)  # another program may have its name

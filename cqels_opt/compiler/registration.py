@@ -75,10 +75,10 @@ class QueryOptions(TypedDict, total=False):
 
 
 def check_name(name: str, where: str = "") -> None:
-    """InputError, which begins with ``where``, for what can be no name of a query."""
+    """InputError, which begins with ``where``, if a name is not valid for a query."""
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"{where}{name[:80]!r} is no name of a query: it becomes a part of names of files, so no / and no dot at its start"
+            f"{where}{name[:80]!r} is not a valid name of a query: names of files contain it, so it has no / and does not start with a dot"
         )
 
 

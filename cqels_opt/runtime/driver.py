@@ -323,20 +323,32 @@ class Driver(RunState):
         renewed = program.id in self.state.renewed  # its last answers are in a file; everything else starts again
         previous = int(NO_INSTANT) if renewed else self.state.reported.get(program.id, int(NO_INSTANT))
         found = np.empty(0, np.int64)
-        first = min((self.state.firsts[s] for s in program.streams if s in self.state.firsts), default=None)
+        first, since = self._first(program, upto), self.state.since.get(program.id)
         if not program.windows and after < program.report.origin("") <= upto:
             found = np.array([program.report.origin("")], np.int64)
         elif first is not None and upto > after:
-            since = self.state.since.get(program.id)
             key = (program.windows, program.report.key, first, after, upto, since)
             if key not in self._instants:
                 times = self.ingest_state.in_order()
-                if since is not None:  # it has no elements before
-                    times = {stream: line[np.searchsorted(line, since, "right") :] for stream, line in times.items()}
                 moves = {w.name: self.moves(w, files, upto) for w in program.windows if w.every}
+                if since is not None:
+                    times, moves = ({name: _later(line, since) for name, line in of.items()} for of in (times, moves))
                 self._instants[key] = instants(program.windows, program.report, times, first, after, upto, moves)
             found = self._instants[key]
         return self.bare_step(program, number, after, upto, np.concatenate([np.array([previous], np.int64), found]), files)
+
+    def _first(self, program: CompiledProgram, upto: int) -> int | None:
+        """The time of the first element that a program sees; None before there is one (up to ``upto``, if it began with empty windows)."""
+        state = self.state
+        if (since := state.since.get(program.id)) is None:
+            return min((state.firsts[s] for s in program.streams if s in state.firsts), default=None)
+        if program.id not in state.began:
+            times = self.ingest_state.in_order()
+            first = min((int(own[0]) for s in program.streams if len(own := _later(times[s], since))), default=None)
+            if first is None or first > upto:
+                return None
+            state.began[program.id] = first
+        return state.began[program.id]
 
     def _commit(self, batch: MicroBatch) -> None:
         """Writes the commit record of a batch, and the files that it names; schedules the deletion of files that no longer count."""
@@ -435,3 +447,8 @@ def check_ended(driver: Driver) -> None:
     """Raises RunError if a replay ended before its last element was read."""
     if driver.frontier.finite and not driver.frontier.ended:
         raise RunError("the replay ended before its last element was seen: the checkpoint is damaged; use another folder")
+
+
+def _later(times: Ints, after: int) -> Ints:
+    """Those of sorted times that are after another one."""
+    return times[np.searchsorted(times, after, "right") :]

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.rows import Ints
 from cqels_opt.planner.background_jobs import BackgroundJobs
@@ -82,20 +84,36 @@ def reported_last(
     they have the same content serves as well.
     """
     first = min((firsts[s] for s in program.streams if s in firsts), default=None)
-    if first is None or first > upto:
+    if first is None:
         return None
-    policies = {program.report.policy(w.name) for w in program.windows}
-    if len(policies) == 1 and (policy := policies.pop()).content_change:
-        if not policy.non_empty:
-            return upto
-        filled = [filled_until(w, program.report.origin(w.name), times[w.stream], upto) for w in program.windows]
-        return max((at for at in filled if at is not None), default=None)
     reaches = [kind_of(w).reach for w in program.windows]
     reach = max((known for known in reaches if known is not None), default=0)
     reach += 2 * max((program.report.policy(w.name).period for w in program.windows), default=0)
     after = int(BEFORE_TIME) if None in reaches else upto - 2 * reach
     found = instants(program.windows, program.report, times, first, after, upto, moves)
-    return int(found[-1]) if len(found) else None
+    last = int(found[-1]) if len(found) else None
+    policies = {program.report.policy(w.name) for w in program.windows}
+    policy = policies.pop() if len(policies) == 1 else None
+    if policy is None or not policy.content_change or (policy.non_empty and len(program.windows) > 1):
+        return last
+    origins = {w.name: program.report.origin(w.name) for w in program.windows}
+    if last is None and not any(_has_content(w, origins[w.name], firsts.get(w.stream), upto) for w in program.windows):
+        return None
+    if not policy.non_empty:
+        return upto
+    (window,) = program.windows
+    filled = filled_until(window, origins[window.name], times[window.stream], upto)
+    return last if filled is None else filled
+
+
+def _has_content(window: Window, t0: int, first: int | None, upto: int) -> bool:
+    """Whether the first element of a stream, at the time ``first``, has entered the window."""
+    if first is None or first > upto or window.every:  # of a window that moves, the moves say so
+        return False
+    if kind_of(window).counts_elements:
+        return True
+    start, end = kind_of(window).validity(np.array([first], np.int64), t0)
+    return bool(start[0] < end[0] and start[0] <= upto)
 
 
 def gone_with(files: Iterable[SlotFile], programs: Collection[str]) -> list[SlotFile]:
@@ -103,21 +121,25 @@ def gone_with(files: Iterable[SlotFile], programs: Collection[str]) -> list[Slot
     return [f for f in files if is_result(f) and f.shape.split("/")[0] in programs]
 
 
-def covered(program: CompiledProgram, running: Sequence[CompiledProgram], since: Mapping[str, int], now: int) -> bool:
+def covered(
+    program: CompiledProgram, running: Sequence[CompiledProgram], since: Mapping[str, int], now: int, last: int | None
+) -> bool:
     """Whether a run keeps everything that a query's windows would hold now, had the query been there from the start.
 
-    ``since``: programs that began with empty windows, and the time after which they have elements.
+    ``since``: programs that began with empty windows, and the time after which they have elements. ``last``: the last instant at which the
+    query would have reported.
     """
+    last = now if last is None else min(last, now)
     if since:
-        kept = [retained_from(program.windows, program.report, stream, now) for stream in program.streams]
-        counts = any(kind_of(w).counts_elements for w in program.windows)
-        earliest = -1 if counts or None in kept else min((at for at in kept if at is not None), default=-1)
-        running = [p for p in running if since.get(p.id, int(BEFORE_TIME)) < earliest or p.id not in since]
+        kept = [retained_from(program.windows, program.report, stream, last) for stream in program.streams]
+        counts, nothing = any(kind_of(w).counts_elements for w in program.windows), int(BEFORE_TIME)
+        earliest = nothing if counts or None in kept else min((at for at in kept if at is not None), default=nothing)
+        running = [p for p in running if p.id not in since or since[p.id] < earliest]
     there, needed = (patterns_of(programs).keys() | _sets(programs) for programs in (running, [program]))
     if not needed <= there or now <= BEFORE_TIME:
         return needed <= there
     for stream in program.streams:
-        mine = retained_from(program.windows, program.report, stream, now)
+        mine = retained_from(program.windows, program.report, stream, last)
         others = [retained_from(p.windows, p.report, stream, now) for p in running if stream in p.streams]
         if not any(kept is None or (mine is not None and kept <= mine) for kept in others):
             return False

@@ -18,6 +18,7 @@ from cqels_opt.compiler.registration import Programs, member_of
 from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.store_versions import StoreChange, VersionedStore
+from cqels_opt.state.commit_log import queries_of
 from cqels_opt.storage import disk, documents
 from cqels_opt.storage.checksum import text_digest
 from cqels_opt.windows.binding_slots import SlotFile
@@ -46,7 +47,12 @@ class QueryCatalog:
         self._names: dict[str, None] = {}  # of the queries that the next batch will have
         self._pages: dict[str, SlotFile] = {}
         self.refreshed: StoreChange | None = None  # in the current batch
-        self.started = _changed(Sharing(), started)
+        self.continued = frozenset[
+            str
+        ]()  # the programs before the last change that are still there, perhaps with other instances
+        order = {name: place for place, name in enumerate(queries_of(state))}  # which determines names and numbers of instances
+        ordered: list[Member] = sorted(started, key=lambda member: order.get(member.id, len(order)))
+        self.started = _changed(Sharing(), ordered)
         self.sharing, self._programs = self.started, list[CompiledProgram]()
         self._have(self.started)
 
@@ -111,7 +117,11 @@ class QueryCatalog:
                 records = [change if isinstance(change, str) else change.record for change in self._waiting]
                 disk.write_atomically(path, documents.encode(path.name, records))
                 changes, self._waiting = self._waiting, []
-        return self._have(_changed(self.sharing, changes)) if changes else None
+        if not changes:
+            return None
+        before, sharing = {unit.id: unit for unit in self.sharing.units}, _changed(self.sharing, changes)
+        self.continued = frozenset(unit.id for unit in sharing.units if unit.continues(before.get(unit.id)))
+        return self._have(sharing)
 
     def refresh(self, batch: int, fits: Callable[[Path | str], bool]) -> list[CompiledProgram] | None:
         """The programs of a batch that switches to a newer version of the store, if it ``fits``; the switch is on disk then."""

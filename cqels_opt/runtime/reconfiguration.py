@@ -51,7 +51,9 @@ class Reconfiguration:
         for program in driver.programs:
             planner = driver.planners[program.id]
             planner.advance(new, int(BEFORE_TIME), upto)
-            instants = np.unique(np.array([int(NO_INSTANT), self._reported(program)], np.int64))  # as if it were the first of all
+            instants = np.unique(
+                np.array([int(NO_INSTANT), self._last_instant(program)], np.int64)
+            )  # as if it were the first of all
             step = driver.bare_step(program, number, int(BEFORE_TIME), upto, instants, of_step)
             step = replace(driver.planned(program, step, sample=True), joins=planner.physical(parts))
             tasks.append(replace(driver.task_of(program, step), feeds=None))  # its graphs are elements already
@@ -124,15 +126,17 @@ class Reconfiguration:
         """
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
         before, planners, running = driver.compiled, driver.planners, driver.programs
-        names = {p.id for p in programs if _continues(p, before.get(p.id))}
+        assert driver.catalog is not None
+        names = driver.catalog.continued
         coming = [p for p in programs if p.id not in names]
         changed = [p.id for p in programs if before.get(p.id, p) is not p]
         since = {name: at for name, at in state.since.items() if name in names}
         if (greatest := driver.frontier.greatest) is not None:
-            since |= {p.id: greatest for p in coming if not covered(p, running, state.since, upto)}
+            since |= {p.id: greatest for p in coming if not covered(p, running, state.since, upto, self._reported_last(p))}
         old = gone_with(state.files, {*changed, *(before.keys() - names)})
         reported = {name: at for name, at in state.reported.items() if name in names}
-        driver.state = replace(state, since=since, reported=reported)
+        began = {name: at for name, at in state.began.items() if name in names}
+        driver.state = replace(state, since=since, reported=reported, began=began)
         driver.set_programs(programs)
         driver.update_elements(state.files)
         driver.planners = {}
@@ -152,9 +156,9 @@ class Reconfiguration:
         """A task that computes the results that a program would have by now; ``known``: it existed, with other instances."""
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
         since = program.instances.since if known and program.instances is not None else None
-        reported = self._reported(program)
+        reported = self._last_instant(program)
         instants = np.unique(np.array([int(NO_INSTANT), reported], np.int64))
-        others = () if known else gone_with(state.files, {program.id})  # of a removed query whose name this one has
+        others = gone_with(state.files, {program.id}) if since is None else ()  # which this replaces
         step = driver.bare_step(
             program, number, upto, upto, instants, driver.step_files([f for f in state.files if f not in others])
         )
@@ -162,14 +166,22 @@ class Reconfiguration:
         taking = backfill_of(driver.planners[program.id], since)
         return replace(driver.task_of(program, step), feeds=None, backfill=taking)
 
-    def _reported(self, program: CompiledProgram) -> int:
-        """The last instant that a program has reported, or would have if it had run until now."""
-        driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
-        if program.id not in state.reported:
-            moves = {w.name: driver.moves(w, state.files, upto) for w in program.windows if w.every}
-            if (at := reported_last(program, driver.ingest_state.in_order(), state.firsts, upto, moves)) is not None:
-                state.reported[program.id] = at
+    def _last_instant(self, program: CompiledProgram) -> int:
+        """The last instant that a program has reported, or would have if it had run until now; from then on it counts as reported."""
+        state = self.driver.state
+        if (
+            program.id not in state.reported
+            and program.id not in state.since
+            and (at := self._reported_last(program)) is not None
+        ):
+            state.reported[program.id] = at
         return state.reported.get(program.id, int(NO_INSTANT))
+
+    def _reported_last(self, program: CompiledProgram) -> int | None:
+        """See :func:`reported_last`."""
+        driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
+        moves = {w.name: driver.moves(w, state.files, upto) for w in program.windows if w.every}
+        return reported_last(program, driver.ingest_state.in_order(), state.firsts, upto, moves)
 
     def _change_store_version(self, number: int, programs: Sequence[CompiledProgram]) -> None:
         """Programs over another version of the static store, see :mod:`cqels_opt.runtime.static_refresh`."""
@@ -236,11 +248,3 @@ class Reconfiguration:
         state = self.driver.state
         self.driver.state = replace(state, files=[*(f for f in state.files if f not in old), *made])
         self.driver.schedule_deletion(number, {f.path for f in old})
-
-
-def _continues(program: CompiledProgram, before: CompiledProgram | None) -> bool:
-    """Whether a program is one from before, perhaps with other instances, and not another one under the name of a removed one."""
-    instances = program.instances
-    return program is before or (
-        before is not None and before.instances is not None and instances is not None and instances.since > 1
-    )

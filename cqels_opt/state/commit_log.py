@@ -48,9 +48,8 @@ class Commit:
     ended: bool = False
     optimizer: str = ""  # the file of the optimizer's state
     firsts: dict[str, int] = field(default_factory=dict)  # the first time of each stream
-    since: dict[str, int] = field(
-        default_factory=dict
-    )  # of programs that were added later: they do not see elements up to this time
+    since: dict[str, int] = field(default_factory=dict)  # of programs that were added later: they see no elements up to this time
+    began: dict[str, int] = field(default_factory=dict)  # of these, the time of the first element that they see
     renewed: list[str] = field(default_factory=list)  # programs whose last answers were over another version of the static store
     displaced: list[tuple[str, int]] = field(default_factory=list)  # terms with a second id, see cqels_opt.rdf.ids.IdScheme
     query: str = ""  # the digest of the query whose result slots and optimizer state these are
@@ -90,6 +89,15 @@ def run_of(folder: Path) -> str | None:
         return str(documents.decode(NAME, disk.read(folder / NAME))["run"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def queries_of(folder: Path) -> list[str]:
+    """The names of the queries that a checkpoint was first started with, in the order that the run has given them."""
+    try:
+        found = documents.decode(NAME, disk.read(folder / NAME))["identity"]["query"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [*found] if isinstance(found, dict) else []
 
 
 class CommitLog:
@@ -378,12 +386,14 @@ def _difference(before: Identity, now: Identity, changed: bool | None) -> str | 
         named = f"{', '.join(sorted(names))}, not {', '.join(sorted(others))}"
         ways = "use that name" if len(names) == len(others) else "run.add and run.remove change the queries of a run; use these"
         return f"its {noun} named {named} (the name of a query is that of its file, in Python its id); {ways}, or another folder"
-    changes = [name for name in names if before.query[name] != now.query[name]]
-    differs = f"its query {changes[0]} differs" if len(names) > 1 and changes else "its query differs"
+    changes = [name for name in names if before.query[name] != now.query[name]] if len(names) > 1 else []
+    differs = f"its query {changes[0]} differs" if changes else "its query differs"
     if before.windows != now.windows:
-        return f"{differs}, and has other windows; use another folder"
+        others = [name for name in changes if before.windows.get(name) != now.windows.get(name)]
+        return f"its query{f' {others[0]}' if others else ''} differs, and has other windows; use another folder"
     if lacking := [name for pattern, name in now.patterns.items() if pattern not in before.patterns]:
-        return f"{differs}, and nothing was kept for {', '.join(dict.fromkeys(lacking))}; use another folder"
+        differ = "its queries differ" if len(changes) > 1 else differs
+        return f"{differ}, and nothing was kept for {', '.join(dict.fromkeys(lacking))}; use another folder"
     if other := [name for name in now.feeding if before.query.get(name) != now.query.get(name)]:
         return f"the query {other[0]} differs, whose graphs others read; use another folder"
     if changed is None:

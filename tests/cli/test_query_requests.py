@@ -90,7 +90,7 @@ def test_an_id_of_an_instance_is_given_once(tmp_path: Path) -> None:
     named = query_requests(instances(tmp_path, '"q,é ann",ann\nq_ann,bob\n\n,carl\n,dan\n'))
     assert [asked.id for asked in named] == ["q,é ann", "q_ann", "q_3", "q_4"]
     assert [asked.id for asked in query_requests(instances(tmp_path, "alone,ann\n\n"))] == ["alone"]
-    with pytest.raises(InputError, match=r"i\.csv:3: '\.\./x' is no name of a query"):
+    with pytest.raises(InputError, match=r"i\.csv:3: '\.\./x' is not a valid name of a query"):
         query_requests(instances(tmp_path, "\n../x,ann\n"))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import queue
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -30,8 +32,9 @@ Element = tuple[str, str, str, int]
 class Job:
     """A run over a live folder, one file per batch; ``rows`` are the answers: query, second and value."""
 
-    def __init__(self, folder: Path, **queries: str) -> None:
+    def __init__(self, folder: Path, operator: str = "rstream", report: str | None = None, **queries: str) -> None:
         self.folder, self.queries, self.files = folder, queries, 0
+        self.options: dict[str, Any] = {"output_operator": operator, "report": report}
         self.rows: Rows = set()
         (folder / "live").mkdir()
         self.start()
@@ -40,17 +43,17 @@ class Job:
         """Starts, or starts again over the checkpoint."""
         engine, self.batches = cq.local.Engine(), queue.Queue[TraceRecord]()
         for name, text in self.queries.items():
-            engine.register(text, id=name, output_operator="rstream")
+            engine.register(text, id=name, **self.options)
         live, state = {STREAM: self.folder / "live"}, self.folder / "state"
         self.run = engine.start(live, self._take, state, listener=self.batches.put)
 
     def _take(self, table: pa.Table, batch: int) -> None:
         for row in table.to_pylist():
-            value = next((row[name] for name in ("l", "q") if row.get(name)), "")
-            self.rows.add((row["query"], row["time"].second, value[len("<http://ex.org/") : -1]))
+            value = next((row[name] for name in ("l", "q", "n") if row.get(name)), "")
+            self.rows.add((row["query"], row["time"].second, re.sub(r"\W", " ", value.partition("^")[0]).split()[-1]))
 
     def add(self, name: str, text: str) -> None:
-        self.run.add(text, id=name, output_operator="rstream")
+        self.run.add(text, id=name, **self.options)
 
     def put(self, *elements: Element) -> None:
         """Writes a file, and waits for its batch."""
@@ -153,3 +156,45 @@ def test_windows_of_the_newest_elements_are_added_one_after_the_other(tmp_path: 
     job.put(*at((8, 8, 7)))
     job.stop()
     assert job.of("c") == [(5, "r6"), (6, "r6"), (6, "r7")]
+
+
+COUNT = f"{PREFIX}SELECT (COUNT(*) AS ?n) FROM NAMED :S [RANGE 10s{{}}] AS ?w WHERE {{{{ GRAPH ?w {{{{ ?q :at ?l }}}} }}}}"
+
+
+@pytest.mark.parametrize("operator", ["dstream", "istream"])
+def test_an_instant_that_has_not_come_is_none(operator: str, tmp_path: Path) -> None:
+    """The first element enters the grid's window at its next step: before it there is no answer that could leave."""
+    job = Job(tmp_path, operator, "cc", a=WHO.replace("20s", "30s"))
+    job.put(*at((1, 1, 12), (2, 2, 15)))
+    job.add("n", COUNT.format(" SLIDE 10s"))
+    job.put(*at((3, 3, 21)))
+    job.put(*at((4, 4, 31)))
+    job.put(*at((5, 5, 42)))
+    job.stop()
+    assert job.of("n") == {"istream": [(20, "2"), (30, "1")], "dstream": [(30, "2")]}[operator]
+
+
+def test_a_query_that_began_with_empty_windows_reports_from_its_first_element_on(tmp_path: Path) -> None:
+    job = Job(tmp_path, "rstream", "p:1s", a=OTHER)
+    job.put(*at((1, 1, 1), (2, 2, 2)))
+    job.add("n", COUNT.format(""))
+    job.put(("p1", "sees", "m", 3000))
+    job.put(*at((3, 3, 5)))
+    job.put(*at((4, 4, 8)))
+    job.stop()
+    assert job.of("n") == [(3, "0"), (4, "0"), (5, "1"), (6, "1"), (7, "1")]
+
+
+def test_the_order_of_queries_may_change_after_some_were_added(tmp_path: Path) -> None:
+    job = Job(tmp_path, a=AT % 1, b=AT % 2)
+    job.put(*at((1, 1, 1), (2, 2, 2)))
+    job.add("c", AT % 3)
+    job.put(*at((3, 3, 3)))
+    job.stop()
+    job.queries = {"b": AT % 2, "a": AT % 1}
+    job.start()
+    job.put(*at((3, 4, 4)))
+    job.put(*at((5, 5, 5)))
+    job.stop()
+    assert job.of("c") == [(3, "r3"), (4, "r3"), (4, "r4")]
+    assert job.of("a") == [(time, "r1") for time in range(1, 5)]

@@ -636,7 +636,7 @@ def test_what_start_refuses(spark: SparkSession, engine: cq.Engine, tmp_path: Pa
     with pytest.raises(InputError, match="there is a query 'q1' already"):
         engine.register(MET, id="q1")
     for name in ("team/rooms", "..", ".hidden", "a" * 101, "http://ex.org/q"):
-        with pytest.raises(InputError, match="is no name of a query: it becomes a part of names of files"):
+        with pytest.raises(InputError, match="is not a valid name of a query: names of files contain it"):
             engine.register(MET, id=name)
 
 
