@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from cqels_opt.bench import latency
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import circumstances
-from cqels_opt.bench.contenders import Contender, Given, Task, built_in, find
+from cqels_opt.bench.contenders import Contender, Given, Task, available, find
 from cqels_opt.bench.declared import Case, Scenario
 from cqels_opt.bench.generated import Data, Request
 from cqels_opt.bench.generators import generate
@@ -48,7 +48,7 @@ def compare(scenario: Scenario, more: Sequence[Given] = (), quick: bool = False,
     Without ``spark``, contenders that need it are omitted.
     """
     named = find(scenario.contenders, more)
-    known = {*built_in(), *(contender.name for contender in named)}
+    known = {*available(), *(contender.name for contender in named)}
     if unknown := sorted(scenario.options.keys() - known):
         raise InputError(f"{scenario.name}: options.{unknown[0]}: there is no contender of this name{nearest(unknown[0], known)}")
     contenders = [contender for contender in named if spark or not contender.spark]
@@ -62,6 +62,10 @@ def compare(scenario: Scenario, more: Sequence[Given] = (), quick: bool = False,
             data, tasks = worlds.tasks(case)
             descriptions[case_text(case)] = data.description
             for name, task in tasks.items():
+                if (batches := len(task.replay.chunks)) <= (warm := scenario.stream.warm_up):
+                    raise InputError(
+                        f"{scenario.name}: stream.warm_up: {warm} of {batches} batches do not count, so that none is left"
+                    )
                 runs = []
                 for turn in range(scenario.repetitions):
                     step(f"{name} {case_text(case)}, all that take turns")
@@ -187,7 +191,7 @@ def _report(
 ) -> dict[str, Any]:
     results, failed = [], []
     for passes in _by_task(found).values():
-        compared = sum(one.runs[0].answers for one in passes) > 1
+        compared = sum(any(map(_compared, one.runs)) for one in passes) > 1
         for one in passes:
             result = _result(one, scenario, quick, compared)
             why = next((run.why for run in one.runs if run.why is not None), None)
@@ -210,15 +214,18 @@ def _report(
     }
 
 
+def _compared(run: Ran) -> bool:
+    """Whether answers of a run are compared with those of others."""
+    return run.answers and (run.whole or run.upto is not None)
+
+
 def _result(one: Passes, scenario: Scenario, quick: bool, compared: bool) -> dict[str, Any] | None:
     """The measurements of a contender on a task; None if no batch counts. ``compared``: others have given answers as well."""
     warm = scenario.stream.warm_up
     counted = [ms for run in one.runs for ms in run.milliseconds[warm:]]
-    times = spans(one.task)
-    if warm >= len(times):
-        raise InputError(f"{scenario.name}: stream.warm_up: {warm} of {len(times)} batches do not count, so that none is left")
     if not counted:
         return None
+    times = spans(one.task)
     sizes = [len(t) for run in one.runs for t in times[warm : len(run.milliseconds)]]
     run = one.runs[0]
     phases = [phase for run in one.runs for phase in run.phases[warm:] if phase]
@@ -229,7 +236,7 @@ def _result(one: Passes, scenario: Scenario, quick: bool, compared: bool) -> dic
         "milliseconds": spread(counted),
         "elements_per_second": 1000 * median(sizes) / typical if typical else None,
         "answers": run.bag.total if run.answers else None,
-        "verified": run.answers and compared,
+        "verified": compared and _compared(run),
         "prepared_seconds": min(run.prepared for run in one.runs),
     }
     if phases:
