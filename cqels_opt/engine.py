@@ -105,13 +105,13 @@ class Engine(QueryRegistry[CompiledQuery]):
             raise InputError("no query is registered")
         folder = checkpoint_folder(checkpoint, "checkpoint")
         catalog = population_of(self.queries, folder)
-        return query_jobs.start(self, catalog, folder, streams, sink, trace, self._coming, **options)
+        return query_jobs.start(self, catalog, folder, streams, sink, trace, self._register_and_add, **options)
 
-    def _check_sink(self, sink: Sink, coming: CompiledQuery, others: Sequence[CompiledProgram]) -> None:
+    def _check_sink(self, sink: Sink, query: CompiledQuery, others: Sequence[CompiledProgram]) -> None:
         if isinstance(sink, KafkaSink):
-            sink.check(coming.id, answer_variables(coming.member.query))
+            sink.check(query.id, answer_variables(query.member.query))
         if isinstance(sink, FunctionSink):
-            sink.check([coming.program, *others])
+            sink.check([query.program, *others])
 
     @keywords_of(QueryOptions, record_of)
     def adaptive(

@@ -86,8 +86,10 @@ class Engine(QueryRegistry[CompiledQuery]):
         if not self.queries:
             raise InputError("no query is registered")
         folder = checkpoint_folder(checkpoint, "checkpoint")
-        return jobs.start(self, population_of(self.queries, folder), folder, streams, sink, trace, self._coming, **options)
+        return jobs.start(
+            self, population_of(self.queries, folder), folder, streams, sink, trace, self._register_and_add, **options
+        )
 
-    def _check_sink(self, sink: Sink, coming: CompiledQuery, others: Sequence[CompiledProgram]) -> None:
+    def _check_sink(self, sink: Sink, query: CompiledQuery, others: Sequence[CompiledProgram]) -> None:
         if isinstance(sink, FunctionSink):
-            sink.check([coming.program, *others])
+            sink.check([query.program, *others])

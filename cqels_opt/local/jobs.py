@@ -38,7 +38,7 @@ from cqels_opt.runtime.run_factory import (
     rejects_of,
     streams_by_iri,
 )
-from cqels_opt.runtime.run_handle import ComingTo
+from cqels_opt.runtime.run_handle import RegisterFor
 from cqels_opt.runtime.run_state import COMMIT_EVERY, DriverOptions
 from cqels_opt.trace.listener import BatchReporter, ListenerLike
 from cqels_opt.windows.frontier import Frontier
@@ -116,7 +116,7 @@ def start(
     streams: Mapping[str, Files],
     sink: TableFunction | PathLike,
     trace: PathLike | None,
-    coming: ComingTo | None = None,
+    register: RegisterFor | None = None,
     *,
     plan: str = "adaptive",
     filters: str = "cost",
@@ -152,7 +152,7 @@ def start(
         _check_kind(live, {"batch": batch, "drain": drain})
     else:
         _check_kind(live, {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "to_the_end": to_the_end})
-    to = sink_of(sink, catalog.programs, with_query=coming is not None)
+    to = sink_of(sink, catalog.programs, with_query=register is not None)
     options = DriverOptions(
         drain=drain,
         skip_bad=on_error == "skip" or (live and on_error is None),
@@ -161,10 +161,10 @@ def start(
         continue_changed=continue_changed,
         limits=checked(limits),
         rejects=rejects_of(trace, folder),
-        named=coming is not None,
+        named=register is not None,
         commit_every=interval(to, live, growing) if commit_every is None else duration_of(commit_every, "commit_every") / 1000,
     )
-    joining, reporter = None if coming is None else partial(coming, to), BatchReporter(listener)
+    joining, reporter = None if register is None else partial(register, to), BatchReporter(listener)
     if live:
         folders = numbered_folders(used, needed)
         frontier = frontier_of(needed, lateness, eager, max_ahead)

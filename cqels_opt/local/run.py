@@ -7,7 +7,7 @@ import threading
 from cqels_opt.errors import RunError
 from cqels_opt.local.inputs import Input
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.run_handle import Coming, Progress, RunHandle
+from cqels_opt.runtime.run_handle import Progress, Register, RunHandle
 from cqels_opt.storage.file_errors import file_error
 from cqels_opt.trace.listener import BatchReporter
 
@@ -23,11 +23,11 @@ class LocalRun(RunHandle):
         driver: Driver,
         source: Input | None,
         on_batch: Progress | None = None,
-        coming: Coming | None = None,
+        register: Register | None = None,
         reporter: BatchReporter | None = None,
     ) -> None:
         """``source`` is None for queries that read no stream: they are answered once."""
-        super().__init__(driver, on_batch, coming, reporter)
+        super().__init__(driver, on_batch, register, reporter)
         self._source = source
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None

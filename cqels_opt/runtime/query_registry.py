@@ -85,20 +85,20 @@ class QueryRegistry(ABC, Generic[Q]):
         """A query of this engine."""
 
     @abstractmethod
-    def _check_sink(self, sink: Sink, coming: Q, others: Sequence[CompiledProgram]) -> None:
+    def _check_sink(self, sink: Sink, query: Q, others: Sequence[CompiledProgram]) -> None:
         """InputError if the sink of a run cannot take the answers of a query with those of others."""
 
-    def _coming(
+    def _register_and_add(
         self, sink: Sink, queries: Sequence[object], options: Mapping[str, Any], add: Callable[[Sequence[Member]], None]
     ) -> list[Member]:
         """Registers queries (texts, or queries of this engine) and adds them to a run; a text that cannot be added is not registered."""
         with self._registering:
             before, found = dict(self._queries), []
             try:
-                for query in queries:
-                    coming = cast("Q", query) if isinstance(query, RegisteredQuery) else self.register(str(query), **options)
-                    self._check_sink(sink, coming, [other.program for other in self.queries if other.id != coming.id])
-                    found.append(coming.member)
+                for given in queries:
+                    query = cast("Q", given) if isinstance(given, RegisteredQuery) else self.register(str(given), **options)
+                    self._check_sink(sink, query, [other.program for other in self.queries if other.id != query.id])
+                    found.append(query.member)
                 add(found)
             except BaseException:
                 self._queries = before

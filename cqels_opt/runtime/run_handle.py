@@ -25,9 +25,9 @@ from cqels_opt.trace.records import TraceRecord
 
 Progress = Callable[[Sequence[TraceRecord]], None]
 Add = Callable[[Sequence[Member]], None]
-Coming = Callable[[Sequence[object], Mapping[str, Any], Add], Sequence[Member]]
-ComingTo = Callable[[Sink, Sequence[object], Mapping[str, Any], Add], Sequence[Member]]
-"""Registers queries for a run with a sink, and adds them; ``Coming`` is of one sink."""
+Register = Callable[[Sequence[object], Mapping[str, Any], Add], Sequence[Member]]
+RegisterFor = Callable[[Sink, Sequence[object], Mapping[str, Any], Add], Sequence[Member]]
+"""Registers queries for a run with a sink, and adds them; :data:`Register` does so for one run."""
 
 
 class RunHandle(ABC):
@@ -37,14 +37,14 @@ class RunHandle(ABC):
         self,
         driver: Driver,
         on_batch: Progress | None = None,
-        coming: Coming | None = None,
+        register: Register | None = None,
         reporter: BatchReporter | None = None,
     ) -> None:
-        """``coming`` registers queries for :meth:`add` and adds them; without it, queries cannot be added or removed.
+        """``register`` registers queries for :meth:`add` and adds them; without it, queries cannot be added or removed.
 
         ``reporter`` has listeners.
         """
-        self.driver, self._on_batch, self._coming, self._reporter = driver, on_batch, coming, reporter
+        self.driver, self._on_batch, self._register, self._reporter = driver, on_batch, register, reporter
         self._warned = False
         self._failure: BaseException | None = None
         self._lock = threading.RLock()  # also for readers of the last batch's state, including sinks
@@ -122,7 +122,7 @@ class RunHandle(ABC):
         batch that adds queries writes them to the checkpoint first, and a restarted run has them. InputError for a stream that
         this run does not read, or one that others read and the query makes.
         """
-        catalog, coming = self._changeable()
+        catalog, register = self._changeable()
 
         def add(members: Sequence[Member]) -> None:
             for member in members:
@@ -131,7 +131,7 @@ class RunHandle(ABC):
                 raise InputError("the run has ended: start the queries in another one")
             catalog.add(members)
 
-        return tuple(member.id for member in coming(queries, options, add))
+        return tuple(member.id for member in register(queries, options, add))
 
     def remove(self, *names: str) -> None:
         """Removes queries with the next batch, from which on they have no answers. InputError for an unknown name."""
@@ -145,12 +145,12 @@ class RunHandle(ABC):
         """The names of the queries of the next batch."""
         return tuple(self._changeable()[0].names())
 
-    def _changeable(self) -> tuple[QueryCatalog, Coming]:
-        if self.driver.catalog is None or self._coming is None:
+    def _changeable(self) -> tuple[QueryCatalog, Register]:
+        if self.driver.catalog is None or self._register is None:
             raise InputError(
                 "queries come and go in runs that Engine.start began: of one query alone the rows do not say whose they are"
             )
-        return self.driver.catalog, self._coming
+        return self.driver.catalog, self._register
 
     @property
     def failures(self) -> dict[str, str]:

@@ -29,7 +29,7 @@ from cqels_opt.runtime.run_factory import (
     rejects_of,
     streams_by_iri,
 )
-from cqels_opt.runtime.run_handle import ComingTo
+from cqels_opt.runtime.run_handle import RegisterFor
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.kafka import KafkaSink
 from cqels_opt.spark.kafka_topic import KafkaTopic
@@ -72,7 +72,7 @@ def start(
     streams: Mapping[str, Source],
     sink: BatchFunction | str | Path | KafkaTopic,
     trace: str | Path | None,
-    coming: ComingTo | None = None,
+    register: RegisterFor | None = None,
     *,
     plan: str = "adaptive",
     filters: str = "cost",
@@ -88,7 +88,7 @@ def start(
     limits: Limits = NO_LIMITS,
     listener: ListenerLike | None = None,
 ) -> StreamRun:
-    """Starts the queries of a catalog; see ``Engine.start``. With ``coming``, queries can be added to the run and removed."""
+    """Starts the queries of a catalog; see ``Engine.start``. With ``register``, queries can be added to the run and removed."""
     check_choice("on_error", on_error, ON_ERROR)
     check_flags(eager=eager, to_the_end=to_the_end, continue_changed=continue_changed)
     spark = engine.spark
@@ -105,9 +105,11 @@ def start(
         rejects=rejects_of(trace, folder),
     )
     runner = MixedRunner(spark)
-    to = sink_of(spark, sink, catalog.programs, with_query=coming is not None)
+    to = sink_of(spark, sink, catalog.programs, with_query=register is not None)
     driver = make_driver(catalog, folder, runner, to, frontier, options, trace)
-    run = StreamRun(driver, runner, coming=None if coming is None else partial(coming, to), reporter=BatchReporter(listener))
+    run = StreamRun(
+        driver, runner, register=None if register is None else partial(register, to), reporter=BatchReporter(listener)
+    )
     run.keeps = engine
     if not driver.streams:
         return run.once()

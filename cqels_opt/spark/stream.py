@@ -17,7 +17,7 @@ from cqels_opt.errors import CqelsOptError, InputError, RunError, first_line
 from cqels_opt.relational.column_names import quoted
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.live_files import MOST_BYTES, FileBatch
-from cqels_opt.runtime.run_handle import Coming, Progress, RunHandle
+from cqels_opt.runtime.run_handle import Progress, Register, RunHandle
 from cqels_opt.spark.drop_in import at_most
 from cqels_opt.spark.files import NO_ORDER, NumberedBatch, OrderedBatch
 from cqels_opt.spark.ingest_rows import RowBatch
@@ -140,10 +140,10 @@ class StreamRun(RunHandle):
         driver: Driver,
         runner: SparkRunner,
         on_batch: Progress | None = None,
-        coming: Coming | None = None,
+        register: Register | None = None,
         reporter: BatchReporter | None = None,
     ) -> None:
-        super().__init__(driver, on_batch, coming, reporter)
+        super().__init__(driver, on_batch, register, reporter)
         self.runner = runner
         if isinstance(driver.trace, TraceFile):
             runner.link_to(driver.trace.path)
