@@ -119,8 +119,7 @@ def test_blocks_decide_nothing(tmp_path_factory: pytest.TempPathFactory, rows: l
     ndjson(path, [{**ROWS[0], "t": t, **({"g": g} if g else {})} for t, g in sorted(rows, key=lambda row: row[0])])
     whole = read(path)
     with pytest.MonkeyPatch.context() as patch:
-        cut = lines.blocks
-        patch.setattr("cqels_opt.rdf.tabular.blocks", lambda p, quoted=False: cut(p, quoted=quoted, size=size))
+        patch.setattr(lines, "BLOCK", size)
         assert read(path) == whole
     elements: dict[tuple[int, object], int] = {}
     for row in whole:

@@ -19,6 +19,8 @@ from cqels_opt.state.claim import Claim
 from cqels_opt.trace.listener import ListenerLike
 from cqels_opt.trace.records import TraceRecord
 
+FORGOTTEN = 99
+
 
 class Fake(DropIn):
     """A drop-in whose batches do what the test sets."""
@@ -33,8 +35,8 @@ class Fake(DropIn):
     def _batch(self, frame: Any, batch_id: int) -> None:
         if why := self.limits.broken(rows=frame.rows, bytes=frame.bytes):
             raise LimitError(why)
-        if batch_id < 0:
-            raise ValueError("a batch of the past")
+        if batch_id == FORGOTTEN:
+            raise ValueError("a batch that is forgotten")
         self.done.append(batch_id)
         self._recorded(TraceRecord(batch_id, self.name, None, None, frame.rows))
 
@@ -202,14 +204,14 @@ def test_a_listener_gets_batches_and_failures(tmp_path: Path) -> None:
     events = Events()
     query = Fake(tmp_path, cq.Limits(rows=10), events)
     query(frame(rows=3), 0)
-    with pytest.raises(ValueError, match="a batch of the past"):
-        query(frame(), -1)
+    with pytest.raises(ValueError, match="a batch that is forgotten"):
+        query(frame(), FORGOTTEN)
     with pytest.warns(RuntimeWarning, match="q1 failed at batch 1"):
         query(frame(rows=11), 1)
     query(frame(), 2)
     assert [(record.query, record.batch, record.elements) for record in events.batches] == [("q1", 0, 3)]
     (wrong, over) = events.failures
-    assert wrong == ("q1", -1, "a batch of the past")
+    assert wrong == ("q1", FORGOTTEN, "a batch that is forgotten")
     assert over[:2] == ("q1", 1) and "11 rows of answers in a micro-batch, more than the limit of 10" in over[2]
 
 
