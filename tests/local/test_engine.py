@@ -234,6 +234,18 @@ def test_a_run_that_follows_is_stopped(files: Files, tmp_path: Path) -> None:
     assert run.await_termination() and not run.is_active
 
 
+def test_a_trace_stays_where_it_began(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    run = (
+        engine(files)
+        .register(MET)
+        .start({STREAM: files.stream}, lambda *_: monkeypatch.chdir(tmp_path / "elsewhere"), tmp_path / "c", "t.jsonl")
+    )
+    assert run.await_termination()
+    assert list(read_trace(tmp_path / "t.jsonl")) and not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_empty_input(files: Files, tmp_path: Path) -> None:
     files.stream.write_text("")
     (tmp_path / "live").mkdir()
