@@ -111,6 +111,11 @@ def replay(options: RunOptions, streams: Sequence[tuple[str, Path]], needed: Seq
     return replay_of(streams, needed, folder, options.lateness, options.on_error or "fail", options.time_predicate, size)
 
 
+def _are_named(options: RunOptions, catalog: QueryCatalog) -> bool:
+    """Whether lines of answers name their query."""
+    return len(catalog.started.members) > 1 or options.instances is not None
+
+
 def replay_options(
     options: RunOptions, catalog: QueryCatalog, folder: Path, plan: ReplayPlan, mode: PlannerOptions
 ) -> DriverOptions:
@@ -121,7 +126,7 @@ def replay_options(
         plan=mode,
         rejects=rejects_of(options.trace, folder),
         continue_changed=options.continue_changed,
-        named=len(catalog.started.members) > 1 or options.instances is not None,
+        named=_are_named(options, catalog),
         limits=_limits(options),
     )
     return with_replay(found, plan)
@@ -139,7 +144,7 @@ def live_options(
         plan=mode,
         rejects=rejects_of(options.trace, folder),
         continue_changed=options.continue_changed,
-        named=len(catalog.started.members) > 1 or options.instances is not None,
+        named=_are_named(options, catalog),
         limits=_limits(options),
         idle_timeout=options.idle_timeout,
         waiting=None if files is None else lambda *_: (None, files.waiting),

@@ -28,9 +28,8 @@ class MicroBatch:
     clock: PhaseTimer
     reports: list[IngestReport] = field(default_factory=list)
     rejected: list[RejectSpool] = field(default_factory=list)
-    counts: dict[str, list[SlotCounts]] = field(
-        default_factory=dict
-    )  # of what the frontier has released, by stream and Shape.key
+    # of what the frontier has released, by stream and Shape.key
+    counts: dict[str, list[SlotCounts]] = field(default_factory=dict)
     steps: dict[str, EvaluationStep] = field(default_factory=dict)  # by program
     done: StageReports = field(default_factory=StageReports)
     lengths: dict[str, int] = field(default_factory=dict)  # of the outputs, to commit

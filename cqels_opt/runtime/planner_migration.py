@@ -97,23 +97,15 @@ def reported_last(
     if policy is None or not policy.content_change or (policy.non_empty and len(program.windows) > 1):
         return last
     origins = {w.name: program.report.origin(w.name) for w in program.windows}
-    if last is None and not any(_has_content(w, origins[w.name], firsts.get(w.stream), upto) for w in program.windows):
-        return None
+    if last is None:
+        windows = [w for w in program.windows if w.stream in firsts and not w.every]  # of a window that moves, the moves say so
+        if all(filled_until(w, origins[w.name], np.array([firsts[w.stream]], np.int64), upto) is None for w in windows):
+            return None  # not even the first elements have entered a window
     if not policy.non_empty:
         return upto
     (window,) = program.windows
     filled = filled_until(window, origins[window.name], times[window.stream], upto)
     return last if filled is None else filled
-
-
-def _has_content(window: Window, t0: int, first: int | None, upto: int) -> bool:
-    """Whether the first element of a stream, at the time ``first``, has entered the window."""
-    if first is None or first > upto or window.every:  # of a window that moves, the moves say so
-        return False
-    if kind_of(window).counts_elements:
-        return True
-    start, end = kind_of(window).validity(np.array([first], np.int64), t0)
-    return bool(start[0] < end[0] and start[0] <= upto)
 
 
 def gone_with(files: Iterable[SlotFile], programs: Collection[str]) -> list[SlotFile]:
