@@ -108,8 +108,9 @@ class MeetingRun:
         return run
 
     def seen(self) -> int:
-        """Elements of the batches that are committed."""
-        return sum(json.loads(line)["elements"] for line in self.trace.read_text().splitlines()) if self.trace.exists() else 0
+        """Elements of the batches that are committed. A line without its end is still being written."""
+        lines = self.trace.read_text().splitlines(keepends=True) if self.trace.exists() else []
+        return sum(json.loads(line)["elements"] for line in lines if line.endswith("\n"))
 
     def check_answers(self) -> None:
         """The answers, each message once by its headers, are those of the definition."""
