@@ -170,16 +170,27 @@ def chosen(query: Query, inputs: Inputs, options: Options) -> Literal["pyoxigrap
     """
     if options.evaluator != "auto":
         return options.evaluator
+    if any(t.text in ("<<", "{|") or t.word() in ("TRIPLE", "ISTRIPLE") for t in tokens(query.text)):
+        return "pyoxigraph"  # rdflib has no triple terms
+    engine = _knowing(query, inputs)
+    wrong = engine.confused or (engine.lossy and any(t.word() in _LEXICAL for t in tokens(query.text)))
+    return "rdflib" if wrong else "pyoxigraph"
+
+
+def confused(query: Query, inputs: Inputs) -> tuple[str, ...]:
+    """Terms of the input that pyoxigraph reads as one; empty if it reads all of them as different terms."""
+    return min((tuple(sorted(texts)) for texts in _knowing(query, inputs).confused), default=())
+
+
+def _knowing(query: Query, inputs: Inputs) -> Oxigraph:
+    """A pyoxigraph engine that has seen all terms of the input."""
     read = {bare(w.stream) for w in query.windows}
     engine = Oxigraph()
     engine.know(t for name, elements in inputs.streams.items() if bare(name) in read for e in elements for t in e.all)
     for default, graphs in ((inputs.default, inputs.graphs), *((version.default, version.graphs) for version in inputs.later)):
         for triples in (default, *graphs.values()):
             engine.know(triples)
-    if any(t.text in ("<<", "{|") or t.word() in ("TRIPLE", "ISTRIPLE") for t in tokens(query.text)):
-        return "pyoxigraph"  # rdflib has no triple terms
-    wrong = engine.confused or (engine.lossy and any(t.word() in _LEXICAL for t in tokens(query.text)))
-    return "rdflib" if wrong else "pyoxigraph"
+    return engine
 
 
 def _load(engine: SparqlEngine, plain: Plain, inputs: Inputs) -> list[Triple]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cqels_opt.errors import RunError
 from cqels_opt.query.algebra import Query
 from cqels_opt.verify.compare import Difference, compare, report
-from cqels_opt.verify.evaluate import chosen, evaluate, held_at, moments
+from cqels_opt.verify.evaluate import chosen, confused, evaluate, held_at, moments
 from cqels_opt.verify.model import Answers, Inputs, Options
 from cqels_opt.verify.moment import Moment, moment
 from cqels_opt.verify.on_pyoxigraph import stored
@@ -73,6 +73,8 @@ def judge(query: Query, inputs: Inputs, options: Options, got: Answers) -> Verdi
     if differences and options.evaluator == "auto":
         agreed = _second_opinion(query, inputs, options, got, first, {d.time for d in differences}, concatenated)
     confirmed = tuple(d for d in differences if d.time not in agreed)
+    if confirmed and options.evaluator == "auto" and first == "pyoxigraph" and (terms := confused(query, inputs)):
+        raise RunError(f"pyoxigraph reads {' and '.join(terms)} as one term, and rdflib cannot evaluate the query")
     outvoted = tuple(d for d in differences if d.time in agreed)
     details = None
     if confirmed:

@@ -67,10 +67,10 @@ class Rdflib:
             register_custom_function(rdflib.URIRef(name), call, override=True)
         try:
             prepared = self._prepared.get(text)
-            if prepared is None:
-                prepared = self._prepared[text] = prepareQuery(text)
-                traverse(prepared.algebra, visitPost=_correct)
-            with _quiet():
+            with _quiet(), _as_written():
+                if prepared is None:
+                    prepared = self._prepared[text] = prepareQuery(text)
+                    traverse(prepared.algebra, visitPost=_correct)
                 found = self._data.query(prepared)
                 names = [v for v in found.vars or () if not hidden(v)]
                 rows = [[(str(v), row.get(v)) for v in names] for row in found.bindings]
@@ -122,6 +122,16 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield
+
+
+@contextmanager
+def _as_written() -> Iterator[None]:
+    """Literals of the query keep their lexical forms: rdflib reads ``01`` as ``1``."""
+    before, rdflib.NORMALIZE_LITERALS = rdflib.NORMALIZE_LITERALS, False
+    try:
+        yield
+    finally:
+        rdflib.NORMALIZE_LITERALS = before
 
 
 def _corrected(context: QueryContext, part: CompValue) -> Iterable[FrozenBindings]:

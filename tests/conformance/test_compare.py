@@ -262,6 +262,22 @@ def test_terms_that_one_engine_cannot_tell_apart_are_told_apart() -> None:
     assert found == one(typed("1", "integer"), 1) + one(typed("2", "integer"), 2)
 
 
+def test_numbers_of_the_query_are_read_as_written() -> None:
+    """rdflib, which evaluates because pyoxigraph confuses the terms, would read both values as 1."""
+    found, inputs = parse(query("VALUES ?x {1 01}")), numbers(typed("01", "integer"), typed("1", "integer"))
+    verdict = judge(found, inputs, Options(), one(typed("01", "integer"), 1) + one(typed("1", "integer"), 2))
+    assert (verdict.evaluator, verdict.differences, verdict.outvoted) == ("rdflib", (), ())
+
+
+def test_confused_terms_in_triple_terms_are_not_judged() -> None:
+    found = parse(query("FILTER(isTRIPLE(<<( <a:s> <a:p> ?x )>>))"))
+    inputs = numbers(typed("01", "integer"), typed("1", "integer"))
+    with pytest.raises(RunError, match=r'pyoxigraph reads "01"\^\^<[^>]*> and "1"\^\^<[^>]*> as one term'):
+        judge(found, inputs, Options(), one(typed("1", "integer"), 2))
+    apart = numbers(typed("2", "integer"), typed("1", "integer"))
+    assert not judge(found, apart, Options(), one(typed("1", "integer"), 2)).equal  # the row at 1 is missing
+
+
 def test_graphs_of_blank_nodes_that_look_alike() -> None:
     """A CONSTRUCT makes blank nodes for each solution: hundreds of equal and unequal parts are distinguished quickly."""
 
