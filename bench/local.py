@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
-from cachetools import LRUCache
 
 from cqels_opt.bench.social import Phase, social
 from cqels_opt.compiler.block_builder import PAGE
@@ -34,7 +33,7 @@ from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.interfaces import Runner, Sink, TraceLog
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import Background, DriverOptions
-from cqels_opt.state.worker_cache import cached
+from cqels_opt.storage.shared_cache import SharedCache, cached
 from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.frontier import Frontier, SourcePartition
@@ -172,7 +171,7 @@ def digest_of(names: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
-_PROGRAMS: LRUCache[tuple[str, str, Path, Path, bool], CompiledProgram] = LRUCache(64)
+_PROGRAMS: SharedCache[tuple[str, str, Path, Path, bool], CompiledProgram] = SharedCache(64)
 
 
 def compiled(name: str, text: str, store: Path, folder: Path, late_binds: bool = True) -> CompiledProgram:

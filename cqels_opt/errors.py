@@ -30,10 +30,10 @@ class QueryError(InputError):
 
     def report(self) -> str:
         """The message, then the line of the query with a caret below the position."""
-        lines = self.text.splitlines()
+        lines = self.text.split("\n")
         if not 0 < self.line <= len(lines):
             return str(self)
-        source = lines[self.line - 1].expandtabs(1)
+        source = lines[self.line - 1].rstrip("\r").expandtabs(1)
         return f"{self}\n{source}\n{' ' * (self.column - 1)}^"
 
 

@@ -41,7 +41,7 @@ class AnswerText:
 
     def write(self, text: str) -> int:
         """Writes some lines."""
-        lines = text.splitlines(keepends=True)
+        lines = [f"{line}\n" for line in text.split("\n")[:-1]]  # str.splitlines ends lines at U+2028 as well
         left = len(lines) if self._limit is None else self._limit - self.printed
         stop = self._limit is not None and len(lines) >= left > 0
         lines = lines[:left]

@@ -56,26 +56,30 @@ def gateway(
 
     reader = threading.Thread(target=read, name="gateway", daemon=True)
     reader.start()
-    while True:
-        last = ended.is_set() or stop.is_set()
-        if batch := _next_batch(waiting, 0.0 if last else every, stop):
-            positions = [message.position for message in batch if message.position]
-            elements, refused = folder.write(
-                [message.value for message in batch], [message.time for message in batch], positions[-1] if positions else None
-            )
-            for message in batch:
-                message.done()
-            counts.messages += len(batch)
-            counts.elements += elements
-            counts.files += elements > 0
-            counts.refused += refused
-            if on_write:
-                on_write(counts)
-        elif last:
-            break
-    stop.set()
-    source.close()
-    reader.join(timeout=1)  # a reader that waits for an event notices the stop only then, and ends with the process
+    try:
+        while True:
+            last = ended.is_set() or stop.is_set()
+            if batch := _next_batch(waiting, 0.0 if last else every, stop):
+                positions = [message.position for message in batch if message.position]
+                elements, refused = folder.write(
+                    [message.value for message in batch],
+                    [message.time for message in batch],
+                    positions[-1] if positions else None,
+                )
+                for message in batch:
+                    message.done()
+                counts.messages += len(batch)
+                counts.elements += elements
+                counts.files += elements > 0
+                counts.refused += refused
+                if on_write:
+                    on_write(counts)
+            elif last:
+                break
+    finally:
+        stop.set()
+        source.close()
+        reader.join(timeout=1)  # a reader that waits for an event notices the stop only then, and ends with the process
     if failed:
         raise failed[0] if isinstance(failed[0], Exception) else RunError(f"the gateway failed: {failed[0]}")
     return counts

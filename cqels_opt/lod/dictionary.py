@@ -169,9 +169,8 @@ class Dictionary:
         parts, positions = self.find(ids)
         other = np.zeros(len(ids), bool)
         for _, part, asked in self._asked(parts):
-            known = part.texts.take(positions[asked])
-            given = texts.take(asked).cast(pa.large_string())
-            other[asked] = pc.not_equal(known, given).to_numpy(zero_copy_only=False)
+            known = part.texts_at(positions[asked]).cast(pa.string())
+            other[asked] = pc.not_equal(known, texts.take(asked)).to_numpy(zero_copy_only=False)
         return is_inline(ids) | (parts >= 0), other
 
     def decode(self, ids: Ids) -> list[str | None]:

@@ -29,6 +29,7 @@ from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.snapshots import UPDATES, store_of, version_at
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
 from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen
+from cqels_opt.rdf.quoted import has_blank_nodes, may_have_blank_nodes
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
 from cqels_opt.storage import disk
 from cqels_opt.storage.checksum import BLOCKS
@@ -83,8 +84,8 @@ def update(
 
             def written(scheme: IdScheme) -> UpdateReport:
                 failures = Failures(on_error == "skip")
-                gone = [quads for _, quads in _read(remove, origin.files, scheme, failures, named=True)]
-                come = [quads for _, quads in _read(add, origin.files, scheme, failures)]
+                gone = list(_read(remove, origin.files, scheme, failures, named=True))
+                come = list(_read(add, origin.files, scheme, failures))
                 new = _new_terms(old, scheme, gone, come, names)  # first: if terms collide, nothing is written
                 changes = _Changes(old, gone, come)
                 folder = place.folder / "store"
@@ -116,17 +117,21 @@ def _origin(target: Path) -> tuple[Origin, Store]:
 
 def _read(
     sources: Sequence[StaticSource], scope: int, scheme: IdScheme, failures: Failures, named: bool = False
-) -> Iterator[tuple[StaticSource, EncodedQuads]]:
+) -> Iterator[EncodedQuads]:
     """The quads of files; blank nodes of different files are different. ``named``: the files must have none."""
     for number, source in enumerate(sources):
         for piece in pieces(source, scope + number, 1 << 62):
             for quads in read(piece, failures):
-                if named and any(str(text).startswith("_:") for text in quads.compacted().terms.to_pylist()):
+                if named and _has_blank_nodes(quads.compacted().terms):
                     raise DataError(
                         f"{piece.name}: what is to be removed cannot have blank nodes: they are names within one file"
                     )
                 if len(quads):
-                    yield source, encode_quads(quads, scheme)
+                    yield encode_quads(quads, scheme)
+
+
+def _has_blank_nodes(terms: pa.StringArray) -> bool:
+    return any(has_blank_nodes(str(term)) for term in terms.filter(may_have_blank_nodes(terms)).to_pylist())
 
 
 # ------------------------------------------------------------------ partitions

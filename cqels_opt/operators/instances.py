@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from cachetools import LRUCache
 
 from cqels_opt.operators.rows import Ints
 from cqels_opt.rdf.ids import integer_ids
 from cqels_opt.state.task_files import here
-from cqels_opt.state.worker_cache import Stamp, cached, stamp_of
+from cqels_opt.state.worker_cache import Stamp, stamp_of
 from cqels_opt.storage.columns import read_table, write_table
+from cqels_opt.storage.shared_cache import SharedCache, cached
 
 NAMES = "instances.arrow"
 
@@ -56,4 +56,4 @@ def names_of(path: str) -> Names:
     return cached(_NAMES, (path, stamp_of(Path(path))), lambda: Names(Path(path)))
 
 
-_NAMES: LRUCache[tuple[str, Stamp], Names] = LRUCache(64)
+_NAMES: SharedCache[tuple[str, Stamp], Names] = SharedCache(64)

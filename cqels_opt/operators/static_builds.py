@@ -10,8 +10,6 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from cachetools import LRUCache
-
 from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.executed_operators import ExecutedOperator
 from cqels_opt.operators.interval_join import Indexed
@@ -19,6 +17,7 @@ from cqels_opt.operators.operator_work import OperatorWork
 from cqels_opt.operators.rows import Rows
 from cqels_opt.plans.plan import relations
 from cqels_opt.state.worker_cache import stamp_of_relation
+from cqels_opt.storage.shared_cache import SharedCache
 
 WORDS: Final = 1 << 22
 """The most ids, times and multiplicities that a worker keeps."""
@@ -31,7 +30,7 @@ class _Built(NamedTuple):
     given: tuple[tuple[int, float, OperatorWork], ...]
 
 
-_BUILT: LRUCache[Hashable, _Built] = LRUCache(WORDS, getsizeof=lambda built: _words(built.side))
+_BUILT: SharedCache[Hashable, _Built] = SharedCache(WORDS, getsizeof=lambda built: _words(built.side))
 
 
 def _words(side: Indexed) -> int:
@@ -53,7 +52,8 @@ def static_key(build: ExecutedOperator, join: BlockRelations) -> Hashable:
 def known(key: Hashable, build: ExecutedOperator) -> Indexed | None:
     """The part from an earlier step: its operators count the rows as if they had made them, in no time. None where they may not give
     as many: they stop then, as without this cache."""
-    if (built := _BUILT.get(key)) is None:
+    built: _Built | None = _BUILT.get(key)
+    if built is None:
         return None
     if any(op.limit is not None and made > op.limit.most for op, (_, made, _) in zip(_of_part(build), built.given)):
         return None

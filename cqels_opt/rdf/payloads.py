@@ -27,6 +27,7 @@ from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.rdf.mapping import Number, RecordMapping, read_mapping, value_at
 from cqels_opt.rdf.tabular import csv_rows
 from cqels_opt.rdf.terms import MAX_DEPTH
+from cqels_opt.rdf.terms import triple as triple_term
 from cqels_opt.rdf.times import EXPECTED, GREATEST, in_range, parse_times
 
 Ints: TypeAlias = "NDArray[np.int64]"
@@ -327,7 +328,7 @@ def _document(value: bytes, scope: str, name: str, kind: ox.RdfFormat, time_pred
         if isinstance(term, ox.BlankNode):
             return labels.setdefault(term.value, f"_:{scope}b{len(labels)}")
         if isinstance(term, ox.Triple):
-            raise ValueError("has a triple term, which this engine does not know")
+            return triple_term(text(term.subject), text(term.predicate), text(term.object))
         return str(term)
 
     times_of: dict[str, str] = {}

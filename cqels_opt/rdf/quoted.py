@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cqels_opt.rdf.terms import OPENING, triple_parts
+from cqels_opt.rdf.terms import OPENING, relabelled, triple_parts
 
 _FLAT: Final = r"^<<\( (?P<s><[^<>]*>|_:[^ ]+) (?P<p><[^<>]*>) (?P<o>.+) \)>>$"
 
@@ -18,6 +18,21 @@ def quoted_among(terms: pa.StringArray) -> pa.StringArray:
     """The triple terms among canonical terms."""
     found: pa.StringArray = terms.filter(pc.starts_with(terms, OPENING))
     return found
+
+
+def may_have_blank_nodes(terms: Any) -> Any:
+    """Which canonical terms are blank nodes, or triple terms that may have one in them."""
+    return pc.or_(pc.starts_with(terms, "_:"), may_have_blank_nodes_inside(terms))
+
+
+def may_have_blank_nodes_inside(terms: Any) -> Any:
+    """Which terms are triple terms that may have a blank node in them: their text has ``_:``, perhaps in a literal."""
+    return pc.and_(pc.starts_with(terms, OPENING), pc.match_substring(terms, "_:"))
+
+
+def has_blank_nodes(term: str) -> bool:
+    """Whether a canonical term is a blank node, or a triple term with one in it."""
+    return relabelled(term, lambda label: "") != term
 
 
 def parts_of(terms: pa.StringArray) -> pa.StringArray:

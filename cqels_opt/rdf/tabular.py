@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pa_parquet
@@ -214,7 +215,7 @@ def _json_record(text: bytes) -> Record:
 def csv_rows(text: bytes, **options: Any) -> list[list[str]]:
     """The rows of a CSV text; ``ValueError`` gives the reason if it is none."""
     try:
-        return list(csv.reader(text.decode().splitlines(keepends=True), **options))
+        return list(csv.reader(io.StringIO(text.decode(), newline=""), **options))
     except UnicodeDecodeError as error:
         raise ValueError(f"is not UTF-8: {error.reason}") from error
     except csv.Error as error:
@@ -246,6 +247,8 @@ def _column(path: Path, name: str, array: Any) -> Any:
         ticks = array.cast(pa.int64()).fill_null(0).to_numpy()
         times = ticks * unit if kind.unit == "s" else ticks // unit
         return pa.array(times, pa.int64(), mask=~valid)
+    if name == "t" and kind == pa.uint64() and len(array) and (pc.max(array).as_py() or 0) >= 1 << 63:
+        return array.cast(pa.string())  # which is refused as a time, with a reason
     if name == "t" and pa.types.is_integer(kind):
         return array.cast(pa.int64(), safe=False)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):

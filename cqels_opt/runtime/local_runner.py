@@ -146,5 +146,5 @@ class LocalSink:
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Appends the lines of a batch, in order of time."""
         for piece in pieces(in_order_of_time(chunks, folder)):
-            self.lines += str(piece, "utf-8").splitlines()
+            self.lines += str(piece, "utf-8").split("\n")[:-1]  # str.splitlines ends lines at U+2028 as well
         return {"lines": len(self.lines)}

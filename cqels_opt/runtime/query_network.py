@@ -62,8 +62,9 @@ def network(programs: Sequence[CompiledProgram]) -> Network:
         if not ready:
             raise InputError(f"the queries {_circle(waiting, makers)} wait for each other: a network has no circles")
         stages.append(ready)
-        waiting = [program for program in waiting if program not in ready]
-        there |= {stream for stream, maker in makers.items() if maker in ready}
+        placed = {program.id for program in ready}
+        waiting = [program for program in waiting if program.id not in placed]
+        there |= {stream for stream, maker in makers.items() if maker.id in placed}
     return Network(tuple(stages), {maker.id: stream for stream, maker in makers.items()})
 
 

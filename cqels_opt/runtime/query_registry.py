@@ -9,6 +9,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, cast
 
@@ -179,7 +180,7 @@ class QueryRegistry(ABC, Generic[Q]):
         if not isinstance(text, str):
             raise InputError(f"a query is a text, not {type(text).__name__}")
         with self._registering:
-            name = id or f"q{len(self._queries) + 1}"
+            name = id or next(free for n in count(len(self._queries) + 1) if (free := f"q{n}") not in self._queries)
             record = record_of(
                 text,
                 name,

@@ -59,9 +59,11 @@ class Quotas:
         self.failures: dict[str, tuple[int, str]] = self._read()
 
     def resume(self, last: int) -> None:
-        """A run continues after its batch ``last``: queries that failed in it or later are not added again."""
+        """A run continues after its batch ``last``: queries that failed in it go with the next one. Those that failed later go
+        again when their batch has run again.
+        """
         if self.catalog is not None and not self.catalog.decided(last + 1):
-            for name in [name for name, (batch, _) in self.failures.items() if batch >= last and name in self.catalog.names()]:
+            for name in [name for name, (batch, _) in self.failures.items() if batch == last and name in self.catalog.names()]:
                 self.catalog.remove(name)
         for name, (batch, why) in self.failures.items():
             warnings.warn(f"{name} failed at batch {batch}, and the run continues without it: {why}", RunWarning, stacklevel=2)
@@ -89,6 +91,8 @@ class Quotas:
             warnings.warn(
                 f"{name} failed at batch {batch}, and the others continue without it: {over[name]}", RunWarning, stacklevel=2
             )
+        for name in again & set(self.catalog.names()) if not self.catalog.decided(batch + 1) else ():
+            self.catalog.remove(name)
         disk.write_atomically(self.path, documents.encode(NOTES, self.failures))
         for program in programs:
             if mine := [name for name in members[program.id] if name in gone]:

@@ -60,7 +60,7 @@ class Reconfiguration:
         done = driver.evaluate(tasks, parts).complete()
         shares = [report for reports in done.shares.values() for report in reports]
         finished = [report for reports in done.finished.values() for report in reports]
-        gone = {f.path for f in state.files if f not in files} | {f.path for report in shares for f in report.fresh}
+        gone = {f.path for f in state.files} - {f.path for f in files} | {f.path for report in shares for f in report.fresh}
         emitted = {report.path for report in finished if report.path}  # before, if at all
         driver.schedule_deletion(number, gone | emitted)
         driver.state = replace(state, files=[*files, *renumbered_results(folder, done.kept)])
@@ -158,7 +158,7 @@ class Reconfiguration:
         since = program.instances.since if known and program.instances is not None else None
         reported = self._last_instant(program)
         instants = np.unique(np.array([int(NO_INSTANT), reported], np.int64))
-        others = gone_with(state.files, {program.id}) if since is None else ()  # which this replaces
+        others = set(gone_with(state.files, {program.id}) if since is None else ())  # which this replaces
         step = driver.bare_step(
             program, number, upto, upto, instants, driver.step_files([f for f in state.files if f not in others])
         )
@@ -245,6 +245,6 @@ class Reconfiguration:
 
     def _replace(self, number: int, old: Sequence[SlotFile], made: Sequence[SlotFile]) -> None:
         """Files count no longer, and others do."""
-        state = self.driver.state
-        self.driver.state = replace(state, files=[*(f for f in state.files if f not in old), *made])
-        self.driver.schedule_deletion(number, {f.path for f in old})
+        state, gone = self.driver.state, set(old)
+        self.driver.state = replace(state, files=[*(f for f in state.files if f not in gone), *made])
+        self.driver.schedule_deletion(number, {f.path for f in gone})

@@ -18,7 +18,7 @@ from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.term_table import Page
 from cqels_opt.rdf import ids as term_ids
 from cqels_opt.rdf.canonical import canonical_texts
-from cqels_opt.rdf.quoted import parts_of, quoted_among
+from cqels_opt.rdf.quoted import may_have_blank_nodes, may_have_blank_nodes_inside, parts_of, quoted_among
 from cqels_opt.rdf.terms import OPENING, TermError, canonical, how_to_write, is_iri, is_literal, relabelled
 from cqels_opt.rdf.times import EXPECTED, in_range, mask_of
 from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
@@ -300,7 +300,7 @@ def _encoded(rows: pa.Table, names: str, encoding: _Encoding) -> list[Ints]:
         distinct, index = _dictionary(left.column(name))
         ids = encoding.known.of(distinct) if by_row is None and encoding.known and len(distinct) <= MOST_KNOWN else None
         new = distinct if ids is None else distinct.filter(pa.array(ids == 0))
-        if len(new) and pc.any(pc.or_(pc.starts_with(new, "_:"), _blank_inside(new))).as_py():
+        if len(new) and pc.any(may_have_blank_nodes(new)).as_py():
             new, index = _dictionary(_scoped(left, name))
             ids = None
         columns.append((np.zeros(len(new), np.int64) if ids is None else ids, index))
@@ -369,18 +369,13 @@ def _scoped(rows: pa.Table, name: str) -> Any:
     parts: list[Any] = ["_:s", rows.column("stream").combine_chunks().cast(pa.string()), "-"]
     renamed = pc.binary_join_element_wise(pc.binary_join_element_wise(*parts, ""), pc.utf8_slice_codeunits(column, 2), "")
     column = pc.if_else(blank, renamed, column)
-    inside: Any = pc.and_(pc.fill_null(_blank_inside(column), False), outside)
+    inside: Any = pc.and_(pc.fill_null(may_have_blank_nodes_inside(column), False), outside)
     if pc.any(inside).as_py():
         numbers = rows.column("stream").combine_chunks().filter(inside).to_pylist()
         texts = column.filter(inside).to_pylist()
         within = [_scoped_inside(text, f"_:s{number}-") for text, number in zip(texts, numbers)]
         column = pc.replace_with_mask(column, inside, pa.array(within, pa.string()))
     return column
-
-
-def _blank_inside(terms: Any) -> Any:
-    """Which terms are triple terms that may have a blank node in them."""
-    return pc.and_(pc.starts_with(terms, OPENING), pc.match_substring(terms, "_:"))
 
 
 def _scoped_inside(term: str, scope: str) -> str:

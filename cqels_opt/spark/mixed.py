@@ -7,7 +7,6 @@ stage.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -17,6 +16,7 @@ from pyspark.sql import functions as f
 
 from cqels_opt.operators.blocks import Block
 from cqels_opt.operators.delta_join import DeltaJoin
+from cqels_opt.operators.memory import of_the_machine
 from cqels_opt.operators.rows import RANK, Rows
 from cqels_opt.plans import Join, Plan, Scan, Split
 from cqels_opt.plans.join_methods import PARTITIONED, JoinMethod, Machine
@@ -175,6 +175,6 @@ def machine_of(spark: SparkSession) -> Machine:
     """
     context = spark.sparkContext
     if str(context.master).startswith("local["):
-        return Machine(context.defaultParallelism, 1, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2)
+        return Machine(context.defaultParallelism, 1, of_the_machine() / 2)
     executors = max(1, context._jsc.sc().getExecutorMemoryStatus().size() - 1)
     return Machine(context.defaultParallelism, executors, float(context._jsc.sc().executorMemory() << 20))

@@ -180,7 +180,7 @@ class StreamRun(RunHandle):
     def once(self) -> StreamRun:
         """Answers queries without streams, unless that has been done."""
         if self.driver.state.batch < 0:
-            self._ended(self.driver.batch(0, None), {})
+            self._run(self.runner.spark, 0, None)
         self._over = True
         return self
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -135,13 +136,19 @@ class Compaction:
     def _due(self, files: Sequence[SlotFile], name: str, frontier: int) -> list[MergeTask]:
         """The merges that are due: at most one group of neighbours per shape, and per stream's pages."""
         found: list[MergeTask] = []
+        by_shape: defaultdict[tuple[str, str], list[SlotFile]] = defaultdict(list)
+        for file in files:
+            by_shape[file.stream, file.shape].append(file)
         for number, layout in enumerate(self.layouts):
-            mine = [f for f in files if f.stream == layout.shape.stream and f.shape == layout.shape.key]
-            task = self._segments(layout, mine, f"slots/segment-{name}-{number}.arrow", frontier)
+            task = self._segments(
+                layout, by_shape[layout.shape.stream, layout.shape.key], f"slots/segment-{name}-{number}.arrow", frontier
+            )
             found += [task] if task else []
-        pages = [f for f in files if f.kind == "terms"]
-        for number, stream in enumerate(dict.fromkeys(f.stream for f in pages)):
-            mine = [f for f in pages if f.stream == stream]
+        pages: defaultdict[str, list[SlotFile]] = defaultdict(list)
+        for file in files:
+            if file.kind == "terms":
+                pages[file.stream].append(file)
+        for number, mine in enumerate(pages.values()):
             small, large = [f for f in mine if not f.shape], [f for f in mine if f.shape == MERGED]
             if group := self._page_tiers.group([f.rows for f in large], [f.rows for f in small]):
                 some, all_small = group

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from cachetools import LRUCache
 
 from cqels_opt.lod.index import Index
 from cqels_opt.lod.order import is_sorted, stable_order
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.rows import Ints, Rows, concat, empty
 from cqels_opt.operators.semijoin_filter import KeyFilter
-from cqels_opt.state.worker_cache import Stamp, cached, stamp_in_state
+from cqels_opt.state.worker_cache import Stamp, stamp_in_state
 from cqels_opt.storage.columns import read_arrays, write_arrays
 from cqels_opt.storage.compaction_policy import runs_to_merge
+from cqels_opt.storage.shared_cache import SharedCache, cached
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.intervals import places_in
 
@@ -36,7 +36,7 @@ START, END, N = "#start", "#end", "#n"
 
 def is_result(file: SlotFile) -> bool:
     """Whether a file holds results of the previous query: rows of blocks, sums of groups, materialized answers and their terms."""
-    return Path(file.path).parts[0] == "results"
+    return file.path.startswith("results/")
 
 
 class ResultSegment:
@@ -161,8 +161,8 @@ class ResultFiles:
 
 
 Stamped: TypeAlias = "tuple[Stamp, ResultSegment]"
-_HELD: LRUCache[tuple[str, str], dict[str, Stamped]] = LRUCache(1024)
-_WRITTEN: LRUCache[str, Stamped] = LRUCache(1 << 20, getsizeof=lambda stamped: 1 + len(stamped[1].rows))
+_HELD: SharedCache[tuple[str, str], dict[str, Stamped]] = SharedCache(1024)
+_WRITTEN: SharedCache[str, Stamped] = SharedCache(1 << 20, getsizeof=lambda stamped: 1 + len(stamped[1].rows))
 """Small segments that this process has written: the next step need not read their files."""
 
 

@@ -49,7 +49,7 @@ def files_of_batch(checkpoint: Path, batch: int, streams: tuple[int, ...]) -> li
 
 def _positions(checkpoint: Path, batch: int, sources: int) -> list[int]:
     """The last entry of each source's log up to a batch, from a file of a version, metadata and a line per source."""
-    lines = disk.read(checkpoint / "offsets" / str(batch)).decode().splitlines()[2:]
+    lines = _lines(checkpoint / "offsets" / str(batch))[1:]
     if len(lines) != sources:
         raise ValueError(f"offsets/{batch} has {len(lines)} sources, not {sources}")
     return [-1 if line == NO_POSITION else int(json.loads(line)["logOffset"]) for line in lines]
@@ -60,14 +60,19 @@ def _entries(log: Path, after: int, upto: int) -> Iterator[dict[str, str]]:
         yield from _entries_of(log, number)
 
 
+def _lines(path: Path) -> list[str]:
+    """The lines of a file of Spark's logs after the version. Names of files may have U+2028, at which ``str.splitlines`` splits."""
+    return disk.read(path).decode().removesuffix("\n").split("\n")[1:]
+
+
 def _entries_of(log: Path, number: int) -> list[dict[str, str]]:
     path = log / str(number)
     if path.exists():
-        return [json.loads(line) for line in disk.read(path).decode().splitlines()[1:]]
+        return [json.loads(line) for line in _lines(path)]
     # The newest entries are the last ones of a compact file, which has one line for each file that the job has ever read.
     compact = min(int(file.stem) for file in log.glob(f"[0-9]*{COMPACT}") if int(file.stem) >= number)
     found: list[dict[str, str]] = []
-    for line in reversed(disk.read(log / f"{compact}{COMPACT}").decode().splitlines()[1:]):
+    for line in reversed(_lines(log / f"{compact}{COMPACT}")):
         entry = json.loads(line)
         if int(entry["batchId"]) == number:
             found.append(entry)
@@ -183,7 +188,7 @@ class SourceLog:
         """All entries of a log: those of its last compact file, and those after it."""
         compact = max((int(path.stem) for path in log.glob(f"[0-9]*{COMPACT}")), default=-1)
         names = [f"{compact}{COMPACT}"] * (compact >= 0) + [str(number) for number in range(compact + 1, last + 1)]
-        return [json.loads(line) for name in names for line in disk.read(log / name).decode().splitlines()[1:]]
+        return [json.loads(line) for name in names for line in _lines(log / name)]
 
     def _offsets(self) -> list[str]:
         about = {"batchWatermarkMs": 0, "batchTimestampMs": int(time.time() * 1000), "conf": {}}

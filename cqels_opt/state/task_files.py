@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -95,8 +96,9 @@ class TaskFiles(RemoteFiles):
         self.read()
         for part in (*ON_DEMAND, *NOT_SAVED):
             for path in (self.folder / part).glob("*"):
-                if self.name(path) not in self.files and path.stat().st_ctime < before:
-                    disk.delete(path)
+                with suppress(FileNotFoundError):  # another worker of this machine deletes them too
+                    if self.name(path) not in self.files and path.stat().st_ctime < before:
+                        disk.delete(path)
 
 
 _of_tasks: Final[dict[tuple[str, str], Path]] = {}

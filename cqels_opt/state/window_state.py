@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from cachetools import LRUCache
 
 from cqels_opt.operators.blocks import PatternOccurrence
 from cqels_opt.operators.evaluation_step import EvaluationStep
@@ -23,9 +22,9 @@ from cqels_opt.state.slot_indexes import INDEX, index_of, slot_run
 from cqels_opt.state.sorted_runs import SortedRun, ends_at, joined, run_of
 from cqels_opt.state.time_slices import TIME_SLICE, covered_until, time_slice
 from cqels_opt.state.union_window_state import CopiedNewRows, UnionWindowState
-from cqels_opt.state.worker_cache import cached
 from cqels_opt.state.worker_cache import relation as static_relation
 from cqels_opt.storage.compaction_policy import runs_to_merge
+from cqels_opt.storage.shared_cache import SharedCache, cached
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements, read_span
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 from cqels_opt.windows.kinds import kind_of
@@ -260,7 +259,7 @@ def _no_rows(occurrence: PatternOccurrence) -> Rows:
 
 Content: TypeAlias = "WindowState | CountWindowState | UnionWindowState"
 
-_CONTENTS: LRUCache[Key, Content] = LRUCache(512)
+_CONTENTS: SharedCache[Key, Content] = SharedCache(512)
 
 
 class NamedContent:

@@ -5,13 +5,11 @@ No answer depends on a cache: one that does not fit the current step is filled a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
-from cachetools import LRUCache
 
 from cqels_opt.errors import CheckpointError, StoreError
 from cqels_opt.lod.fan_out import FanOut
@@ -30,33 +28,23 @@ from cqels_opt.state.known_terms import KnownTerms
 from cqels_opt.state.task_files import here
 from cqels_opt.stats.frequencies import dot
 from cqels_opt.storage import sealed_files
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
-
-
-def cached(cache: LRUCache[K, V], key: K, make: Callable[[], V]) -> V:
-    """The value of a key; computed and stored if the cache does not have it."""
-    try:
-        return cache[key]
-    except KeyError:
-        value = cache[key] = make()
-        return value
-
+from cqels_opt.storage.shared_cache import SharedCache, cached
 
 SMALL_PAGE = 1 << 14
 """Terms, at most, of a page that becomes one with others in memory, and of these others before."""
 
 Stamp = tuple[int, int]
-_STORES: LRUCache[tuple[str, Stamp], Store] = LRUCache(8)
-_RELATIONS: LRUCache[tuple[str, Stamp, StaticPattern | None], Relation] = LRUCache(256)
-_JOIN_SIZES: LRUCache[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPattern | str, str, str], int] = LRUCache(4096)
-_FAN_OUTS: LRUCache[tuple[str, Stamp, StaticPattern | str, str], FanOut] = LRUCache(4096)
-_TERM_IDS: LRUCache[tuple[str, Stamp, IdScheme], KnownTerms] = LRUCache(4)
-_JSON: LRUCache[tuple[str, Stamp, IdScheme], dict[int, str]] = LRUCache(4)
-_PAGES: LRUCache[tuple[str, Stamp], Page] = LRUCache(256)
-_SMALL_PAGES: LRUCache[str, list[tuple[list[Page], Page]]] = LRUCache(8)
-_RESULTS: LRUCache[tuple[str, str, str, int], Results] = LRUCache(2)
+_STORES: SharedCache[tuple[str, Stamp], Store] = SharedCache(8)
+_RELATIONS: SharedCache[tuple[str, Stamp, StaticPattern | None], Relation] = SharedCache(256)
+_JOIN_SIZES: SharedCache[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPattern | str, str, str], int] = SharedCache(
+    4096
+)
+_FAN_OUTS: SharedCache[tuple[str, Stamp, StaticPattern | str, str], FanOut] = SharedCache(4096)
+_TERM_IDS: SharedCache[tuple[str, Stamp, IdScheme], KnownTerms] = SharedCache(4)
+_JSON: SharedCache[tuple[str, Stamp, IdScheme], dict[int, str]] = SharedCache(4)
+_PAGES: SharedCache[tuple[str, Stamp], Page] = SharedCache(256)
+_SMALL_PAGES: SharedCache[str, list[tuple[list[Page], Page]]] = SharedCache(8)
+_RESULTS: SharedCache[tuple[str, str, str, int], Results] = SharedCache(2)
 
 
 def stamp_of(path: Path | str) -> Stamp:

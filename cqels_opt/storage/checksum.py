@@ -16,16 +16,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 import xxhash
-from cachetools import FIFOCache
 from numpy.typing import NDArray
 
 from cqels_opt.errors import CheckpointError, CqelsOptError, StoreError
 from cqels_opt.storage import disk
+from cqels_opt.storage.shared_cache import SharedCache
 
 BLOCK = 1 << 20
 SIZE: Final = 16
@@ -200,7 +201,7 @@ class Blocks:
             self.pending -= 1
 
 
-VERIFIED: Final[FIFOCache[Identity, Blocks | None]] = FIFOCache(1 << 16)
+VERIFIED: Final[SharedCache[Identity, Blocks | None]] = SharedCache(1 << 16)
 """The files that this process has verified; of a large file its blocks."""
 
 
@@ -226,7 +227,7 @@ def verified(path: Path, entry: tuple[int, str]) -> Blocks | None:
     StoreError if the file is damaged.
     """
     key = identity(path)
-    if key in VERIFIED:
+    with suppress(KeyError):
         return VERIFIED[key]
     content, blocks = _mapped(path), None
     hashes = _hashes_beside(path, entry) if entry[0] > WHOLE else None

@@ -11,12 +11,12 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
-from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from cqels_opt.storage import sealed_files
 from cqels_opt.storage.checksum import Blocks
 from cqels_opt.storage.sealed_files import Unwritten
+from cqels_opt.storage.shared_cache import SharedCache
 from cqels_opt.storage.verified_array import array_of
 
 SMALL = 1 << 20
@@ -25,7 +25,7 @@ SMALL = 1 << 20
 Columns = dict[str, NDArray[np.int64]]
 T = TypeVar("T", bound=np.generic)
 
-_WRITTEN: LRUCache[str, tuple[tuple[int, int], Columns]] = LRUCache(
+_WRITTEN: SharedCache[str, tuple[tuple[int, int], Columns]] = SharedCache(
     1 << 18, getsizeof=lambda kept: max(_values(kept[1]), 1 << 11)
 )
 """Columns of small files that this process has written, of at most 128: the batch reads most of them at once."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -225,9 +225,9 @@ def opened(path: Path) -> tuple[pa.Buffer, Blocks | None]:
             return opened(path)
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
         raise damaged(path, reason) from error
-    if key in VERIFIED:
-        length = int.from_bytes(memoryview(buffer)[16:24], "little")
-        return buffer.slice(HEADER, length), VERIFIED[key]
+    with suppress(KeyError):
+        blocks = VERIFIED[key]
+        return buffer.slice(HEADER, int.from_bytes(memoryview(buffer)[16:24], "little")), blocks
     length, expected, hashes = _checked_header(path, buffer)
     content, blocks = buffer.slice(HEADER, length), None
     if length > checksum.WHOLE and hashes:

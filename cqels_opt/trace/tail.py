@@ -62,11 +62,7 @@ class Tail:
             raise InputError(f"{self.path}: cannot read the trace: {error.strerror}") from error
         if lines and not lines[-1].endswith(b"\n"):
             lines.pop()
-        records = []
-        for line in lines:
-            self._lines += 1
-            if (record := parse_line(line, f"{self.path}:{self._lines}")) is not None:
-                records.append(record)
-            self._offset += len(line)
-            self._last = line
-        return News(records, restarted, more)
+        numbered = [parse_line(line, f"{self.path}:{number}") for number, line in enumerate(lines, self._lines + 1)]
+        if lines:  # after a bad line the same lines are read again
+            self._offset, self._lines, self._last = self._offset + sum(map(len, lines)), self._lines + len(lines), lines[-1]
+        return News([record for record in numbered if record is not None], restarted, more)

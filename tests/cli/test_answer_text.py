@@ -38,6 +38,15 @@ def test_formats() -> None:
     assert printed([{"time": 1, "op": "+", "triples": [["<a>", "<b>", '"c"']]}], format="nt") == '<a> <b> "c" .\n'
 
 
+def test_an_answer_may_have_any_character() -> None:
+    """``str.splitlines`` ends lines at U+0085 and U+2028 as well."""
+    text = "a\u2028b\u0085c"
+    answer = {"time": 1, "op": "+", "bindings": {"x": {"type": "literal", "value": text}}}
+    to = io.StringIO()
+    AnswerText(RunOptions(Path("q"), format="csv", limit=1000), ["x"], to).write(json.dumps(answer, ensure_ascii=False) + "\n")
+    assert to.getvalue() == f"time,op,x\n1,+,{text}\n"
+
+
 def test_a_limit_interrupts_the_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     raised: list[int] = []
     monkeypatch.setattr(signal, "raise_signal", raised.append)

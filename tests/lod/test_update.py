@@ -192,6 +192,17 @@ def test_blank_nodes_of_an_added_file_are_new_ones(tmp_path: Path) -> None:
         update(tmp_path / "s", remove=[StaticSource(tmp_path / "blank.nt")])
 
 
+def test_triple_terms_to_be_removed_have_no_blank_nodes(tmp_path: Path) -> None:
+    reified = '<http://r> <http://p> <<( _:a <http://p> <<( <http://x> <http://p> "_:text" )>> )>> .\n'
+    (tmp_path / "blank.nt").write_text(reified)
+    (tmp_path / "text.nt").write_text(reified.replace("_:a", "<http://a>"))
+    build_store(tmp_path / "s", [("<http://a>", "<http://p>", "<http://b>", None)])
+    update(tmp_path / "s", [StaticSource(tmp_path / "text.nt")])
+    with pytest.raises(DataError, match=r"blank\.nt: what is to be removed cannot have blank nodes"):
+        update(tmp_path / "s", remove=[StaticSource(tmp_path / "blank.nt")])
+    assert update(tmp_path / "s", remove=[StaticSource(tmp_path / "text.nt")]).removed == 1
+
+
 def test_bad_input(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store; cqels-opt load makes one"):
         update(tmp_path / "none")

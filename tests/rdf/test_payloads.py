@@ -107,6 +107,16 @@ def test_without_named_graphs_a_triple_says_the_time() -> None:
     assert refused.reason.startswith("has 2 times, and no named graphs that they are of")
 
 
+def test_a_document_may_have_triple_terms() -> None:
+    found = rows(
+        read(payload_of("ttl"), f"<{EX}a> <{EX}said> <<( <{EX}b> <{EX}p> 1 )>> . <{EX}b> <{EX}p> 1 {{| <{EX}by> <{EX}a> |}} .")
+    )
+    one = f'<<( <{EX}b> <{EX}p> "1"^^<{XSD}integer> )>>'
+    assert [row[4] for row in found if row[3] == f"<{EX}said>"] == [one]
+    ((reifier,),) = [(row[2],) for row in found if row[4] == one and row[3] != f"<{EX}said>"]
+    assert (reifier, f"<{EX}by>", f"<{EX}a>") in {row[2:5] for row in found}
+
+
 # ------------------------------------------------------------------ rows and mappings
 def test_rows_of_one_graph_and_time_are_one_element() -> None:
     one = {"s": f"<{EX}a>", "p": f"<{EX}p>", "o": '"x"@EN'}
@@ -145,6 +155,7 @@ def test_a_mapping_over_json_and_over_csv() -> None:
         (f"<{EX}a>", f"<{EX}v>", '"x,y"', 3),
         (f"<{EX}b>", f"<{EX}v>", '"z"', 7),
     ]
+    assert [row[4] for row in rows(read(as_csv, "a,x\x0by\u2028z,3"))] == ['"x\x0by\u2028z"']
     assert [r.reason[:36] for r in read(as_csv, "a,b", 'a,"b,3').refused] == [
         "has 2 columns, not 3 as the mapping ",
         "is not CSV: unexpected end of data; ",

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import RunError
 from cqels_opt.spark.stream import folder_stream
-from cqels_opt.state.source_log import NamedFile, files_of_batch
+from cqels_opt.state.source_log import NamedFile, SourceLog, files_of_batch
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
 
@@ -53,6 +53,17 @@ def test_a_compact_log_has_the_entries_of_the_files_before_it(kept: list[str], t
     for batch in range(4):
         found = files_of_batch(tmp_path, batch, (0,))
         assert [file.path for file in found] == [f"/a/{batch}", f"/a/{batch}x"]
+
+
+def test_a_name_may_have_any_character(tmp_path: Path) -> None:
+    """``str.splitlines`` ends lines at U+0085 and U+2028 as well."""
+    (folder := tmp_path / "in").mkdir()
+    names = [f"{number}-a\u2028b\u0085c.ndjson" for number in range(12)]  # the tenth entry is a compact file
+    for batch, name in enumerate(names):
+        (folder / name).write_text("{}")
+        log = SourceLog(tmp_path / "checkpoint", [(0, folder)], 1 << 20)
+        assert [file.path for file in log.files(batch) or ()] == [str(folder / name)]
+        log.committed(batch)
 
 
 @pytest.mark.parametrize("lines", [["{}"], ["-", "-"], ["nothing"]])
