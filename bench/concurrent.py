@@ -33,11 +33,11 @@ from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.errors import RunError
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.run_state import COMMIT_EVERY, DriverOptions
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
 
 SEED = 1
@@ -169,7 +169,7 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
     driver = Driver(folder / "state", compiled, LocalRunner(), sink, frontier, options, pages=held, catalog=catalog)
     took, cpu = [], []
     for number in range(len(found.replay.chunks)):
-        rows = parquet.read_table(found.replay.path(number)).cast(ROW_SCHEMA)
+        rows = parquet.read_table(found.replay.path(number)).cast(ELEMENT_ROWS)
         before, worked = time.perf_counter(), time.process_time()
         driver.batch(number, rows)
         took.append(1000 * (time.perf_counter() - before))

@@ -29,13 +29,13 @@ from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.interfaces import Runner, Sink, TraceLog
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import Background, DriverOptions
 from cqels_opt.storage.shared_cache import SharedCache, cached
 from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
 from cqels_opt.windows.binding_slots import SlotFile
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
@@ -129,7 +129,7 @@ class Prepared:
 
     def chunks(self) -> Iterable[pa.Table]:
         """The rows of each micro-batch."""
-        return (parquet.read_table(self.replay.path(number)).cast(ROW_SCHEMA) for number in range(len(self.replay.chunks)))
+        return (parquet.read_table(self.replay.path(number)).cast(ELEMENT_ROWS) for number in range(len(self.replay.chunks)))
 
     def pages(self) -> list[SlotFile]:
         """The pages of the query's own terms."""

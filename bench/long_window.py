@@ -35,12 +35,13 @@ from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner.background_jobs import in_thread
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate_task import EvaluateTask
-from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask
+from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import Background, DriverOptions
 from cqels_opt.state.compaction import MergeTask
 from cqels_opt.windows.binding_slots import SlotFile
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier
 
 SEED = 1
@@ -76,7 +77,7 @@ def elements(first: int, count: int) -> pa.Table:
         "late": np.zeros(count, bool),
         "line": number.astype(np.int64),
     }
-    return pa.table(columns).cast(ROW_SCHEMA)
+    return pa.table(columns).cast(ELEMENT_ROWS)
 
 
 def hashed(number: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:

@@ -35,10 +35,10 @@ from cqels_opt.lod.build import build_store
 from cqels_opt.planner.background_jobs import in_thread
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate_task import FinishReport
-from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import Background, DriverOptions
 from cqels_opt.trace.records import Delta
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -125,7 +125,7 @@ def elements(study: Study, first: int, count: int, size: int) -> pa.Table:
         "late": np.zeros(count, bool),
         "line": number.astype(np.int64),
     }
-    return pa.table(columns).cast(ROW_SCHEMA)
+    return pa.table(columns).cast(ELEMENT_ROWS)
 
 
 def expected(study: Study, rows: int, size: int, upto: int) -> int:

@@ -1,6 +1,6 @@
 """Trees of JSON values, int64 arrays and bytes as compact bytes, and back: how statistics travel to a checkpoint.
 
-A long array is stored in the smallest unsigned width that its range needs, so counts and times take a byte or two a value. The
+A long array is stored in the smallest unsigned width that its range needs, so counts and times take one or two bytes per value. The
 layout: ``MAGIC``, the length of the header (4 bytes), the header (JSON: the tree with ``{"$": i}`` for array i, and width, least
 value and length of each array; bytes have the width 0), the arrays. Everything is little-endian.
 """

@@ -36,7 +36,6 @@ from cqels_opt.plans.view_selection import neighbours
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import Background, DriverOptions
 from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
@@ -44,6 +43,7 @@ from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.trace.records import OperatorRecord, TraceRecord
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, drop_late, judge, read_answers
 from cqels_opt.windows.binding_slots import SlotFile
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.instants import Policy, Report
 from cqels_opt.windows.intervals import FOREVER
@@ -238,7 +238,7 @@ class Registered:
     def chunks(self, how: Cut) -> list[pa.Table]:
         """The rows of each micro-batch."""
         plan = self.replay(how)
-        return [pq.read_table(plan.path(number)).cast(ROW_SCHEMA) for number in range(len(plan.chunks))]
+        return [pq.read_table(plan.path(number)).cast(ELEMENT_ROWS) for number in range(len(plan.chunks))]
 
     def run(self, how: Cut = Cut()) -> Outcome:
         """Runs the query from beginning to end."""

@@ -14,8 +14,9 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators.term_table import write_page
 from cqels_opt.rdf.ids import encode, encode_one
-from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestTask, ingest
+from cqels_opt.runtime.ingest import IngestTask, ingest
 from cqels_opt.windows.binding_slots import Shape
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 
 ROWS, KNOWN, PAGES = 5_000, 200_000, 8
 AT, NAME = "<http://ex.org/at>", "<http://ex.org/name>"
@@ -36,7 +37,7 @@ def test_ingest_of_a_batch(tmp_path: Path, benchmark: BenchmarkFixture) -> None:
         **{"s": [people[i] for i in random.integers(0, KNOWN, ROWS)], "p": [AT] * ROWS},
         **{"o": [held[page][i] for page, i in chosen], "g": pa.nulls(ROWS, pa.string()), "late": np.zeros(ROWS, bool)},
     }
-    rows = pa.table(columns).select(ROW_SCHEMA.names).cast(ROW_SCHEMA)
+    rows = pa.table(columns).select(ELEMENT_ROWS.names).cast(ELEMENT_ROWS)
     shape = Shape("<s>", (0, encode_one(AT, scheme), 0), (0, -1, 1))
     pages = tuple(str(tmp_path / f"page{page}") for page in range(PAGES))
     task = IngestTask(str(tmp_path), 0, ("<s>",), (shape,), str(tmp_path / "store"), scheme, -1, frozenset(), pages)

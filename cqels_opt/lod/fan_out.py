@@ -26,7 +26,7 @@ class FanOut:
 
     @property
     def mean(self) -> float:
-        """Rows a key, over the keys."""
+        """The mean number of rows per key."""
         return self.rows / self.keys if self.keys else 0.0
 
     @property

@@ -123,7 +123,7 @@ class Index:
         return found
 
     def lookup(self, *keys: Ids) -> tuple[Ids, Ids]:
-        """For probe rows with these keys: (probe positions, relation rows), a pair a match, by ascending probe position."""
+        """For probe rows with these keys: (probe positions, relation rows), a pair per match, by ascending probe position."""
         runs = Runs(self, *self._runs(keys))
         return self._verified(runs.pairs(), keys)
 

@@ -49,7 +49,7 @@ _MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.
 
 
 def mix(columns: Sequence[Ids]) -> Ids:
-    """One well-mixed 64-bit number a row, in the order of the columns; computed in blocks of rows that stay in the processor's cache."""
+    """One well-mixed 64-bit number per row, in the order of the columns; computed in blocks of rows that stay in the processor's cache."""
     first, second, third = _MIX
     given = [np.asarray(column).view(np.uint64) for column in columns]
     mixed = np.zeros(len(given[0]), np.uint64)

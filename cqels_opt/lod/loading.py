@@ -129,7 +129,7 @@ def load_pieces(pieces: Sequence[Piece], folder: Path, scheme: IdScheme, skip: b
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Into how many parts a large load is cut: buckets of predicates, ranges of subjects in each, and ranges of ids a kind of term.
+    """Into how many parts a large load is cut: buckets of predicates, ranges of subjects in each, and ranges of ids per kind of term.
 
     Ranges are a power of two.
     """

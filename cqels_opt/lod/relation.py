@@ -99,7 +99,7 @@ class Relation:
         return known
 
     def fan_out(self, variable: str) -> FanOut:
-        """The distribution of rows a value of a variable."""
+        """The distribution of the rows per value of a variable."""
         return self.index((variable,)).fan_out
 
     def all_pairs(self, probes: int) -> tuple[Ids, Ids]:

@@ -26,7 +26,7 @@ from cqels_opt.rdf.void import PREDICATES, VOID, Counts, Description, GraphCount
 from cqels_opt.storage.checksum import text_digest
 
 SHARE: Final = 0.1
-"""Distinct values a triple, where a description does not say: as the optimizer assumes elsewhere (``plans/base_estimates.py``)."""
+"""Distinct values per triple, where a description does not say: as the optimizer assumes elsewhere (``plans/base_estimates.py``)."""
 
 APART: Final = 1.1
 """A description is stale where a count is off by more than this factor; its own triples are seldom among those it counts."""

@@ -17,6 +17,7 @@ import numpy as np
 from cqels_opt.operators.rows import Ints
 from cqels_opt.query.algebra import Call
 from cqels_opt.query.columns import Column, concatenated
+from cqels_opt.storage.shared_cache import SharedCache, cached
 
 ENTRIES = 1 << 20  # kept results of a call
 TRIED = 16  # chunks of rows that are looked up before the cache is assessed: the first chunks of a step find nothing
@@ -70,7 +71,7 @@ class CacheAdmission:
         self.resting = 0 if pays else RESTS
 
 
-_HABITS: dict[Call, CacheAdmission] = {}
+_ADMISSIONS: SharedCache[Call, CacheAdmission] = SharedCache(1024)
 
 
 @dataclass(slots=True)
@@ -116,8 +117,8 @@ class Calls:
         account.rows += rows
         account.distinct += length
         self.combinations += length
-        habit = _HABITS.setdefault(call, CacheAdmission())
-        if self.results is None or not keys or not habit.begins():
+        admission = cached(_ADMISSIONS, call, CacheAdmission)
+        if self.results is None or not keys or not admission.begins():
             return self._made(account, np.arange(length), make)
         began, before = time.perf_counter(), account.seconds
         known = self.results.setdefault(call, CachedCalls())
@@ -141,11 +142,11 @@ class Calls:
         hits, made_in = length - len(missing), account.seconds - before
         account.looked_up += length
         account.hits += hits
-        habit.hits += hits
-        habit.made += len(missing)
-        habit.seconds += made_in
-        habit.overhead += time.perf_counter() - began - made_in
-        habit.judge()
+        admission.hits += hits
+        admission.made += len(missing)
+        admission.seconds += made_in
+        admission.overhead += time.perf_counter() - began - made_in
+        admission.judge()
         return found
 
     def _made(self, account: CallStatistics, places: Ints, make: Callable[[Ints], Column]) -> Column:

@@ -30,7 +30,7 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("line", pa.int64(), nullable=False),
     pa.field("element", pa.int64(), nullable=False),
 ]
-ROW_SCHEMA = pa.schema(_FIELDS)
+STREAM_ROWS = pa.schema(_FIELDS)
 """``t`` in milliseconds, ``line`` from 1 (in Parquet: the row), ``element`` from 0 within the file."""
 
 FORMATS = (".ndjson", ".jsonl", ".csv", ".parquet", ".nq", ".trig", ".trigs", ".trigstar")
@@ -49,7 +49,7 @@ def read_stream(
     on_error: OnError = "fail",
     rejected: Callable[[Reject], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The elements of a stream file in batches of ``ROW_SCHEMA``; a batch never ends within an element.
+    """The elements of a stream file in batches of ``STREAM_ROWS``; a batch never ends within an element.
 
     Elements are in file order. In a format with columns, rows with equal ``g`` and ``t`` are one element if no row of another
     time is between them; the element is at the position of its first row. In N-Quads and TriG each named graph is one element,
@@ -75,7 +75,7 @@ def read_stream(
         for rows, element in read_graphs(path, kind, time_predicate):
             batch = _checked(rows, refuse, element)
             if len(batch):
-                yield batch.cast(ROW_SCHEMA)
+                yield batch.cast(STREAM_ROWS)
     else:
         raise DataError(f"{path}: unknown kind of stream file; known are {', '.join(FORMATS)}, as text also .gz and .zst")
 
@@ -132,7 +132,7 @@ def _checked(rows: Rows, refuse: Callable[[Iterable[Reject]], None], element: ND
     columns = [rows.s, rows.p, rows.o, graph, pa.array(times, pa.int64()), pa.array(rows.line, pa.int64())]
     if element is not None:
         columns.append(pa.array(element, pa.int64()))
-    batch = pa.RecordBatch.from_arrays(columns, names=ROW_SCHEMA.names[: len(columns)])
+    batch = pa.RecordBatch.from_arrays(columns, names=STREAM_ROWS.names[: len(columns)])
     return batch if good.all() else batch.filter(pa.array(good))
 
 
@@ -204,4 +204,4 @@ def _number(batch: pa.RecordBatch, number: int) -> tuple[pa.RecordBatch, int]:
         if (order != np.arange(count)).any():
             batch, element = batch.take(order), element[order]
     columns = [*batch.columns, pa.array(element + number, pa.int64())]
-    return pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA), number + int(element[-1]) + 1
+    return pa.RecordBatch.from_arrays(columns, schema=STREAM_ROWS), number + int(element[-1]) + 1

@@ -16,11 +16,12 @@ from cqels_opt.errors import DataError, InputError
 from cqels_opt.rdf.lines import LONGEST_LINE
 from cqels_opt.rdf.streams import read_lines
 from cqels_opt.rdf.tabular import Reject
-from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, ingest
+from cqels_opt.runtime.ingest import IngestReport, IngestTask, Rejected, ingest
 from cqels_opt.runtime.live_files import numbered
 from cqels_opt.storage import disk
 from cqels_opt.storage.file_errors import naming
 from cqels_opt.windows.admission import Admission, Admitted
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier
 
 FORMATS = (".ndjson", ".jsonl")
@@ -158,6 +159,6 @@ def ingest_lines(batch: LinesBatch, task: IngestTask, name: str) -> IngestReport
             judged |= found
             admission = admission.after(found)
             tables.append(table)
-    report = ingest(pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table(), task, name, rejected)
+    report = ingest(pa.concat_tables(tables) if tables else ELEMENT_ROWS.empty_table(), task, name, rejected)
     report.suspects = {number: found.suspect for number, found in judged.items()}
     return report

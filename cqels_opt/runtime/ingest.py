@@ -16,17 +16,18 @@ from cqels_opt.operators.rows import UNBOUND, Ints
 from cqels_opt.operators.term_table import write_page
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
-from cqels_opt.runtime.term_encoding import ROW_SCHEMA, Texts, TripleTerms, encode_rows
+from cqels_opt.runtime.term_encoding import Texts, TripleTerms, encode_rows
 from cqels_opt.state import worker_cache
 from cqels_opt.state.slot_indexes import INDEXED_FROM, write_slot_index
 from cqels_opt.state.time_slices import Key
 from cqels_opt.stats import SlotCounts, slot_parts, with_instants
 from cqels_opt.storage.columns import Columns, write_columns
 from cqels_opt.windows.binding_slots import ANYTHING, Shape, SlotFile
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 
 __all__ = [
     "COUNT_PARTS",
-    "ROW_SCHEMA",
+    "ELEMENT_ROWS",
     "FileRead",
     "IngestReport",
     "IngestTask",

@@ -13,9 +13,10 @@ import pyarrow as pa
 from cqels_opt.errors import DataError
 from cqels_opt.rdf.streams import read_stream
 from cqels_opt.rdf.tabular import Reject
-from cqels_opt.runtime.ingest import ROW_SCHEMA, FileRead, IngestReport, IngestTask, Rejected, RejectSpool, ingest
+from cqels_opt.runtime.ingest import FileRead, IngestReport, IngestTask, Rejected, RejectSpool, ingest
 from cqels_opt.state.source_log import NamedFile, files_of_batch
 from cqels_opt.windows.admission import Admission, Admitted
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.intervals import BEFORE_TIME
 
@@ -108,7 +109,7 @@ def read_files(
         judged |= found
         admission = admission.after(found)
         tables.append(table)
-    return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), judged, read
+    return (pa.concat_tables(tables) if tables else ELEMENT_ROWS.empty_table()), judged, read
 
 
 def numbered(
@@ -132,8 +133,8 @@ def numbered(
         np.zeros(rows.num_rows, bool),
         rows.column("line"),
     ]
-    arrays = [c if isinstance(c, pa.ChunkedArray) else pa.array(c, f.type) for c, f in zip(columns, ROW_SCHEMA)]
-    return in_order(pa.Table.from_arrays(arrays, schema=ROW_SCHEMA), admission, task, rejected, f"{name}: ")
+    arrays = [c if isinstance(c, pa.ChunkedArray) else pa.array(c, f.type) for c, f in zip(columns, ELEMENT_ROWS)]
+    return in_order(pa.Table.from_arrays(arrays, schema=ELEMENT_ROWS), admission, task, rejected, f"{name}: ")
 
 
 def ingest_files(batch: FileBatch, task: IngestTask, name: str) -> IngestReport:

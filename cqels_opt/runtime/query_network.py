@@ -20,8 +20,9 @@ from cqels_opt.operators.algebra.triple import TRIPLE
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.stream_output import Answers
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.runtime.term_encoding import FED, ROW_SCHEMA
+from cqels_opt.runtime.term_encoding import FED
 from cqels_opt.storage import checksum
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def _circle(waiting: Sequence[CompiledProgram], makers: Mapping[str, CompiledPro
 
 
 def write_elements(path: Path, found: Answers, terms: TermTable, stream: int) -> Path:
-    """Writes the graphs of answers as elements, as the first stage reads them: an element an instant, all of it in one task.
+    """Writes the graphs of answers as elements, as the first stage reads them: an element per instant, all of it in one task.
 
     Returns the file, whose name then holds its digest.
     """
@@ -95,5 +96,5 @@ def write_elements(path: Path, found: Answers, terms: TermTable, stream: int) ->
         "late": np.zeros(size, bool),
         "line": np.arange(size),
     }
-    table = pa.table([columns[name] for name in ROW_SCHEMA.names], ROW_SCHEMA.names).cast(ROW_SCHEMA)
+    table = pa.table([columns[name] for name in ELEMENT_ROWS.names], ELEMENT_ROWS.names).cast(ELEMENT_ROWS)
     return checksum.write_named(path, lambda file: pa_parquet.write_table(table, file, row_group_size=max(1, size)))

@@ -25,24 +25,10 @@ from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
 from cqels_opt.state import worker_cache
 from cqels_opt.state.known_terms import MOST_KNOWN, KnownTerms
 from cqels_opt.stats.frequencies import distinct_values
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 
 BLOCK = 1 << 19  # rows that are encoded at a time
 FEW = 8  # texts that are looked for among the ids one by one
-
-_FIELDS: dict[str, pa.DataType] = {
-    "stream": pa.int32(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "s": pa.string(),
-    "p": pa.string(),
-    "o": pa.string(),
-    "g": pa.string(),
-    "t": pa.int64(),
-    "late": pa.bool_(),
-    "line": pa.int64(),
-}
-ROW_SCHEMA = pa.schema(_FIELDS)
-"""The input of the first stage: one row per triple; ``stream`` is the index among the task's streams, ``offset`` the element."""
 
 FED = 1 << 30
 """The partition of the first stream that a query of the run feeds; no source has one so great."""
@@ -149,7 +135,7 @@ def _keep(ids: Ints, terms: pa.StringArray, store: str, texts: Texts) -> NDArray
 
 @dataclass(slots=True)
 class EncodedRows:
-    """Rows without their texts: an array a column; ``bad`` rows have a term that cannot be read."""
+    """Rows without their texts: an array per column; ``bad`` rows have a term that cannot be read."""
 
     stream: Ints
     partition: Ints
@@ -228,7 +214,7 @@ def _of_size(blocks: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[pa.Table]:
 
 def _whole(rows: pa.Table, streams: Sequence[str], rejected: RejectSpool) -> pa.Table:
     """The rows that have a possible time and a place; the others are rejected (users' DataFrames may have nulls, or other units)."""
-    rows = rows.cast(pa.schema([_kept_type(field, rows.schema.field(field.name)) for field in ROW_SCHEMA]))
+    rows = rows.cast(pa.schema([_kept_type(field, rows.schema.field(field.name)) for field in ELEMENT_ROWS]))
     for column, what in (("t", "the time is missing"), ("offset", "its place in the order is missing")):
         if rows.column(column).null_count:
             absent: Any = pc.is_null(rows.column(column))

@@ -9,12 +9,13 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, ingest
+from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.live_files import in_order
 from cqels_opt.spark.files import NumberedBatch, OrderedBatch, in_places
 from cqels_opt.spark.messages import MessageBatch, read_messages, topics_of
 from cqels_opt.spark.tasks import task_name, task_number
 from cqels_opt.windows.admission import Admitted
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 
 RowBatch: TypeAlias = DataFrame | OrderedBatch | NumberedBatch | MessageBatch
 Batches: TypeAlias = Iterator[pa.RecordBatch]
@@ -43,9 +44,9 @@ def ingesting(batch: RowBatch, task: IngestTask) -> Callable[[Batches], Iterator
             received = pa.Table.from_batches(rows)
             whole, judged = read_messages(received, messages, task, task_number(), rejected)
         elif first_place is not None:
-            whole = in_places(pa.Table.from_batches(rows).cast(ROW_SCHEMA), first_place)
+            whole = in_places(pa.Table.from_batches(rows).cast(ELEMENT_ROWS), first_place)
         elif order is not None:
-            whole, judged = in_order(pa.Table.from_batches(rows).cast(ROW_SCHEMA), order, task, rejected)
+            whole, judged = in_order(pa.Table.from_batches(rows).cast(ELEMENT_ROWS), order, task, rejected)
         report = ingest(rows if whole is None else whole, task, task_name(), rejected)
         report.suspects = {number: found.suspect for number, found in judged.items()}
         if messages is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from pyspark.sql import types as t
 
 from cqels_opt.errors import InputError
 from cqels_opt.rdf.payloads import ELEMENT_BITS, Payload, decode, payload_of
-from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, RejectSpool
+from cqels_opt.runtime.ingest import IngestReport, IngestTask, Rejected, RejectSpool
 from cqels_opt.runtime.live_files import in_order
 from cqels_opt.spark.files import NO_ORDER, ROW_BITS, TASK_BITS, place_of
 from cqels_opt.windows.admission import Admission, Admitted
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier
 
 PARTITION_BITS = 16  # bits of the number of a source partition; the stream's number is above
@@ -79,12 +81,7 @@ class Messages:
 
 def message_stream(given: Mapping[str, Messages], streams: Sequence[str]) -> DataFrame:
     """Streams of messages as one DataFrame."""
-    whole: DataFrame | None = None
-    for number, iri in enumerate(streams):
-        rows = given[iri].rows(number)
-        whole = rows if whole is None else whole.union(rows)
-    assert whole is not None
-    return whole
+    return reduce(DataFrame.union, (given[iri].rows(number) for number, iri in enumerate(streams)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +154,13 @@ def read_messages(
             np.zeros(len(found.t), bool),
             offset[found.message],
         ]
-        arrays = [c if isinstance(c, pa.Array) else pa.array(c, field.type) for c, field in zip(columns, ROW_SCHEMA)]
-        rows = pa.Table.from_arrays(arrays, schema=ROW_SCHEMA)
+        arrays = [c if isinstance(c, pa.Array) else pa.array(c, field.type) for c, field in zip(columns, ELEMENT_ROWS)]
+        rows = pa.Table.from_arrays(arrays, schema=ELEMENT_ROWS)
         if numbered:
             rows, found_late = in_order(rows, reading.admission, task, rejected)
             judged |= found_late
         tables.append(rows)
-    return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), judged
+    return (pa.concat_tables(tables) if tables else ELEMENT_ROWS.empty_table()), judged
 
 
 def topics_of(messages: pa.Table, task: IngestTask) -> set[tuple[str, str]]:

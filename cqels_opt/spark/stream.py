@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -30,8 +31,10 @@ from cqels_opt.spark.worker_python import explained
 from cqels_opt.storage.file_errors import file_error
 from cqels_opt.trace.listener import BatchReporter
 from cqels_opt.trace.writer import TraceFile
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 
-CHUNK_SCHEMA = "stream int, partition int, offset long, s string, p string, o string, g string, t long, late boolean, line long"
+_SQL = {pa.int32(): "int", pa.int64(): "long", pa.string(): "string", pa.bool_(): "boolean"}
+CHUNK_SCHEMA = ", ".join(f"{field.name} {_SQL[field.type]}" for field in ELEMENT_ROWS)
 FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 MAX_FILE_AGE = "36500d"  # Spark by default ignores files modified a week before the newest, such as copies with old times
 MOST_ROWS = (1 << 33) - 1  # of a task, in Spark's numbers
@@ -51,23 +54,17 @@ def folder_stream(spark: SparkSession, folders: Sequence[tuple[int, Path]], most
 
     A batch takes the oldest files of each folder up to ``most`` bytes, and at least one; the others wait.
     """
-    whole: DataFrame | None = None
-    for _, folder in folders:
+
+    def files(folder: Path) -> DataFrame:
         source = spark.readStream.format("binaryFile").option("maxBytesPerTrigger", most).option("maxFileAge", MAX_FILE_AGE)
-        files = source.schema(FILE_SCHEMA).load(to_read(folder)).select("path")
-        whole = files if whole is None else whole.union(files)
-    assert whole is not None
-    return whole
+        return source.schema(FILE_SCHEMA).load(to_read(folder)).select("path")
+
+    return reduce(DataFrame.union, (files(folder) for _, folder in folders))
 
 
 def row_stream(frames: Mapping[str, DataFrame], streams: Sequence[str], order: str | None = None) -> DataFrame:
     """Users' streaming DataFrames of ``s p o t`` (and ``g``) as one. ``order`` names a column that orders elements."""
-    whole: DataFrame | None = None
-    for number, iri in enumerate(streams):
-        rows = as_rows(frames[iri], number, order)
-        whole = rows if whole is None else whole.union(rows)
-    assert whole is not None
-    return whole
+    return reduce(DataFrame.union, (as_rows(frames[iri], number, order) for number, iri in enumerate(streams)))
 
 
 def as_rows(frame: DataFrame, number: int, order: str | None = None) -> DataFrame:
@@ -129,7 +126,7 @@ def numbered(frame: DataFrame, batch: int, tasks: int) -> NumberedBatch:
         spread = f.when(f.col("g").isNull(), f.monotonically_increasing_id().cast("string")).otherwise(f.col("g"))
         frame = frame.repartition(tasks, spread)
     whole = frame.withColumn("offset", place)
-    return NumberedBatch(whole.select(*(field.split()[0] for field in CHUNK_SCHEMA.split(", "))), first_place(batch))
+    return NumberedBatch(whole.select(*ELEMENT_ROWS.names), first_place(batch))
 
 
 class StreamRun(RunHandle):

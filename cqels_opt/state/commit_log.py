@@ -230,8 +230,8 @@ class CommitLog:
         return max(self.written, self._noted)
 
     def check_job(self) -> None:
-        """CheckpointError if there are records, but the log of the Spark job in the same folder is missing: the job would start
-        again.
+        """CheckpointError if there are records of batches after the first, but the log of the Spark job in the same folder is missing:
+        the job would start again. The first batch may run again.
         """
         if _last(self.folder / SPARK / "offsets") < 0 < (newest := self.newest):
             raise CheckpointError(

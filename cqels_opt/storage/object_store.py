@@ -24,11 +24,11 @@ _AT_ONCE: Final = 32 << 20
 
 
 class ObjectStore:
-    """The objects below a URI, which messages call ``name``. ``downloaded`` and ``uploaded`` count bytes, ``requests`` calls."""
+    """The objects below a URI, which messages call ``name``. ``uploaded`` counts bytes."""
 
     def __init__(self, uri: str, name: str) -> None:
         self.name = name
-        self.downloaded = self.uploaded = self.requests = 0
+        self.uploaded = 0
         parts = urlsplit(uri)
         if "@" in parts.netloc or parts.query:
             raise InputError(
@@ -75,7 +75,6 @@ class ObjectStore:
         """What :meth:`create` wrote."""
         with self._explained(name):
             content = bytes(self._system.cat_file(f"{self._root}/{name}"))
-        self.downloaded += len(content)
         return content
 
     def upload(self, name: str, path: Path) -> None:
@@ -115,7 +114,6 @@ class ObjectStore:
                     shutil.copyfileobj(source, target, _PIECE)
             except FileNotFoundError:
                 return False
-            self.downloaded += part.stat().st_size
             self._check(name, part)
             disk.rename(part, path)
         finally:
@@ -156,7 +154,6 @@ class ObjectStore:
     @contextmanager
     def _explained(self, name: str) -> Iterator[None]:
         """Turns the error of a file system into one sentence that names the object; one about a missing or existing object stays."""
-        self.requests += 1
         try:
             yield
         except (CqelsOptError, FileNotFoundError):

@@ -65,9 +65,11 @@ def _key(shape: Shape) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SlotFile:
-    """A file of the state folder: a slot or its index, the elements of a stream, a page of terms, or a block's results."""
+    """A file of the state folder: a slot or its index, a time slice, the elements of a stream or their times, a page of terms, results or
+    rows of a block, or elements that the frontier has not passed.
+    """
 
-    kind: str  # slot | index | segment | elements | terms | counts | result
+    kind: str  # slot | index | segment (a time slice) | elements | times | terms | pending | result | rows
     path: str  # relative to the state folder
     stream: str = ""  # of a slot, of elements, or of the terms that they bind
     shape: str = ""  # Shape.key of a slot; program and block of a result

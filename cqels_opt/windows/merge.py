@@ -7,7 +7,7 @@ merge sorts whole blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -74,9 +74,7 @@ class _Source:
         return taken
 
 
-def merge(
-    files: Sequence[Iterator[pa.RecordBatch]], lateness: int, progress: Callable[[], None] | None = None
-) -> Iterator[Merged]:
+def merge(files: Sequence[Iterator[pa.RecordBatch]], lateness: int) -> Iterator[Merged]:
     """The rows of all files in the order of the replay; memory holds about one batch per file.
 
     A batch has columns ``t`` and ``element`` among others. No element is split between batches.
@@ -96,8 +94,6 @@ def merge(
             if count := int(np.searchsorted(source.reached, bound[0], side)):  # type: ignore[call-overload]
                 parts.append(source.take(count))
         yield _interleave(parts)
-        if progress is not None:
-            progress()
 
 
 def _interleave(parts: list[Merged]) -> Merged:

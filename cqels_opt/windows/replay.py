@@ -24,6 +24,7 @@ from cqels_opt.rdf.streams import OnError, read_stream
 from cqels_opt.rdf.tabular import Reject
 from cqels_opt.storage import checksum, disk
 from cqels_opt.storage.file_errors import naming
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.merge import Merged, merge
 from cqels_opt.windows.replay_plan import (
     CHUNKS,
@@ -40,22 +41,7 @@ from cqels_opt.windows.replay_plan import (
     write_plan,
 )
 
-__all__ = ["CHUNK_SCHEMA", "DEFAULT_BATCH", "BatchSize", "ReplayPlan", "ReplaySource", "cut"]
-
-_FIELDS: list[pa.Field[pa.DataType]] = [
-    pa.field("stream", pa.int32()),
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("s", pa.string()),
-    pa.field("p", pa.string()),
-    pa.field("o", pa.string()),
-    pa.field("g", pa.string()),
-    pa.field("t", pa.int64()),
-    pa.field("late", pa.bool_()),
-    pa.field("line", pa.int64()),
-]
-CHUNK_SCHEMA = pa.schema(_FIELDS)
-"""``stream`` is the place in ``ReplayPlan.streams``; ``offset`` numbers the elements of a partition."""
+__all__ = ["DEFAULT_BATCH", "BatchSize", "ReplayPlan", "ReplaySource", "cut"]
 
 ROW_GROUP = 1 << 16
 """The approximate number of rows per row group: Spark splits a large chunk between row groups."""
@@ -180,7 +166,7 @@ class _Open:
     def _flush(self) -> None:
         if self.writer is None:
             self.file = disk.create(self.path)
-            self.writer = pa_parquet.ParquetWriter(self.file, CHUNK_SCHEMA)
+            self.writer = pa_parquet.ParquetWriter(self.file, ELEMENT_ROWS)
         with naming(self.path):
             for group in _row_groups(pa.concat_tables(self.parts)):
                 self.writer.write_table(group, row_group_size=len(group))
@@ -260,8 +246,8 @@ class _Cutter:
             "offset": pa.array(element),
             "late": pa.array(merged.late),
         }
-        columns = [added[name] if name in added else merged.rows.column(name) for name in CHUNK_SCHEMA.names]
-        return pa.table(columns, schema=CHUNK_SCHEMA)
+        columns = [added[name] if name in added else merged.rows.column(name) for name in ELEMENT_ROWS.names]
+        return pa.table(columns, schema=ELEMENT_ROWS)
 
     def _chunk(self, key: int) -> _Open:
         if self._open is not None and key != self._key:

@@ -31,7 +31,7 @@ CALLS = {"Q1": 2, "Q2": 2, "Q3": 3}  # nested calls per evaluation
 def nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither costs nor the benefit of look-ups: both depend on the clock."""
     monkeypatch.setattr(MeasuredCosts, "observe", lambda *_: False)
-    monkeypatch.setattr(udf_cache, "_HABITS", {})
+    monkeypatch.setattr(udf_cache, "_ADMISSIONS", {})
     monkeypatch.setattr(udf_cache.CacheAdmission, "judge", lambda self: None)
 
 

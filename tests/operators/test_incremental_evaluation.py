@@ -19,10 +19,10 @@ from cqels_opt.planner.maintenance_report import maintained
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate_task import EvaluateTask, finish_parts
-from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state import result_store, window_state
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier
 
 EX = "http://ex.org/"
@@ -46,7 +46,7 @@ def rows(times: Sequence[int], people: Sequence[int], places: Sequence[int], pre
         "late": [False] * size,
         "line": range(size),
     }
-    return pa.table({name: pa.array(made[name], field.type) for name, field in zip(ROW_SCHEMA.names, ROW_SCHEMA)})
+    return pa.table({name: pa.array(made[name], field.type) for name, field in zip(ELEMENT_ROWS.names, ELEMENT_ROWS)})
 
 
 def streaming(select: str, body: str, folder: Path, operator: str = "istream") -> Driver:

@@ -16,9 +16,9 @@ CALL = Call("<http://ex.org/f>", (Variable("x"),))
 
 
 @pytest.fixture(autouse=True)
-def habits(monkeypatch: pytest.MonkeyPatch) -> dict[Call, CacheAdmission]:
+def admissions(monkeypatch: pytest.MonkeyPatch) -> dict[Call, CacheAdmission]:
     fresh: dict[Call, CacheAdmission] = {}
-    monkeypatch.setattr(udf_cache, "_HABITS", fresh)
+    monkeypatch.setattr(udf_cache, "_ADMISSIONS", fresh)
     return fresh
 
 
@@ -97,9 +97,9 @@ def test_look_ups_rest_where_they_do_not_pay(hits: int, rests: int) -> None:
     assert (habit.pieces, habit.hits) == (0, 0)
 
 
-def test_a_resting_call_is_right_all_the_same(habits: dict[Call, CacheAdmission]) -> None:
+def test_a_resting_call_is_right_all_the_same(admissions: dict[Call, CacheAdmission]) -> None:
     squares, found = Squares(), Calls({})
-    habits[CALL] = CacheAdmission(resting=1)
+    admissions[CALL] = CacheAdmission(resting=1)
     assert squares(found, [2, 3]) == squares(found, [2, 3]) == squares(found, [2, 3]) == [4, 9]
     assert squares.asked == [[2, 3], [2, 3]]
 

@@ -189,7 +189,7 @@ def test_the_graph_knows_what_filters_cost_and_which_are_uncertain(tmp_path: Pat
 
 
 def test_the_trace_counts_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(udf_cache, "_HABITS", {})
+    monkeypatch.setattr(udf_cache, "_ADMISSIONS", {})
     monkeypatch.setattr(udf_cache.CacheAdmission, "judge", lambda self: None)  # whether look-ups pay is a matter of time
     found = register(queries(0.3)["Q1a"], tunnel(), tmp_path, SETTINGS)
     _, records = answered(found, PlannerOptions(placing="early"))

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from cqels_opt.errors import DataError
 from cqels_opt.rdf import lines
-from cqels_opt.rdf.streams import ROW_SCHEMA, read_stream
+from cqels_opt.rdf.streams import STREAM_ROWS, read_stream
 from cqels_opt.rdf.tabular import Reject
 
 ROWS = [
@@ -60,7 +60,7 @@ WRITERS: dict[str, Callable[[Path, list[dict[str, Any]]], Path]] = {
 
 def read(path: Path, **options: Any) -> list[dict[str, Any]]:
     batches = list(read_stream(path, **options))
-    assert all(batch.schema == ROW_SCHEMA for batch in batches)
+    assert all(batch.schema == STREAM_ROWS for batch in batches)
     edges = [(a.column("element")[-1].as_py(), b.column("element")[0].as_py()) for a, b in itertools.pairwise(batches)]
     assert all(last < first for last, first in edges)
     return [row for batch in batches for row in batch.to_pylist()]

@@ -9,15 +9,15 @@ import pyarrow.parquet as parquet
 import pytest
 
 from cqels_opt.runtime.chunks import ROWS_PER_TASK, read, shares
-from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.storage import checksum
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 
 
 def _chunk(folder: Path, rows: int, group: int) -> Path:
     numbers = pa.array(range(rows), pa.int64())
-    columns = [numbers.cast(f.type) if pa.types.is_integer(f.type) else pa.nulls(rows, f.type) for f in ROW_SCHEMA]
+    columns = [numbers.cast(f.type) if pa.types.is_integer(f.type) else pa.nulls(rows, f.type) for f in ELEMENT_ROWS]
     path = folder / "chunk.parquet"
-    parquet.write_table(pa.Table.from_arrays(columns, schema=ROW_SCHEMA), path, row_group_size=group)
+    parquet.write_table(pa.Table.from_arrays(columns, schema=ELEMENT_ROWS), path, row_group_size=group)
     return checksum.name_after_content(path)
 
 

@@ -18,11 +18,11 @@ from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Constants
 from cqels_opt.runtime.driver import Driver, check_ended
 from cqels_opt.runtime.evaluate_task import EvaluateTask
-from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.verify import Element
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier
 
 EX = "http://ex.org/"
@@ -52,7 +52,7 @@ def table(*rows: tuple[int, str, str, int]) -> pa.Table:
         }
         for t, s, o, offset in rows
     ]
-    return pa.Table.from_pylist(made, schema=ROW_SCHEMA)
+    return pa.Table.from_pylist(made, schema=ELEMENT_ROWS)
 
 
 def live(tmp_path: Path, text: str = AT, **options: Any) -> Driver:

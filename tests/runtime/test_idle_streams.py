@@ -11,9 +11,9 @@ from local_runs import Registered, Settings, World, register
 from cqels_opt.errors import CheckpointError
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.idle_streams import IdleStreams
-from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier
 
 EX = "http://ex.org/"
@@ -50,7 +50,7 @@ def rows(*told: tuple[int, int, str]) -> pa.Table:
                 "line": 1,
             }
         )
-    return pa.Table.from_pylist(found, schema=ROW_SCHEMA)
+    return pa.Table.from_pylist(found, schema=ELEMENT_ROWS)
 
 
 def driver(query: Registered, folder: Path, sink: LocalSink, clock: Clock, timeout: int | None) -> Driver:

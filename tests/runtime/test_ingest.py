@@ -12,10 +12,11 @@ import pytest
 from cqels_opt.operators.term_table import Page
 from cqels_opt.rdf.ids import PUBLIC, encode
 from cqels_opt.runtime import ingest as ingest_module
-from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, ingest
+from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.state.slot_indexes import INDEX, slot_run
 from cqels_opt.storage.columns import read_columns
 from cqels_opt.windows.binding_slots import Shape
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 
 S, T = "http://ex.org/S", "http://ex.org/T"
 AT, KNOWS = "<http://ex.org/at>", "<http://ex.org/knows>"
@@ -52,7 +53,7 @@ def run(
 ) -> IngestReport:
     (folder / "slots").mkdir(exist_ok=True)
     task = IngestTask(str(folder), 3, (S, T), shapes, "", PUBLIC, frontier, tables)
-    return ingest(pa.Table.from_pylist(rows, schema=ROW_SCHEMA), task, "t0")
+    return ingest(pa.Table.from_pylist(rows, schema=ELEMENT_ROWS), task, "t0")
 
 
 def test_triples_go_into_the_slots_whose_shape_they_have(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_a_large_slot_has_an_index_on_the_probed_keys(tmp_path: Path, monkeypatc
     (tmp_path / "slots").mkdir()
     rows = [row(f"<http://ex.org/{i % 2}>", AT, f"<http://ex.org/{i}>", min(i, 5), i) for i in range(8)]
     task = IngestTask(str(tmp_path), 3, (S, T), (EVERYTHING, PLACES), "", PUBLIC, -1, frozenset(), keys={PLACES: ((0,),)})
-    report = ingest(pa.Table.from_pylist(rows, schema=ROW_SCHEMA), task, "t0")
+    report = ingest(pa.Table.from_pylist(rows, schema=ELEMENT_ROWS), task, "t0")
     files = [(f.kind, f.rows, f.least, f.greatest) for f in report.files if f.shape == PLACES.key]
     assert files == [("slot", 5, 0, 4), (INDEX, 5, 0, 4), ("slot", 3, 5, 5)]
     assert [f.rows for f in report.files if f.shape == EVERYTHING.key] == [8]
@@ -98,7 +99,7 @@ def test_counts_and_large_slots_are_cut_where_the_frontier_is_expected_to_stop(
     rows = [row(X, AT, f"<http://ex.org/{i}>", i, i, stream) for stream, last in ((0, 9), (1, 7)) for i in range(last + 1)]
     keys = {PLACES: ((0,),), OTHER: ((0,),)}
     task = IngestTask(str(tmp_path), 3, (S, T), (PLACES, OTHER), "", PUBLIC, -1, frozenset(), keys=keys, lateness=lateness)
-    report = ingest(pa.Table.from_pylist(rows, schema=ROW_SCHEMA), task, "t0")
+    report = ingest(pa.Table.from_pylist(rows, schema=ELEMENT_ROWS), task, "t0")
     ahead, behind = (report.streams[stream].counts[shape.key] for stream, shape in ((S, PLACES), (T, OTHER)))
     final = 6 - lateness
     assert [part.times.tolist() for part in ahead] == [[*range(final + 1)], [*range(final + 1, 10)]]
@@ -194,7 +195,7 @@ def test_a_block_of_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     other = tmp_path / "other"
     (other / "slots").mkdir(parents=True)
     task = IngestTask(str(other), 3, (S, T), (EVERYTHING, OTHER), "", PUBLIC, -1, frozenset())
-    table = pa.Table.from_pylist(rows, schema=ROW_SCHEMA)
+    table = pa.Table.from_pylist(rows, schema=ELEMENT_ROWS)
     for cut in (table, iter(table.to_batches(5))):
         report = ingest(cut, task, "t0")
         assert report.files == expected.files

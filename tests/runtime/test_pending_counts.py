@@ -11,11 +11,12 @@ from local_runs import World, register
 from cqels_opt.errors import EngineWarning
 from cqels_opt.runtime import ingest_state
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.ingest import COUNT_PARTS, ROW_SCHEMA
+from cqels_opt.runtime.ingest import COUNT_PARTS
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.pending_counts import HELD, KIND, read_counts
 from cqels_opt.stats import summary
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier
 
 EX = "http://ex.org/"
@@ -41,7 +42,7 @@ def rows(stream: int, first: int, count: int) -> pa.Table:
         }
         for n in range(first, first + count)
     ]
-    return pa.Table.from_pylist(found, schema=ROW_SCHEMA)
+    return pa.Table.from_pylist(found, schema=ELEMENT_ROWS)
 
 
 def driver(tmp_path: Path) -> Driver:

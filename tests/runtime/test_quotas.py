@@ -24,7 +24,6 @@ from cqels_opt.lod.build import build_store
 from cqels_opt.operators.answer_files import rows_by_query, without_queries
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.query_catalog import QueryCatalog
@@ -32,6 +31,7 @@ from cqels_opt.runtime.quotas import NOTES, Quotas, ResourceUsage
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.storage import checksum
 from cqels_opt.storage.columns import read_table, write_table
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier
 
 
@@ -128,7 +128,7 @@ def _rows(batch: int) -> pa.Table:
     same = {"stream": 0, "partition": 0, "s": f"<urn:s{batch}>", "g": None, "t": 1000 * batch, "late": False}
     numbered = enumerate(triples, 100 * batch)
     rows = [same | {"p": f"<urn:{p}>", "o": f'"{n}"', "offset": place, "line": place} for place, (p, n) in numbered]
-    return pa.Table.from_pylist(rows, ROW_SCHEMA)
+    return pa.Table.from_pylist(rows, ELEMENT_ROWS)
 
 
 @pytest.mark.parametrize("until", [3, 4, 5], ids=["before", "in it", "after"])

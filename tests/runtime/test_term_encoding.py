@@ -15,11 +15,12 @@ from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.rdf.ids import PUBLIC, CollisionError
 from cqels_opt.runtime import term_encoding
 from cqels_opt.runtime.rejected_elements import RejectSpool
-from cqels_opt.runtime.term_encoding import ROW_SCHEMA, Texts, encode_rows
+from cqels_opt.runtime.term_encoding import Texts, encode_rows
 from cqels_opt.state import known_terms, worker_cache
 from cqels_opt.state.compaction import PagesTask, merge
 from cqels_opt.state.known_terms import KnownTerms
 from cqels_opt.windows.binding_slots import SlotFile
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 
 EX = "http://ex.org/"
 
@@ -80,7 +81,7 @@ def test_rows_of_known_terms_have_the_ids_of_new_ones(tmp_path: Path, monkeypatc
             if begin:
                 worker_cache.term_ids(store, PUBLIC).clear()
             rejected = RejectSpool(str(tmp_path), "rejects.jsonl")
-            encoded, texts = encode_rows([pa.Table.from_pylist(some, ROW_SCHEMA)], ("a", "b"), store, PUBLIC, rejected)
+            encoded, texts = encode_rows([pa.Table.from_pylist(some, ELEMENT_ROWS)], ("a", "b"), store, PUBLIC, rejected)
             kept = texts.of(np.concatenate(encoded.terms))
             found.append(([c.tolist() for c in encoded.terms], encoded.bad.tolist(), kept[0].tolist(), kept[1].to_pylist()))
         assert found[0] == found[1]

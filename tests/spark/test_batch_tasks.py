@@ -24,7 +24,7 @@ from pyspark.sql import functions as f
 
 from cqels_opt.errors import DataError, EngineWarning
 from cqels_opt.rdf.ids import PUBLIC
-from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask
+from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.spark import driver_sockets
 from cqels_opt.spark import runner as runner_module
 from cqels_opt.spark.batch_tasks import BatchTasks, rows_of_task
@@ -33,6 +33,7 @@ from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import tasks_may_connect
 from cqels_opt.spark.tasks import task_name
 from cqels_opt.windows.binding_slots import ANYTHING, Shape
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 
 
 @pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.long)], ids=["one process", "network"])
@@ -388,7 +389,7 @@ def ingested(runner: SparkRunner, number: int, rows: int, folder: Path) -> list[
     columns += [f.format_string("<a:%s%d>", f.lit(c), f.col("id")).alias(c) for c in "spo"]
     columns += [f.lit(None).cast("string").alias("g"), (100 * number + f.col("id")).alias("t")]
     frame = runner.spark.range(0, rows, 1, 2).select(*columns, f.lit(False).alias("late"), f.col("id").alias("line"))
-    assert frame.columns == ROW_SCHEMA.names
+    assert frame.columns == ELEMENT_ROWS.names
     runner.begin(number)
     reports = runner.ingest(frame, IngestTask(str(folder), number, ("<s>",), (shape,), "", PUBLIC, -1, frozenset()))
     runner.end()

@@ -21,11 +21,11 @@ from pyspark.errors import StreamingQueryException
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError, DataError, EngineWarning, InputError, LimitError, RunError
 from cqels_opt.query.parser import parse
-from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.spark.files import in_places
 from cqels_opt.spark.stream import StreamRun, as_rows, numbered
 from cqels_opt.trace.records import Delta, TraceRecord, read_trace
 from cqels_opt.verify import Answers, Element, Inputs, Options, evaluate
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 
 from .small_world import CROWDS, EX, MAP, MET, STREAM, Files, rows, write_rows, write_world
 
@@ -674,7 +674,7 @@ def test_rows_of_a_graph_are_in_one_task_and_graphs_are_told_apart(spark: SparkS
     rows = [(0, 0, f"s{i}", "p", "o", f"g{i % 50}" if i % 3 else None, 1, False) for i in range(600)]
     made = numbered(spark.createDataFrame(rows, columns).repartition(7), 5, 3)
     parts = [list(rows) for rows in made.frame.rdd.glom().collect()]
-    found = [in_places(pa.Table.from_pylist([row.asDict() for row in part], ROW_SCHEMA), made.first) for part in parts if part]
+    found = [in_places(pa.Table.from_pylist([row.asDict() for row in part], ELEMENT_ROWS), made.first) for part in parts if part]
     places: dict[object, set[int]] = {}
     for row in (row for part in found for row in part.to_pylist()):
         places.setdefault(row["g"] or row["s"], set()).add(row["offset"])

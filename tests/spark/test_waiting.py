@@ -13,11 +13,12 @@ import pytest
 from cqels_opt.errors import CheckpointError, RunError
 from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.runtime.files_read import FilesRead
-from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, RejectSpool
+from cqels_opt.runtime.ingest import IngestReport, IngestTask, RejectSpool
 from cqels_opt.runtime.live_files import FileReading, read_files
 from cqels_opt.spark.files import in_places
 from cqels_opt.state.source_log import NamedFile
 from cqels_opt.windows.admission import Admission
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
 
 from .small_world import STREAM, rows, write_rows
 
@@ -152,7 +153,7 @@ def unnumbered(offsets: list[int], graphs: list[str | None], streams: list[int] 
     size = len(offsets)
     columns = {"stream": streams or [0] * size, "partition": [0] * size, "offset": offsets, "g": graphs, "t": [1] * size}
     fixed = {"s": ["<s>"] * size, "p": ["<p>"] * size, "o": ["<o>"] * size, "late": [False] * size, "line": offsets}
-    return pa.Table.from_pydict({**columns, **fixed}, ROW_SCHEMA)
+    return pa.Table.from_pydict({**columns, **fixed}, ELEMENT_ROWS)
 
 
 def test_places_tell_all_elements_apart() -> None:

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.errors import CheckpointError, DataError, InputError
-from cqels_opt.windows.replay import CHUNK_SCHEMA, BatchSize, ReplayPlan, ReplaySource, cut
+from cqels_opt.windows.element_rows import ELEMENT_ROWS
+from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
 
 Element = tuple[int, int]  # time, number of rows
 
@@ -134,7 +135,7 @@ def test_two_streams_are_merged_by_time(tmp_path: Path) -> None:
     written = chunks(plan)
     order = [[("ab"[r["stream"]], r["t"], r["late"]) for r in rows] for rows in written]
     assert order == [[("a", 1, False), ("b", 2, False)], [("a", 3, False), ("a", 2, True)], [("b", 3, False)]]
-    assert pq.read_schema(plan.path(0)).equals(CHUNK_SCHEMA)
+    assert pq.read_schema(plan.path(0)).equals(ELEMENT_ROWS)
     assert plan.reached == [[1, 2], [3, 2], [3, 3]]
     assert [plan.frontier(k, 0) for k in range(3)] == [0, 1, 3]
     assert [p.late for p in plan.partitions] == [1, 0]
