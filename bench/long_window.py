@@ -1,7 +1,7 @@
 """A growing window: time, memory and disk per batch, and the time of a restart, while an hour of elements arrives.
 
 The query joins who is where with earlier visits of acquaintances within an hour: a delta of a second probes the whole window. The
-window is filled in large batches, because the state does not depend on how elements were batched: the segments are the same
+window is filled in large batches, because the state does not depend on how elements were batched: the time slices are the same
 except for their boundaries. At each size the driver and its worker are killed (SIGKILL) and restarted; the first batch is timed
 with the restart, then batches of a second are timed. Driver and worker are separate processes, as on Spark; stages are passed
 between them without Spark.

@@ -24,7 +24,7 @@ from cqels_opt.operators.rows import Ints, Rows, concat, group_ids
 from cqels_opt.operators.semijoin_filter import KeyFilter
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.rdf.ids import kinds, numeric_parts
-from cqels_opt.state.result_store import ResultSegment
+from cqels_opt.state.result_store import ResultRun
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 DIGITS = 9  # of the fraction of a decimal; a decimal with more is one of the others
@@ -99,7 +99,7 @@ class Accumulated:
     node: GroupNode
     scope: Scope
     new: Rows
-    held: Sequence[ResultSegment]
+    held: Sequence[ResultRun]
 
     @cached_property
     def touched(self) -> KeyFilter:
@@ -110,20 +110,20 @@ class Accumulated:
         """The groups' rows at all instants of the step."""
         node, scope, names = self.node, self.scope, amount_names(self.node)
         new = self.new if keys is self.touched else keys.within(self.new)
-        before = [segment.of(keys, int(BEFORE_TIME)) for segment in self.held]
+        before = [run.of(keys, int(BEFORE_TIME)) for run in self.held]
         counted = new.take(new.start == 0)  # members that the sums before the step include
         counted = Rows(
             {**counted.columns, **{name: -counted.columns[name] for name in names}}, counted.start, counted.end, counted.n
         )
         rows = concat([new, *(scope.always(part) for part in (counted, *before))])
         group, first = group_ids(rows.values(node.keys), len(rows))
-        segments = group_intervals(group, rows, max(len(first), int(node.implicit)), scope.low, scope.high, node.implicit)
-        sums = dict(zip(names, Members.of(segments, group, rows).running(*rows.values(names))))
-        columns = {key: column[first][segments.group] for key, column in zip(node.keys, rows.values(node.keys))}
+        intervals = group_intervals(group, rows, max(len(first), int(node.implicit)), scope.low, scope.high, node.implicit)
+        sums = dict(zip(names, Members.of(intervals, group, rows).running(*rows.values(names))))
+        columns = {key: column[first][intervals.group] for key, column in zip(node.keys, rows.values(node.keys))}
         for i, (variable, spec) in enumerate(node.aggregates):
             columns[variable] = _values(spec.function, i, sums, scope.terms)
-        found = Rows(columns, segments.start, segments.end, np.ones(len(segments.group), np.int64))
-        special = np.isin(segments.group, segments.group[sums[OTHERS] != 0])
+        found = Rows(columns, intervals.start, intervals.end, np.ones(len(intervals.group), np.int64))
+        special = np.isin(intervals.group, intervals.group[sums[OTHERS] != 0])
         shown = (sums[MEMBERS] > 0) | node.implicit
         if not special.any():
             return found.take(shown)

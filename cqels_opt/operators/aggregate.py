@@ -35,7 +35,7 @@ MANY = 256
 
 @dataclass(frozen=True, slots=True)
 class GroupIntervals:
-    """Elementary segments: ``group[k]`` has constant members during ``[start[k], end[k])``; ordered by (group, start)."""
+    """Elementary intervals: ``group[k]`` has constant members during ``[start[k], end[k])``; ordered by (group, start)."""
 
     group: Ints
     start: Ints
@@ -43,12 +43,12 @@ class GroupIntervals:
     span: int
 
     def at(self, group: Ints, time: Ints) -> Ints:
-        """The segment of a group that begins at a time."""
+        """The interval of a group that begins at a time."""
         return np.searchsorted(self.group * self.span + self.start, group * self.span + time)
 
 
 def group_intervals(group: Ints, rows: Rows, groups: int, low: int, high: int, whole: bool) -> GroupIntervals:
-    """The segments of all groups; with ``whole`` each group's segments fill ``[low, high)``."""
+    """The intervals of all groups; with ``whole`` each group's intervals fill ``[low, high)``."""
     span = high + 1
     points = [group * span + rows.start, group * span + rows.end]
     if whole:
@@ -64,27 +64,27 @@ def group_intervals(group: Ints, rows: Rows, groups: int, low: int, high: int, w
 class Members:
     """Rows as members of groups, in runs: neighbours of one group with equal intervals, as a join leaves them.
 
-    Run ``k`` begins at row ``runs[k]`` and is valid from segment ``first[k]`` to the one before ``last[k]``.
+    Run ``k`` begins at row ``runs[k]`` and is valid from interval ``first[k]`` to the one before ``last[k]``.
     """
 
-    segments: GroupIntervals
+    intervals: GroupIntervals
     runs: Ints
     first: Ints
     last: Ints
 
     @classmethod
-    def of(cls, segments: GroupIntervals, group: Ints, rows: Rows) -> Members:
+    def of(cls, intervals: GroupIntervals, group: Ints, rows: Rows) -> Members:
         """The rows of the groups with these numbers."""
         runs = run_starts((group, rows.start, rows.end))
         owner = group[runs]
-        return cls(segments, runs, segments.at(owner, rows.start[runs]), segments.at(owner, rows.end[runs]))
+        return cls(intervals, runs, intervals.at(owner, rows.start[runs]), intervals.at(owner, rows.end[runs]))
 
     def running(self, *amounts: Ints) -> list[Ints]:
-        """Σ amount over the members of each segment. (What lies at or behind a group's last edge belongs to no segment.)"""
+        """Σ amount over the members of each interval. (What lies at or behind a group's last edge belongs to no interval.)"""
 
         def added_up(amount: Ints) -> Ints:
             of_run = np.add.reduceat(amount, self.runs)
-            change = np.zeros(len(self.segments.group) + 1, np.int64)
+            change = np.zeros(len(self.intervals.group) + 1, np.int64)
             np.add.at(change, self.first, of_run)
             np.subtract.at(change, self.last, of_run)
             return np.cumsum(change)[:-1]
@@ -92,17 +92,17 @@ class Members:
         return [summed(amount, added_up) for amount in amounts]
 
     def expand(self) -> tuple[Ints, Ints]:
-        """(run, segment) for every segment during which a run is valid."""
+        """(run, interval) for every interval during which a run is valid."""
         count = self.last - self.first
         run = np.repeat(np.arange(len(self.runs)), count)
         offset = np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)
         return run, np.repeat(self.first, count) + offset
 
     def least(self, amounts: Ints, otherwise: int) -> Ints:
-        """The least amount over the members of each segment."""
-        found = np.full(len(self.segments.group), otherwise)
-        run, segment = self.expand()
-        np.minimum.at(found, segment, np.minimum.reduceat(amounts, self.runs)[run])
+        """The least amount over the members of each interval."""
+        found = np.full(len(self.intervals.group), otherwise)
+        run, interval = self.expand()
+        np.minimum.at(found, interval, np.minimum.reduceat(amounts, self.runs)[run])
         return found
 
 
@@ -125,13 +125,13 @@ def grouped(
     groups = len(first)
     if implicit and not groups:
         groups = 1
-    segments = group_intervals(group, rows, groups, low, high, implicit)
-    members = Members.of(segments, group, rows)
+    intervals = group_intervals(group, rows, groups, low, high, implicit)
+    members = Members.of(intervals, group, rows)
     (present,) = members.running(rows.n)
-    out = {k: c[first][segments.group] for k, c in zip(keys, columns)} if len(first) else {}
+    out = {k: c[first][intervals.group] for k, c in zip(keys, columns)} if len(first) else {}
     for variable, spec in aggregates:
         out[variable] = _column(spec, rows, group, members, terms, whole)
-    result = Rows(out, segments.start, segments.end, np.ones(len(segments.group), np.int64))
+    result = Rows(out, intervals.start, intervals.end, np.ones(len(intervals.group), np.int64))
     return result if implicit else result.take(present > 0)
 
 
@@ -141,21 +141,21 @@ def earliest(rows: Rows, order: str) -> Rows:
         return rows
     names = visible(rows)
     group, first = group_ids([rows.columns[v] for v in names], len(rows))
-    segments = group_intervals(group, rows, len(first), 0, int(rows.end.max()), False)
-    best = Members.of(segments, group, rows).least(rows.columns[order], NEVER)
-    columns = {v: rows.columns[v][first][segments.group] for v in names} | {order: best}
-    return Rows(columns, segments.start, segments.end, np.ones(len(best), np.int64)).take(best < NEVER)
+    intervals = group_intervals(group, rows, len(first), 0, int(rows.end.max()), False)
+    best = Members.of(intervals, group, rows).least(rows.columns[order], NEVER)
+    columns = {v: rows.columns[v][first][intervals.group] for v in names} | {order: best}
+    return Rows(columns, intervals.start, intervals.end, np.ones(len(best), np.int64)).take(best < NEVER)
 
 
 def _column(spec: Aggregate, rows: Rows, group: Ints, members: Members, terms: TermTable, whole: Sequence[str]) -> Ints:
-    """The aggregate's value in each segment, as ids."""
+    """The aggregate's value in each interval, as ids."""
     argument = values(rows, spec.argument, terms) if spec.argument is not None else np.ones(len(rows), np.int64)
     if spec.distinct and spec.function not in ("MIN", "MAX", "SAMPLE"):
         names = [v for v in whole if v in rows.columns] if spec.argument is None else []
         kept = {"#group": group, ARGUMENT: argument, **{v: rows.columns[v] for v in names}}
         once = disjoint(Rows({f"g{i}": c for i, c in enumerate(kept.values())}, rows.start, rows.end, rows.n))
         rows, group, argument = once, once.columns["g0"], once.columns["g1"]
-        members = Members.of(members.segments, group, rows)
+        members = Members.of(members.intervals, group, rows)
     if spec.function == "COUNT":
         (count,) = members.running(np.where(argument != 0, rows.n, 0))
         return counts(count, terms)
@@ -163,7 +163,7 @@ def _column(spec: Aggregate, rows: Rows, group: Ints, members: Members, terms: T
         return _sums(spec.function, rows, group, argument, members, terms)
     if spec.function == "GROUP_CONCAT":
         return _lists(spec, rows, argument, members, terms)
-    return _extremes(spec.function, rows, group, argument, members.segments, terms)
+    return _extremes(spec.function, rows, group, argument, members.intervals, terms)
 
 
 def counts(numbers: Ints, terms: TermTable) -> Ints:
@@ -181,7 +181,7 @@ def _sums(function: str, rows: Rows, group: Ints, argument: Ints, members: Membe
     deepest = int(scale.max(initial=0))
     bound = np.abs(mantissa).astype(float) * 10.0 ** (deepest - scale) * rows.n
     if not plain.all() or bound.sum() >= 2.0**62:
-        return _totals(function, rows, group, argument, members.segments, terms)
+        return _totals(function, rows, group, argument, members.intervals, terms)
     amount = mantissa * 10 ** (deepest - scale)
     of_decimals = np.where(kinds(argument) == 5, rows.n, 0)
     total, count, decimals = members.running(amount * rows.n, rows.n, of_decimals)
@@ -199,16 +199,16 @@ def sum_terms(function: str, count: Ints, decimals: Ints, whole: Ints, fraction:
     return terms.ids(made)[kind]
 
 
-def _totals(function: str, rows: Rows, group: Ints, argument: Ints, segments: GroupIntervals, terms: TermTable) -> Ints:
+def _totals(function: str, rows: Rows, group: Ints, argument: Ints, intervals: GroupIntervals, terms: TermTable) -> Ints:
     """A running total for each group. A join makes many equal members: those that enter and leave at the same instants are one."""
-    enters, leaves = segments.at(group, rows.start), segments.at(group, rows.end)
+    enters, leaves = intervals.at(group, rows.start), intervals.at(group, rows.end)
     alike, first = group_ids([argument, enters, leaves], len(rows))
     times = by_group(rows.n, alike, len(first))
     texts, enters, leaves = terms.texts(argument[first]), enters[first], leaves[first]
     events = sorted([(int(s), i, 1) for i, s in enumerate(enters)] + [(int(s), i, -1) for i, s in enumerate(leaves)])
     state, made, at = Total(), [], 0
-    for segment in range(len(segments.group)):
-        while at < len(events) and events[at][0] == segment:
+    for interval in range(len(intervals.group)):
+        while at < len(events) and events[at][0] == interval:
             _, i, sign = events[at]
             state.add(texts[i], sign * int(times[i]))
             at += 1
@@ -220,9 +220,9 @@ def _lists(spec: Aggregate, rows: Rows, argument: Ints, members: Members, terms:
     run_of = aggregate(spec.function, spec.distinct, spec.separator)
     found = list(zip(terms.texts(argument), rows.n.tolist()))
     begins = [*members.runs.tolist(), len(rows)]
-    lists: list[list[tuple[str | None, int]]] = [[] for _ in members.segments.group]
-    for run, segment in zip(*(column.tolist() for column in members.expand())):
-        lists[segment] += found[begins[run] : begins[run + 1]]
+    lists: list[list[tuple[str | None, int]]] = [[] for _ in members.intervals.group]
+    for run, interval in zip(*(column.tolist() for column in members.expand())):
+        lists[interval] += found[begins[run] : begins[run + 1]]
     return terms.ids([run_of(some) for some in lists])
 
 
@@ -255,9 +255,9 @@ def _order_of_iris(distinct: Ints, terms: TermTable) -> Ints | None:
     return np.asarray(pc.sort_indices(pc.binary_slice(texts, 1, -1))).astype(np.int64)
 
 
-def _extremes(function: str, rows: Rows, group: Ints, argument: Ints, segments: GroupIntervals, terms: TermTable) -> Ints:
+def _extremes(function: str, rows: Rows, group: Ints, argument: Ints, intervals: GroupIntervals, terms: TermTable) -> Ints:
     """MIN, SAMPLE (the least) and MAX. Of the members that are valid all the time, only the best can be the result."""
-    result = np.zeros(len(segments.group), np.int64)
+    result = np.zeros(len(intervals.group), np.int64)
     bound = argument != 0
     if not bound.all():
         rows, group, argument = rows.take(bound), group[bound], argument[bound]
@@ -275,7 +275,7 @@ def _extremes(function: str, rows: Rows, group: Ints, argument: Ints, segments: 
     keep = ~whole
     keep[order[run_starts((group[order],))]] = True
     rows, group, place = rows.take(keep), group[keep], place[keep]
-    best = Members.of(segments, group, rows).least(place, NEVER)
+    best = Members.of(intervals, group, rows).least(place, NEVER)
     found = best < NEVER
     result[found] = argument[shown[first]][np.searchsorted(places, best[found])]
     return result

@@ -17,7 +17,7 @@ from cqels_opt.operators.algebra.scope import Scope
 from cqels_opt.operators.instant_ranges import InstantRange
 from cqels_opt.operators.rows import Rows, chunks, gathered
 from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
-from cqels_opt.state.result_store import ResultSegment
+from cqels_opt.state.result_store import ResultRun
 
 Run: TypeAlias = Callable[[Operator, Scope, KeyFilter], Rows]
 
@@ -52,7 +52,7 @@ def _pieces(parts: Iterable[Rows]) -> Iterator[Rows]:
 
 
 def accumulate(
-    tree: Operator, scope: Scope, held: Mapping[GroupNode, Sequence[ResultSegment]], share: KeyFilter = EVERY
+    tree: Operator, scope: Scope, held: Mapping[GroupNode, Sequence[ResultRun]], share: KeyFilter = EVERY
 ) -> list[Accumulated]:
     """Brings the groups of a tree that are kept as sums to the step. ``held`` are their sums before it."""
     found = []

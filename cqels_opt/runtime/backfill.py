@@ -30,7 +30,7 @@ class Backfill:
 
 def backfilled_rows(program: CompiledProgram, step: EvaluationStep, how: Backfill, block: DeltaJoin, files: ResultFiles) -> Rows:
     """The rows of a block: the new ones, joined, and those that its result slots have of the instances that are still there."""
-    held = concat([empty(files.output), *(segment.rows for _, segment in files.segments(step))])
+    held = concat([empty(files.output), *(run.rows for _, run in files.runs(step))])
     of_instances = program.instances is not None and INSTANCE.name in files.output
     if how.since is not None and not of_instances:
         return held  # the same for all instances

@@ -46,7 +46,7 @@ from cqels_opt.runtime.static_refresh import answers_before, at_first, only
 from cqels_opt.state import worker_cache
 from cqels_opt.state.materialized_answers import MaterializedAnswers, advanced, kept_keys
 from cqels_opt.state.ranked_rows import ended
-from cqels_opt.state.result_store import BlockRows, ResultFiles, ResultSegment
+from cqels_opt.state.result_store import BlockRows, ResultFiles, ResultRun
 from cqels_opt.state.spilled_results import apart
 from cqels_opt.stats.frequencies import distinct_values
 from cqels_opt.storage import checksum
@@ -99,7 +99,7 @@ def keep(
         written = replace(files, indexed=()).write(step, rows, f"fresh-{name}", in_memory=False)
         report.fresh += written
         if fresh is not None:
-            fresh[block] += [ResultSegment.read(step.path / file.path).rows for file in written]
+            fresh[block] += [ResultRun.read(step.path / file.path).rows for file in written]
     if not ranked(program):
         report.kept += files.write(step, rows.take(rows.end > step.floor), f"result-{name}", in_memory=first)
     elif fresh is None and task.quiet:
@@ -121,16 +121,16 @@ def finish(
     for block in program.blocks:
         files = task.results(block.name)
         new = fresh.get(block.name, []) if isinstance(fresh, Mapping) else _mapped(step, fresh, files)
-        segments = files.segments(step)
+        runs = files.runs(step)
         if ranked(program):
-            held = [segment.after(int(step.instants[0])) for _, segment in segments]
+            held = [run.after(int(step.instants[0])) for _, run in runs]
             rows = ended(step, concat([empty(block.output), *new, *held]))
-            new, segments = [rows], []
+            new, runs = [rows], []
             report.replaced += [f.path for f in step.select("result", shape=files.label)]
             report.kept += files.write(step, rows.take(rows.end > step.floor), f"result-{name}")
         elif part == 0:
             _merge(files, step, name, report)
-        rows_of[block.name] = BlockRows(block.output, step.instants, new, segments)
+        rows_of[block.name] = BlockRows(block.output, step.instants, new, runs)
     if task.quiet or (is_backfill and program.row_wise):
         return report
     terms = task.terms()
@@ -165,8 +165,8 @@ def _store_last_answers(task: EvaluateTask, name: str) -> FinishReport:
     program, step, terms = task.program, task.step, task.terms()
     rows_of = {}
     for block in program.blocks:
-        segments = task.results(block.name).segments(step)
-        rows_of[block.name] = BlockRows(block.output, step.instants, (), segments)
+        runs = task.results(block.name).runs(step)
+        rows_of[block.name] = BlockRows(block.output, step.instants, (), runs)
     scope = Scope(rows_of, program.store, terms, step.instants, 1, task.program.pushdown.schema)
     rows = at_first(only(evaluate_tree(program.tree, scope), program))
     return FinishReport(
@@ -183,7 +183,7 @@ def _merge(
 
 
 def _mapped(step: EvaluationStep, fresh: Sequence[SlotFile], files: ResultFiles) -> list[Rows]:
-    return [ResultSegment.read(step.path / file.path).rows for file in fresh if file.shape == files.label]
+    return [ResultRun.read(step.path / file.path).rows for file in fresh if file.shape == files.label]
 
 
 def _answers(
@@ -226,7 +226,7 @@ def _answers_by_row(task: EvaluateTask, name: str, scope: Scope, part: int, part
 def _accumulate(task: EvaluateTask, name: str, scope: Scope, mine: KeyFilter, part: int, report: FinishReport) -> None:
     """Adds the new rows to the groups of this part, and stores what changes them."""
     step, sums = task.step, task.sums()
-    held = {node: [segment for _, segment in files.segments(step)] for node, files in sums.items()}
+    held = {node: [run for _, run in files.runs(step)] for node, files in sums.items()}
     for groups in accumulate(task.program.tree, scope, held, mine):
         files, amounts = sums[groups.node], amount_names(groups.node)
         difference = groups.difference()
@@ -263,9 +263,9 @@ def _too_many(task: EvaluateTask, answers: int) -> bool:
     return task.most is not None and task.program.instances is None and answers > task.most
 
 
-def _keys_of(node: GroupNode, held: Sequence[ResultSegment]) -> Ints:
+def _keys_of(node: GroupNode, held: Sequence[ResultRun]) -> Ints:
     """The ids in the keys of stored groups."""
-    columns = [segment.rows.columns[key] for segment in held for key in node.keys]
+    columns = [run.rows.columns[key] for run in held for key in node.keys]
     return distinct_values(np.concatenate([np.empty(0, np.int64), *columns]))
 
 

@@ -141,7 +141,7 @@ def covered(
 
 
 def _sets(programs: Sequence[CompiledProgram]) -> set[str]:
-    """The shapes that are matched as sets: their segments also record the previous time of each triple."""
+    """The shapes that are matched as sets: their time slices also record the previous time of each triple."""
     parts = [o for program in programs for block in program.blocks for occurrence in block.occurrences for o in occurrence.parts]
     return {f"{o.shape.stream} {o.shape.key} set" for o in parts if o.distinct}
 

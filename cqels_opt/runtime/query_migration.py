@@ -55,14 +55,14 @@ def patterns_of(programs: Iterable[CompiledProgram]) -> dict[str, str]:
 
 
 def without_time_slices(folder: Path, files: Sequence[SlotFile], batch: int) -> list[SlotFile]:
-    """The files of a state with slots instead of segments, and without indexes: they were chosen for the plans of the previous query."""
+    """The files of a state with slots instead of time slices, and without indexes: they were chosen for the plans of the previous query."""
     found = [f for f in files if f.kind not in (TIME_SLICE, "slot", INDEX)]
     for shape in dict.fromkeys((f.stream, f.shape) for f in files if f.kind in (TIME_SLICE, "slot")):
         mine = [f for f in files if (f.stream, f.shape) == shape]
-        segments = [f for f in mine if f.kind == TIME_SLICE]
-        upto = covered_until(segments)
+        slices = [f for f in mine if f.kind == TIME_SLICE]
+        upto = covered_until(slices)
         found += [f for f in mine if f.kind == "slot" and f.least > upto]
-        parts = [_columns(read_time_slice(folder / f.path)) for f in segments]
+        parts = [_columns(read_time_slice(folder / f.path)) for f in slices]
         straddling = [f for f in mine if f.kind == "slot" and f.least <= upto < f.greatest]
         parts += [_since(read_columns(folder / f.path), upto) for f in straddling]
         for number, columns in enumerate(parts):
@@ -74,7 +74,7 @@ def without_time_slices(folder: Path, files: Sequence[SlotFile], batch: int) -> 
 
 
 def _columns(run: SortedRun) -> Columns:
-    """The columns of a slot; segments do not keep the elements' positions, which no window needs then."""
+    """The columns of a slot; time slices do not keep the elements' positions, which no window needs then."""
     times = run.times()
     return {"t": times, "e": np.zeros(len(times), np.int64), **{name: np.asarray(c) for name, c in run.relation.columns.items()}}
 
@@ -102,15 +102,15 @@ def counted_again(
 
 
 def counted_all(folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shape], upto: int) -> dict[str, list[SlotCounts]]:
-    """:func:`counted_again`, also for segments."""
+    """:func:`counted_again`, also for time slices."""
     found = counted_again(folder, [f for f in files if f.kind == "slot"], shapes, upto)
     for shape in shapes:
-        segments = [f for f in files if (f.kind, f.stream, f.shape) == (TIME_SLICE, shape.stream, shape.key)]
-        if not segments:
+        slices = [f for f in files if (f.kind, f.stream, f.shape) == (TIME_SLICE, shape.stream, shape.key)]
+        if not slices:
             continue
-        behind = covered_until(segments)
+        behind = covered_until(slices)
         slots = [f for f in files if (f.kind, f.stream, f.shape) == ("slot", shape.stream, shape.key) and f.greatest > behind]
-        parts = [_columns(read_time_slice(folder / f.path)) for f in segments]
+        parts = [_columns(read_time_slice(folder / f.path)) for f in slices]
         parts.append(read_span(folder, slots, behind, upto, shape.width))
         counted = (
             slot_parts(0, c["t"], {f"v{i}": c[f"v{i}"] for i in range(shape.width)}, count_parts(len(c["t"]))) for c in parts

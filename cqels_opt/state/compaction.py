@@ -1,4 +1,4 @@
-"""Compaction: small files of the state become few large ones in the background; slots become segments, pages of terms larger pages.
+"""Compaction: small files of the state become few large ones in the background; slots become time slices, pages of terms larger pages.
 
 The merges are chosen when a batch commits, from the names and sizes of the files that count. An executor does them outside the
 batch's critical path, and a later commit record names the result in place of its inputs. Until then, and as long as a batch may run
@@ -140,7 +140,7 @@ class Compaction:
         for file in files:
             by_shape[file.stream, file.shape].append(file)
         for number, layout in enumerate(self.layouts):
-            task = self._segments(
+            task = self._merge_of(
                 layout, by_shape[layout.shape.stream, layout.shape.key], f"slots/segment-{name}-{number}.arrow", frontier
             )
             found += [task] if task else []
@@ -156,21 +156,21 @@ class Compaction:
                 found.append(PagesTask(task_path(self.folder), f"slots/terms-{name}-m{number}.arrow", inputs))
         return found
 
-    def _segments(self, layout: Layout, files: Sequence[SlotFile], path: str, frontier: int) -> TimeSliceMergeTask | None:
+    def _merge_of(self, layout: Layout, files: Sequence[SlotFile], path: str, frontier: int) -> TimeSliceMergeTask | None:
         """The merge of one shape."""
-        segments = sorted((f for f in files if f.kind == TIME_SLICE), key=lambda f: f.least)
+        slices = sorted((f for f in files if f.kind == TIME_SLICE), key=lambda f: f.least)
         slots = [f for f in files if f.kind == "slot"]
         passed_by = [f for f in slots if f.greatest <= frontier]
         indexed = {f.path for f in files if f.kind == INDEX}
         without = sum(f.rows for f in passed_by if index_of(f).path not in indexed)  # an indexed slot is read like a time slice
         new = [f.rows for f in passed_by] if self.tiers.due(len(passed_by), without) else []
-        group = self.tiers.group([f.rows for f in segments], new)
+        group = self.tiers.group([f.rows for f in slices], new)
         if group is None:
             return None
         some, passed = group
         mine = [f for f in slots if f.least <= frontier] if passed else []
-        earlier = tuple(segments[: some.start])
-        return TimeSliceMergeTask(task_path(self.folder), path, layout, tuple(segments[some]), tuple(mine), frontier, earlier)
+        earlier = tuple(slices[: some.start])
+        return TimeSliceMergeTask(task_path(self.folder), path, layout, tuple(slices[some]), tuple(mine), frontier, earlier)
 
 
 def _replaced(file: SlotFile, task: MergeTask, merged: SlotFile) -> bool:
@@ -182,11 +182,11 @@ def _replaced(file: SlotFile, task: MergeTask, merged: SlotFile) -> bool:
         and (file.stream, file.shape) == (merged.stream, merged.shape)
         and file.greatest <= merged.greatest
     )
-    return file in task.segments or (bool(task.slots) and slot)
+    return file in task.slices or (bool(task.slots) and slot)
 
 
 def _inputs(task: MergeTask) -> list[str]:
-    files = task.pages if isinstance(task, PagesTask) else (*task.segments, *task.slots, *task.earlier)
+    files = task.pages if isinstance(task, PagesTask) else (*task.slices, *task.slots, *task.earlier)
     return [file.path for file in files]
 
 

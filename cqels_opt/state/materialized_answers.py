@@ -68,7 +68,7 @@ class MaterializedAnswers:
 
     def held(self, step: EvaluationStep, share: KeyFilter) -> Rows:
         """The answers of a share before a step."""
-        return share.within(concat([empty(self.files.output), *(segment.rows for _, segment in self.files.segments(step))]))
+        return share.within(concat([empty(self.files.output), *(run.rows for _, run in self.files.runs(step))]))
 
     def replace(
         self, step: EvaluationStep, rows: Rows, terms: TermTable, name: str, store: Store | None = None

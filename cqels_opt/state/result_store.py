@@ -29,7 +29,7 @@ from cqels_opt.windows.intervals import places_in
 
 On = tuple[str, ...]
 MERGED_FILES = 4  # that are merged at once: with fewer, most batches would rewrite what the batch before has written
-KEPT_ROWS = 4_096  # of a segment that stays in memory after it was written
+KEPT_ROWS = 4_096  # of a run that stays in memory after it was written
 MERGED = 4_000_000  # larger files are not merged: a merge holds its result in memory
 START, END, N = "#start", "#end", "#n"
 
@@ -39,15 +39,15 @@ def is_result(file: SlotFile) -> bool:
     return file.path.startswith("results/")
 
 
-class ResultSegment:
+class ResultRun:
     """A file of result rows, mapped."""
 
     def __init__(self, rows: Rows, indexes: Mapping[On, Index]) -> None:
         self.rows, self.indexes = rows, indexes
 
     @classmethod
-    def read(cls, path: Path) -> ResultSegment:
-        """The segment in a file, mapped."""
+    def read(cls, path: Path) -> ResultRun:
+        """The run in a file, mapped."""
         arrays, metadata = read_arrays(path)
         variables = json.loads(metadata["variables"])
         columns = {v: arrays[f"v{i}"] for i, v in enumerate(variables)}
@@ -81,8 +81,8 @@ class ResultSegment:
         return self.rows.take(found[self.rows.end[found] > previous])
 
 
-def write_result_segment(path: Path, rows: Rows, indexed: Iterable[On]) -> ResultSegment:
-    """Writes rows as a segment, in order of their ends."""
+def write_result_run(path: Path, rows: Rows, indexed: Iterable[On]) -> ResultRun:
+    """Writes rows as a run, in order of their ends."""
     rows = rows if is_sorted(rows.end) else rows.take(stable_order(rows.end))
     arrays: dict[str, np.ndarray] = {f"v{i}": column for i, column in enumerate(rows.columns.values())}
     arrays |= {START: rows.start, END: rows.end, N: rows.n}
@@ -94,7 +94,7 @@ def write_result_segment(path: Path, rows: Rows, indexed: Iterable[On]) -> Resul
             arrays[f"rows{i}"] = index.rows
         described.append((on, index.by))
     write_arrays(path, arrays, {"variables": json.dumps([*rows.columns]), "indexes": json.dumps(described)})
-    return ResultSegment(rows, indexes)
+    return ResultRun(rows, indexes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +110,11 @@ class ResultFiles:
         if not len(rows):
             return []
         path = f"results/{step.batch:08d}-{self.label.replace('/', '-')}-{name}.arrow"
-        segment = write_result_segment(step.path / path, rows, self.indexed)
-        rows = segment.rows
+        run = write_result_run(step.path / path, rows, self.indexed)
+        rows = run.rows
         if in_memory and len(rows) <= KEPT_ROWS:
             whole = f"{step.folder}/{path}"
-            _WRITTEN[whole] = stamp_in_state(whole), segment
+            _WRITTEN[whole] = stamp_in_state(whole), run
         return [SlotFile(kind, path, "", self.label, len(rows), int(rows.start.max()), int(rows.end[-1]))]
 
     def files(self, step: EvaluationStep) -> list[SlotFile]:
@@ -122,7 +122,7 @@ class ResultFiles:
         previous = int(step.instants[0])
         return [file for file in step.select("result", shape=self.label) if file.greatest > previous]
 
-    def segments(self, step: EvaluationStep) -> list[tuple[SlotFile, ResultSegment]]:
+    def runs(self, step: EvaluationStep) -> list[tuple[SlotFile, ResultRun]]:
         """These files, mapped."""
         held = cached(_HELD, (step.run, self.label), dict)
         files, found = self.files(step), []
@@ -131,7 +131,7 @@ class ResultFiles:
             mark, known = stamp_in_state(whole), held.get(file.path)
             if known is None or known[0] != mark:
                 written = _WRITTEN.pop(whole, None)
-                known = written if written is not None and written[0] == mark else (mark, ResultSegment.read(Path(whole)))
+                known = written if written is not None and written[0] == mark else (mark, ResultRun.read(Path(whole)))
             held[file.path] = known
             found.append((file, known[1]))
         for gone in held.keys() - {file.path for file in files}:
@@ -154,16 +154,16 @@ class ResultFiles:
             some = runs_to_merge([file.rows for file in files], MERGED)
             if some is not None and some.stop - some.start >= MERGED_FILES:
                 paths = {file.path for file in files[some]}
-                rows = concat([segment.after(previous) for file, segment in self.segments(step) if file.path in paths])
+                rows = concat([run.after(previous) for file, run in self.runs(step) if file.path in paths])
                 written += self.write(step, fold(rows), f"merged{int(waiting)}-{name}")
                 replaced += sorted(paths)
         return written, replaced
 
 
-Stamped: TypeAlias = "tuple[Stamp, ResultSegment]"
+Stamped: TypeAlias = "tuple[Stamp, ResultRun]"
 _HELD: SharedCache[tuple[str, str], dict[str, Stamped]] = SharedCache(1024)
 _WRITTEN: SharedCache[str, Stamped] = SharedCache(1 << 20, getsizeof=lambda stamped: 1 + len(stamped[1].rows))
-"""Small segments that this process has written: the next step need not read their files."""
+"""Small runs that this process has written: the next step need not read their files."""
 
 
 @dataclass(slots=True)
@@ -176,7 +176,7 @@ class BlockRows:
     output: On
     instants: Ints
     fresh: Sequence[Rows]  # intervals of time
-    segments: Sequence[tuple[SlotFile, ResultSegment]] = ()
+    runs: Sequence[tuple[SlotFile, ResultRun]] = ()
     read: int = field(default=0)
 
     def of(self, keys: KeyFilter) -> Rows:
@@ -185,8 +185,8 @@ class BlockRows:
         if not keys.some:
             return empty(self.output)
         if keys.all or keys.parts > 1:
-            return self._given([*self.fresh, *(segment.after(previous) for _, segment in self.segments)], keys)
-        return self._given([*map(keys.within, self.fresh), *(segment.of(keys, previous) for _, segment in self.segments)])
+            return self._given([*self.fresh, *(run.after(previous) for _, run in self.runs)], keys)
+        return self._given([*map(keys.within, self.fresh), *(run.of(keys, previous) for _, run in self.runs)])
 
     def changing(self, keys: KeyFilter) -> Rows:
         """The rows that have one of the keys and begin or end in the step."""
@@ -195,14 +195,14 @@ class BlockRows:
 
     def all_change(self) -> bool:
         """Whether all rows are fresh ones that begin in the step."""
-        return not self.segments and all((rows.start > self.instants[0]).all() for rows in self.fresh)
+        return not self.runs and all((rows.start > self.instants[0]).all() for rows in self.fresh)
 
     def parts(self, whole: bool) -> list[Rows]:
         """The rows of the step, or those that begin or end in it and perhaps others, with intervals of time; files are mapped."""
         previous, last = int(self.instants[0]), int(self.instants[-1])
         if whole:
-            return [*self.fresh, *(segment.after(previous) for _, segment in self.segments)]
-        return [*self.fresh, *(segment.changing(previous, last, file.least > previous) for file, segment in self.segments)]
+            return [*self.fresh, *(run.after(previous) for _, run in self.runs)]
+        return [*self.fresh, *(run.changing(previous, last, file.least > previous) for file, run in self.runs)]
 
     def alone(self, rows: Sequence[Rows]) -> BlockRows:
         """A block that has these rows only."""

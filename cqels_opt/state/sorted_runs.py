@@ -1,6 +1,6 @@
 """Runs: indexed rows of one pattern shape in order of time.
 
-The old part of a window is a few runs, in memory or mapped from segments.
+The old part of a window is a few runs, in memory or mapped from time slices.
 
 A run has times of elements and no intervals. Intervals are computed for each window when rows are found, so windows and queries
 share runs.

@@ -10,7 +10,7 @@ import numpy as np
 
 from cqels_opt.operators import rows as row_sets
 from cqels_opt.operators.rows import Rows, concat
-from cqels_opt.state.result_store import ResultSegment, write_result_segment
+from cqels_opt.state.result_store import ResultRun, write_result_run
 from cqels_opt.storage import sealed_files
 
 FILES = 64
@@ -38,7 +38,7 @@ def apart(parts: Iterable[Rows], columns: Sequence[str], path: Path) -> Iterator
         for number, rows in enumerate(chain(held, waiting)):
             _spill(rows, columns, number, path, files)
         for some in files.values():
-            yield concat([ResultSegment.read(file).rows for file in some])
+            yield concat([ResultRun.read(file).rows for file in some])
     finally:
         for file in chain.from_iterable(files.values()):
             sealed_files.delete(file)
@@ -50,5 +50,5 @@ def _spill(rows: Rows, columns: Sequence[str], number: int, path: Path, files: d
     edges = np.searchsorted(where[order], np.arange(FILES + 1))
     for to in np.flatnonzero(np.diff(edges)).tolist():
         file = path.with_name(f"{path.name}-spilled{to}-{number}.arrow")
-        write_result_segment(file, rows.take(order[edges[to] : edges[to + 1]]), ())
+        write_result_run(file, rows.take(order[edges[to] : edges[to + 1]]), ())
         files.setdefault(to, []).append(file)

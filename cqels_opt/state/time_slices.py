@@ -135,9 +135,9 @@ def time_slice(path: Path) -> SortedRun:
     return opened_once(path, lambda: read_time_slice(path))
 
 
-def covered_until(segments: Sequence[SlotFile]) -> int:
+def covered_until(slices: Sequence[SlotFile]) -> int:
     """The time up to which the time slices of one shape have all elements."""
-    return max((s.greatest for s in segments), default=int(BEFORE_TIME))
+    return max((s.greatest for s in slices), default=int(BEFORE_TIME))
 
 
 # ------------------------------------------------------------------ merging
@@ -151,7 +151,7 @@ class TimeSliceMergeTask:
     folder: str
     path: str
     layout: Layout
-    segments: tuple[SlotFile, ...]
+    slices: tuple[SlotFile, ...]
     slots: tuple[SlotFile, ...]
     upto: int
     earlier: tuple[SlotFile, ...] = ()
@@ -160,9 +160,9 @@ class TimeSliceMergeTask:
 def merge_time_slices(task: TimeSliceMergeTask) -> SlotFile:
     """Writes the merged time slice. Nothing is deleted: the replaced files count until a commit record names the new one."""
     folder, shape = Path(task.folder), task.layout.shape
-    parts = [read_time_slice(folder / s.path) for s in task.segments]
+    parts = [read_time_slice(folder / s.path) for s in task.slices]
     if task.slots:
-        after = covered_until((*task.earlier, *task.segments))
+        after = covered_until((*task.earlier, *task.slices))
         columns = read_span(folder, list(task.slots), after, task.upto, shape.width)
         earlier = [*parts, *(read_time_slice(folder / s.path) for s in task.earlier)] if task.layout.repeats else None
         new = run_of(columns, shape.width, earlier)

@@ -67,8 +67,8 @@ class WindowState:
 
     def advance(self, step: EvaluationStep) -> None:
         """Moves the content to a step. If it is not the step after the last one, the slots are read again."""
-        segments = step.select(TIME_SLICE, self.occurrence.shape.stream, self.occurrence.shape.key)
-        mapped = covered_until(segments)
+        slices = step.select(TIME_SLICE, self.occurrence.shape.stream, self.occurrence.shape.key)
+        mapped = covered_until(slices)
         if (self._upto, self._new_upto, self._covered_until) == (step.after, step.upto, mapped):
             return
         if self._new_upto == step.after and self._upto <= step.after:
@@ -78,7 +78,7 @@ class WindowState:
         if self._upto > step.after or mapped < self._covered_until or halved:
             self._upto, self._held, self._slots = int(BEFORE_TIME), [], {}
         self._instant, self._covered_until = step.ended, mapped
-        self._map(step, segments)
+        self._map(step, slices)
         self._held = [run if run.first > mapped else run.since(_behind(run, mapped)) for run in self._held if run.last > mapped]
         if max(self._upto, mapped) < step.after:
             self._append(self._read(step, max(self._upto, mapped), step.after))
@@ -103,11 +103,11 @@ class WindowState:
             oldest = self._held[some.start]
             self._held[some] = [joined(self._held[some], oldest.first_valid(self.occurrence, self._instant))]
 
-    def _map(self, step: EvaluationStep, segments: list[SlotFile]) -> None:
+    def _map(self, step: EvaluationStep, slices: list[SlotFile]) -> None:
         """Maps the time slices with valid rows. If most rows of one have expired, only its valid rows are read, into memory."""
         before = self._mapped  # until the end, so that those that stay are not opened again
         parts, self._parts, self._mapped = self._parts, {}, []
-        for file in segments:
+        for file in slices:
             if ends_at(self.occurrence, file.greatest) <= self._instant or file.greatest <= self.occurrence.since:
                 continue
             run = parts.get(file.path) or time_slice(step.path / file.path)

@@ -101,12 +101,12 @@ def test_groups(some: list[tuple[int, int, int, int]]) -> None:
     n, group = ids(*(row[0] for row in some)), ids(*(row[1] for row in some))
     start, end = ids(*(row[2] for row in some)), ids(*(row[2] + row[3] for row in some))
     rows = Rows({}, start, end, n)
-    segments = group_intervals(group, rows, 2, 0, 9, False)
+    intervals = group_intervals(group, rows, 2, 0, 9, False)
     wanted = [
         sum(count for count, of, begin, length in some if of == g and begin <= s < begin + length)
-        for g, s in zip(segments.group.tolist(), segments.start.tolist())
+        for g, s in zip(intervals.group.tolist(), intervals.start.tolist())
     ]
-    exactly(wanted, lambda: Members.of(segments, group, rows).running(n)[0])
+    exactly(wanted, lambda: Members.of(intervals, group, rows).running(n)[0])
 
 
 @given(st.lists(st.tuples(near, st.integers(0, 1)), min_size=1, max_size=8))

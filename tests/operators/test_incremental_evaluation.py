@@ -111,13 +111,13 @@ def test_small_files_are_merged(tmp_path: Path) -> None:
     step = EvaluationStep(str(tmp_path / "state"), "r", 70, 0, 0, np.array([0]), StepFiles(driver.state.files), {})
     files = EvaluateTask(query.program, step, "jsonl").results("b0")
     assert files.indexed == (("x",),)
-    segments = [segment for _, segment in files.segments(step)]
-    whole = [segment.after(0) for segment in segments]
+    runs = [run for _, run in files.runs(step)]
+    whole = [run.after(0) for run in runs]
     assert sum(map(len, whole)) == 3 * 69  # the last batch waits for the frontier
-    for segment, all_rows in zip(segments, whole):
+    for run, all_rows in zip(runs, whole):
         asked = all_rows.columns["x"][:: max(1, len(all_rows) // 3)]
         keys = result_store.KeyFilter.of(all_rows.take(np.isin(all_rows.columns["x"], asked)), ("x",))
-        assert sorted(segment.of(keys, 0).columns["a"]) == sorted(keys.within(all_rows).columns["a"])
+        assert sorted(run.of(keys, 0).columns["a"]) == sorted(keys.within(all_rows).columns["a"])
 
 
 class Above(Maker):

@@ -1,4 +1,4 @@
-"""Segments and probes after shuffles have the rows and counts of the whole plan. No session is started (mixed_frames.py)."""
+"""Time slices and probes after shuffles have the rows and counts of the whole plan. No session is started (mixed_frames.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from random_cases import make
 
 
 @pytest.mark.long
-def test_segments_and_probes_behind_shuffles(tmp_path: Path) -> None:
+def test_time_slices_and_probes_behind_shuffles(tmp_path: Path) -> None:
     """More of them in tests/conformance/test_random_queries.py."""
     compared = 0
     for seed in range(15):

@@ -1,4 +1,4 @@
-"""Windows on segments: by definition at every instant, whatever was merged when; what is mapped, probed and held, in numbers."""
+"""Windows on time slices: by definition at every instant, whatever was merged when; what is mapped, probed and held, in numbers."""
 
 from __future__ import annotations
 
@@ -222,8 +222,8 @@ def test_indexed_slots_are_mapped_and_are_not_merged_for_their_rows(tmp_path: Pa
     assert [f.kind for f in stream.files] == ["segment"] and stream.files[0].rows == 151
 
 
-def test_a_set_window_over_segments_that_were_not_merged_with_each_other(tmp_path: Path) -> None:
-    """What repeats a row lies in an earlier segment, and the worker has seen none of it being written."""
+def test_a_set_window_over_time_slices_that_were_not_merged_with_each_other(tmp_path: Path) -> None:
+    """What repeats a row lies in an earlier time slice, and the worker has seen none of it being written."""
     (tmp_path / "slots").mkdir()
     of = occurrence(WINDOWS[0], 1, True)
     stream = Stream(tmp_path, of, CompactionPolicy(files=2, rows=4, share=4))
@@ -233,7 +233,7 @@ def test_a_set_window_over_segments_that_were_not_merged_with_each_other(tmp_pat
     assert sum(f.kind == "segment" for f in stream.files) > 3
 
 
-def test_a_segment_is_what_was_written(tmp_path: Path) -> None:
+def test_a_time_slice_is_what_was_written(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     columns = {"v0": rng.integers(0, 5, 400), "v1": rng.integers(0, 300, 400), "v2": rng.integers(0, 3, 400)}
     t = np.sort(rng.integers(-50, 90, 400))
@@ -264,7 +264,7 @@ def test_times_that_are_far_apart(tmp_path: Path) -> None:
     assert read_time_slice(tmp_path / "s").times().tolist() == t.tolist()
 
 
-def test_which_keys_segments_have() -> None:
+def test_which_keys_time_slices_have() -> None:
     one, other = occurrence(WINDOWS[0], 2, False), occurrence(WINDOWS[2], 1, True)
     assert layouts([program(one, static=("b", "z"))]) == (Layout(one.shape, ((1,),), False),)
     assert layouts([program(one, other)]) == (
