@@ -9,7 +9,7 @@ folders; the last one to finish wins.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -94,9 +94,13 @@ def scheme_for(target: Path) -> IdScheme:
 
     A checkpoint then continues over the same data after they are loaded again.
     """
+    return following_scheme(lambda: IdScheme.from_header(read_header(target / HEADER, FORMAT, VERSION)))
+
+
+def following_scheme(replaced: Callable[[], IdScheme]) -> IdScheme:
+    """The id scheme of a store that takes the place of one with the scheme ``replaced``, which raises StoreError if there is none."""
     with suppress(StoreError):
-        header = read_header(target / HEADER, FORMAT, VERSION)
-        if (key := IdScheme.from_header(header).key) != PUBLIC.key:
+        if (key := replaced().key) != PUBLIC.key:
             return IdScheme(key)
     return IdScheme.new()
 

@@ -12,15 +12,14 @@ from __future__ import annotations
 import heapq
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
-from cqels_opt.errors import RunError, StoreError
+from cqels_opt.errors import RunError
 from cqels_opt.lod import object_store_cache
-from cqels_opt.lod.atomic_publish import as_recorded, finish, load_place, scheme_for
+from cqels_opt.lod.atomic_publish import as_recorded, finish, following_scheme, load_place, scheme_for
 from cqels_opt.lod.build import without_collisions
 from cqels_opt.lod.files import HEADER
 from cqels_opt.lod.loading import (
@@ -37,7 +36,7 @@ from cqels_opt.lod.loading import (
 from cqels_opt.lod.locations import cache_folder, is_uri
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import Store
-from cqels_opt.rdf.ids import PUBLIC, IdScheme
+from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.static import Piece, StaticSource, pieces, source_size
 
 #: Inputs up to this many bytes are loaded by this process in a few seconds.
@@ -94,7 +93,7 @@ def load(
     object_store_cache.check_remote_target(str(target))
     tell = progress or (lambda done, of: None)
     size = sum(source_size(source) for source in sources)
-    key = scheme or _scheme_at(str(target))
+    key = scheme or following_scheme(lambda: open_store(str(target)).scheme)
     with load_place(cache_folder().with_name("loading")) as place:
         folder = place.folder / "store"
         # writing here is most of the work; the upload counts for the last tenth
@@ -105,14 +104,6 @@ def load(
         object_store_cache.publish(store.path / HEADER, str(target), store.fingerprint)
     tell(size, size)
     return replace(report, path=target)
-
-
-def _scheme_at(uri: str) -> IdScheme:
-    """The id scheme for a store that is loaded into an object store, see :func:`~cqels_opt.lod.atomic_publish.scheme_for`."""
-    with suppress(StoreError):
-        if (key := open_store(uri).scheme.key) != PUBLIC.key:
-            return IdScheme(key)
-    return IdScheme.new()
 
 
 def _uploads(store: Store, uri: str, cores: int) -> list[Task]:

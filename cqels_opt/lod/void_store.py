@@ -20,6 +20,7 @@ from cqels_opt.lod.files import FORMAT, HEADER, VERSION, write_header
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import DEFAULT_GRAPH, StaticPattern, Store
+from cqels_opt.plans import system_r
 from cqels_opt.rdf.ids import IdScheme, encode, encode_one
 from cqels_opt.rdf.terms import RDF_TYPE
 from cqels_opt.rdf.void import PREDICATES, VOID, Counts, Description, GraphCounts, described
@@ -170,14 +171,10 @@ def sized(rows: float, distinct: Mapping[str, float]) -> Relation:
 
 
 def joined(parts: Iterable[Relation], kept: Iterable[str]) -> Relation:
-    """The join of such relations, projected: rows divided by the larger distinct count of each shared variable (System R)."""
+    """The estimated join of such relations, projected."""
     rows, values = 1.0, dict[str, float]()
     for part in parts:
-        rows *= part.rows
-        for v in part.variables:
-            if v in values:
-                rows /= max(values[v], part.distinct(v), 1)
-            values[v] = min(values.get(v, part.distinct(v)), part.distinct(v))
+        rows = system_r.join_rows(rows, values, part.rows, {v: part.distinct(v) for v in part.variables})
     return sized(rows, {v: values[v] for v in kept if v in values})
 
 

@@ -17,6 +17,7 @@ from cqels_opt.lod.materialized_views import RELATION, SubResult, find, find_or_
 from cqels_opt.lod.relation import Relation, join_restrict, join_rows, restrict
 from cqels_opt.lod.store import Store
 from cqels_opt.operators.blocks import Block, Static
+from cqels_opt.plans import system_r
 from cqels_opt.plans.cost import Constants
 from cqels_opt.plans.relation_set import RelationSet, members
 from cqels_opt.plans.view_selection import Design, design_of
@@ -146,14 +147,10 @@ def _passed(parts: Sequence[Relation], total: float) -> float:
     waiting = sorted(parts, key=lambda relation: relation.rows)
     whole = waiting.pop(0)
     rows = passed = float(whole.rows)
-    values = {v: whole.distinct(v) for v in whole.variables}
+    values: dict[str, float] = {v: whole.distinct(v) for v in whole.variables}
     while waiting:
         following = next_joined(values, waiting)
-        rows *= following.rows
-        for v in following.variables:
-            if v in values:
-                rows /= max(values[v], following.distinct(v), 1)
-            values[v] = min(values.get(v, following.distinct(v)), following.distinct(v))
+        rows = system_r.join_rows(rows, values, following.rows, {v: following.distinct(v) for v in following.variables})
         passed += rows if waiting else total
     return passed
 

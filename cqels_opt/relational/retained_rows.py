@@ -193,13 +193,13 @@ class RetainedRows:
     def publish(self) -> None:
         """Copies files to where a restart reads them; without a URI, that is the folder."""
 
-    def _sweep(self) -> None:
-        """Deletes files that no record names."""
-        named = self.log.named()
-        self.log.sweep((OPTIMIZER,))
+    def _sweep(self) -> set[str]:
+        """Deletes files that no record names. Returns the names that records have."""
+        named = self.log.sweep((OPTIMIZER,))
         for path in (self.folder / ROWS).iterdir():
             if path.relative_to(self.folder).as_posix() not in named:
                 disk.delete_folder(path)
+        return named
 
 
 def merged(path: str, chunks: Sequence[SlotFile]) -> SlotFile:

@@ -8,6 +8,7 @@ on the disk. So a batch exists completely or not at all, and a batch that runs a
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import xor
@@ -97,15 +98,19 @@ class FolderSink:
 
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Puts the answers of a batch in place, on the disk before they can be seen."""
+        files: defaultdict[str, list[Path]] = defaultdict(list)
+        for program, report in chunks:
+            files["" if self._programs is None else program.id].append(folder / report.path)
         for query in [""] if self._programs is None else [program.id for program in self._programs()]:
             place = self.path / f"query={query}" if query else self.path
             disk.make_folder(place)
-            files = [folder / report.path for program, report in chunks if not query or program.id == query]
             target = place / batch_folder(batch)
-            if files:
-                self._digest ^= self._place(files, target)
+            if query in files:
+                self._digest ^= self._place(files[query], target)
             elif target.exists():
                 self._away(target)
+            else:
+                continue
             disk.sync(place)
         return {"batches": batch + 1}
 

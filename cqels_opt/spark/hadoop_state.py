@@ -105,15 +105,15 @@ class HadoopRetainedRows(RetainedRows):
         for name in [name for name in self._copied if name not in versions]:
             self._delete(name)
 
-    def _sweep(self) -> None:
+    def _sweep(self) -> set[str]:
         """Publishes the commit, then deletes what no record names."""
-        super()._sweep()
+        named = super()._sweep()
         with self._errors():
             self.publish()
-            named = self.log.named()
             for name in self._names(ROWS, folders=True):
                 if name not in named:
                     self._files.delete(self._at(name), True)
+        return named
 
     def _local(self) -> list[str]:
         """The small files in the driver's folder, in the order in which they are copied."""

@@ -335,12 +335,15 @@ class CommitLog:
         """The records in order."""
         return sorted(self.records.glob("[0-9]*.json"))
 
-    def sweep(self, folders: Sequence[str]) -> None:
-        """Deletes files of these folders that no record names: uncommitted or undeleted files of a process that died."""
+    def sweep(self, folders: Sequence[str]) -> set[str]:
+        """Deletes files of these folders that no record names: uncommitted or undeleted files of a process that died. Returns the names
+        that records have.
+        """
         named = self.named()
         for path in (path for name in folders for path in (self.folder / name).iterdir()):
             if path.is_file() and path.relative_to(self.folder).as_posix() not in named:
                 disk.delete(path)
+        return named
 
     def named(self) -> set[str]:
         """The files that a record names."""
