@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias
@@ -133,25 +133,26 @@ def finish(
         rows_of[block.name] = BlockRows(block.output, step.instants, new, runs)
     if task.quiet or (is_backfill and program.row_wise):
         return report
-    terms = task.terms()
-    to, total, work = f"answers/{step.batch:08d}-{program.id}-{name}", 0, work_of(program.tree)
+    terms, mine = task.terms(), _Part(task, name, part, parts, report)
+    total, work = 0, work_of(program.tree)
     waiting: list[tuple[QueryAnswers, FinishReport]] = []
     with work.measured():
-        for number, found in enumerate(_answers(task, name, rows_of, terms, part, parts, report, work)):
+        for number, found in enumerate(_answers(mine, rows_of, terms, work)):
             total += (emitted := found.total)
-            if len(found) and not is_backfill:
-                into = report if not number else FinishReport()
-                report.others += [into] if number else []
-                into.answers = emitted
-                if _too_many(task, total):
-                    break
-                if joint is not None and task.named and joint.takes(found):
-                    waiting.append((QueryAnswers(found, terms, _query_of(task, found)), into))
-                elif joint is not None and task.feeds is None and joint.keeps(found):
-                    into.lines, time, length = next(lines(found, terms, _query_of(task, found)))
-                    into.times = by_instant(time, length)
-                else:
-                    _put(task, found, terms, f"{to}c{number}" if number else to, into)
+            if not len(found) or is_backfill:
+                continue
+            into = report if not number else FinishReport()
+            report.others += [into] if number else []
+            into.answers = emitted
+            if _too_many(task, total):
+                break
+            if joint is not None and task.named and joint.takes(found):
+                waiting.append((QueryAnswers(found, terms, _query_of(task, found)), into))
+            elif joint is not None and task.feeds is None and joint.keeps(found):
+                into.lines, time, length = next(lines(found, terms, _query_of(task, found)))
+                into.times = by_instant(time, length)
+            else:
+                _put(task, found, terms, f"{mine.path}c{number}" if number else mine.path, into)
     if joint is not None:
         joint.hold(waiting)
     work.rest.rows = total
@@ -186,73 +187,80 @@ def _mapped(step: EvaluationStep, fresh: Sequence[SlotFile], files: ResultFiles)
     return [ResultRun.read(step.path / file.path).rows for file in fresh if file.shape == files.label]
 
 
-def _answers(
-    task: EvaluateTask,
-    name: str,
-    rows_of: Mapping[str, BlockRows],
-    terms: TermTable,
-    part: int,
-    parts: int,
-    report: FinishReport,
-    work: TreeWork,
-) -> Iterator[Answers]:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the answers of a step, and the report that it adds to; ``name`` distinguishes its files."""
+
+    task: EvaluateTask
+    name: str
+    part: int
+    parts: int
+    report: FinishReport
+
+    @property
+    def path(self) -> str:
+        """The path of its answers, without a suffix."""
+        return f"answers/{self.task.step.batch:08d}-{self.task.program.id}-{self.name}"
+
+
+def _answers(mine: _Part, rows_of: Mapping[str, BlockRows], terms: TermTable, work: TreeWork) -> Iterator[Answers]:
     """The answers of a part of a step, in pieces."""
-    program, step = task.program, task.step
+    program, step = mine.task.program, mine.task.step
     low = 1 if step.instants[0] == NO_INSTANT else 0
     scope = Scope(rows_of, program.store, terms, step.instants, low, program.pushdown.schema, work=work)
-    report.replaced += answers_before(program).paths(step)
+    mine.report.replaced += answers_before(program).paths(step)
     if program.row_wise:
-        yield from _answers_by_row(task, name, scope, part, parts)
+        yield from _answers_by_row(mine, scope)
         return
-    mine = share(program.pushdown.spread, part, parts)
-    _accumulate(task, name, scope, mine, part, report)
-    yield answers(_grouped(task, name, scope, mine, parts, report), program.columns, program.operator, step.instants)
+    keys = share(program.pushdown.spread, mine.part, mine.parts)
+    _accumulate(mine, scope, keys)
+    yield answers(_grouped(mine, scope, keys), program.columns, program.operator, step.instants)
 
 
-def _answers_by_row(task: EvaluateTask, name: str, scope: Scope, part: int, parts: int) -> Iterator[Answers]:
+def _answers_by_row(mine: _Part, scope: Scope) -> Iterator[Answers]:
     """The answers of a program whose operators take each row by itself: by ranges of instants, and in chunks of rows."""
-    program, step = task.program, task.step
+    program, step, parts = mine.task.program, mine.task.step, mine.parts
     whole = stream_operator(program.operator).whole
     earlier, run = at_first(answers_before(program).held(step, EVERY)), evaluate_tree if whole else changing
     blocks = [rows for block in scope.blocks.values() for rows in block.parts(whole or scope.low > 0)]
-    ranges = instant_ranges(blocks, step.instants, whole, part, parts)
+    ranges = instant_ranges(blocks, step.instants, whole, mine.part, parts)
     for places in ranges:
         some = in_chunks(program.tree, scope, run=run, places=places if len(ranges) > 1 or parts > 1 else None)
         found = chain(some, [earlier] if places.low == 1 else [])
-        for rows in apart(found, program.columns, step.path / f"answers/{step.batch:08d}-{program.id}-{name}"):
+        for rows in apart(found, program.columns, step.path / mine.path):
             yield answers(rows, program.columns, program.operator, step.instants, places)
 
 
-def _accumulate(task: EvaluateTask, name: str, scope: Scope, mine: KeyFilter, part: int, report: FinishReport) -> None:
+def _accumulate(mine: _Part, scope: Scope, keys: KeyFilter) -> None:
     """Adds the new rows to the groups of this part, and stores what changes them."""
-    step, sums = task.step, task.sums()
+    step, sums, name, report = mine.task.step, mine.task.sums(), mine.name, mine.report
     held = {node: [run for _, run in files.runs(step)] for node, files in sums.items()}
-    for groups in accumulate(task.program.tree, scope, held, mine):
+    for groups in accumulate(mine.task.program.tree, scope, held, keys):
         files, amounts = sums[groups.node], amount_names(groups.node)
         difference = groups.difference()
         report.kept += files.write(step, difference, f"sums-{name}")
         every = partial(_keys_of, groups.node, held[groups.node])
-        keys = [difference.columns[key] for key in groups.node.keys if key in difference.columns]
-        written, replaced = kept_keys(step, files.label, f"keys-{name}", keys, scope.terms, every)
+        found = [difference.columns[key] for key in groups.node.keys if key in difference.columns]
+        written, replaced = kept_keys(step, files.label, f"keys-{name}", found, scope.terms, every)
         report.kept += written
-        report.replaced += replaced if part == 0 else []
-        if part == 0:
+        report.replaced += replaced if mine.part == 0 else []
+        if mine.part == 0:
             _merge(files, step, name, report, partial(added_up, keys=groups.node.keys, amounts=amounts))
 
 
-def _grouped(task: EvaluateTask, name: str, scope: Scope, mine: KeyFilter, parts: int, report: FinishReport) -> Rows:
+def _grouped(mine: _Part, scope: Scope, keys: KeyFilter) -> Rows:
     """The rows of the groups of a part: those that change, or all that hold if the stream operator needs them."""
-    program, step = task.program, task.step
+    program, step, report = mine.task.program, mine.task.step, mine.report
     if not stream_operator(program.operator).whole:
         earlier = at_first(answers_before(program).held(step, EVERY))
-        return concat([mine.within(changing(program.tree, scope, mine)), earlier])
+        return concat([keys.within(changing(program.tree, scope, keys)), earlier])
     if not program.pushdown.stands:
         return evaluate_tree(program.tree, scope)
     standing = MaterializedAnswers(ResultFiles(f"{program.id}/answers", program.columns, ()))
-    new = mine.within(changing(program.tree, scope, mine))
-    rows = advanced(standing.held(step, mine), new, program.columns, scope.high)
-    if len(new) or parts > 1:
-        written, replaced = standing.replace(step, rows.take(rows.end == scope.high), scope.terms, f"standing-{name}")
+    new = keys.within(changing(program.tree, scope, keys))
+    rows = advanced(standing.held(step, keys), new, program.columns, scope.high)
+    if len(new) or mine.parts > 1:
+        written, replaced = standing.replace(step, rows.take(rows.end == scope.high), scope.terms, f"standing-{mine.name}")
         report.kept += written
         report.replaced += replaced
     return rows

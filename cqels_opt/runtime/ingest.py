@@ -16,7 +16,7 @@ from cqels_opt.operators.rows import UNBOUND, Ints
 from cqels_opt.operators.term_table import write_page
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
-from cqels_opt.runtime.term_encoding import Texts, TripleTerms, encode_rows
+from cqels_opt.runtime.term_encoding import EncodedRows, Texts, TripleTerms, encode_rows
 from cqels_opt.state import worker_cache
 from cqels_opt.state.slot_indexes import INDEXED_FROM, write_slot_index
 from cqels_opt.state.time_slices import Key
@@ -104,7 +104,6 @@ def ingest(
     ``rejected`` has the elements that could not be read; elements that cannot be used are added to it.
     """
     report = IngestReport(rejected=task.rejects(name) if rejected is None else rejected)
-    folder = Path(task.folder)
     blocks = [rows] if isinstance(rows, pa.Table) else rows
     graphs = any(len(shape.places) > len("spo") for shape in task.shapes)
     quoted = any(shape.inside for shape in task.shapes)
@@ -112,55 +111,82 @@ def ingest(
     report.losers = texts.losers(worker_cache.pages(task.pages))
     if report.losers or not len(whole):
         return report
-    stream, partition, offset, t, encoded, bad = whole.stream, whole.partition, whole.offset, whole.t, whole.terms, whole.bad
-    late = whole.late | (t <= task.frontier)
-    for number in _distinct(stream):
-        mine = stream == number
-        seen = report.streams[task.streams[number]] = StreamReport()
-        for p in _distinct(partition[mine]):
-            own = np.flatnonzero(mine & (partition == p))
-            seen.last[p] = (int(t.take(own).max()), int(offset.take(own).max()))
+    late, numbers = whole.late | (whole.t <= task.frontier), _distinct(whole.stream)
+    for number in numbers:
+        report.streams[task.streams[number]] = StreamReport(last=_last(whole, number))
     final = min(last for seen in report.streams.values() for last, _ in seen.last.values()) - 1 - task.lateness
-    for number in _distinct(stream):
-        iri, mine = task.streams[number], stream == number
-        seen = report.streams[iri]
-        kept = np.flatnonzero(mine & ~late & ~bad)
-        seen.first = int(t[kept].min()) if len(kept) else None
-        order = _in_order(kept, t, partition, offset)
-        order, elements = _once(order, _elements(order, t, partition, offset), encoded)
-        seen.elements = int(elements[-1]) + 1 if len(elements) else 0
-        dropped = np.flatnonzero(mine & late)
-        dropped = _in_order(dropped, partition, offset)
-        gone = _elements(dropped, t, partition, offset)
-        seen.late = int(gone[-1]) + 1 if len(gone) else 0
-        if not len(order):
-            continue
-        times, terms = t.take(order), [column.take(order) for column in encoded]
+    writer = _SlotWriter(task, name, final, texts, report)
+    for number in numbers:
+        order, elements = _admitted(whole, number, late, report.streams[task.streams[number]])
+        if len(order):
+            writer.write(whole, number, order, elements)
+    return report
+
+
+def _last(rows: EncodedRows, number: int) -> dict[int, tuple[int, int]]:
+    """The greatest time and offset of a stream's rows, by partition."""
+    mine, found = rows.stream == number, {}
+    for partition in _distinct(rows.partition[mine]):
+        own = np.flatnonzero(mine & (rows.partition == partition))
+        found[partition] = int(rows.t.take(own).max()), int(rows.offset.take(own).max())
+    return found
+
+
+def _admitted(rows: EncodedRows, number: int, late: NDArray[np.bool_], seen: StreamReport) -> tuple[Ints, Ints]:
+    """The valid rows of a stream that are not late, in order of (time, partition, offset), and the numbers of their elements; ``seen``
+    gets their counts.
+    """
+    mine, t, partition, offset = rows.stream == number, rows.t, rows.partition, rows.offset
+    kept = np.flatnonzero(mine & ~late & ~rows.bad)
+    seen.first = int(t[kept].min()) if len(kept) else None
+    order = _in_order(kept, t, partition, offset)
+    order, elements = _once(order, _elements(order, t, partition, offset), rows.terms)
+    seen.elements = int(elements[-1]) + 1 if len(elements) else 0
+    dropped = _in_order(np.flatnonzero(mine & late), partition, offset)
+    gone = _elements(dropped, t, partition, offset)
+    seen.late = int(gone[-1]) + 1 if len(gone) else 0
+    return order, elements
+
+
+@dataclass(frozen=True, slots=True)
+class _SlotWriter:
+    """Writes slots, elements and terms of streams. ``final``: where the frontier is expected to stop."""
+
+    task: IngestTask
+    name: str
+    final: int
+    texts: Texts
+    report: IngestReport
+
+    def write(self, rows: EncodedRows, number: int, order: Ints, elements: Ints) -> None:
+        """Writes the rows of one stream, in this order."""
+        task, folder, iri = self.task, Path(self.task.folder), self.task.streams[number]
+        seen = self.report.streams[iri]
+        times, terms = rows.t.take(order), [column.take(order) for column in rows.terms]
         seen.times = times[np.append(True, times[1:] != times[:-1])]
-        head = f"slots/{{}}-{task.batch:08d}-{task.stage}{name}-{number}"
+        head = f"slots/{{}}-{task.batch:08d}-{task.stage}{self.name}-{number}"
         if iri in task.tables:
             first = np.flatnonzero(np.append(True, elements[1:] != elements[:-1]))
             path = head.format("elements") + ".arrow"
-            table = {"t": times.take(first), "partition": partition[order][first], "offset": offset[order][first]}
+            table = {"t": times.take(first), "partition": rows.partition[order][first], "offset": rows.offset[order][first]}
             write_columns(folder / path, table)
-            report.files.append(SlotFile("elements", path, iri, "", len(first), int(times[0]), int(times[-1])))
+            self.report.files.append(SlotFile("elements", path, iri, "", len(first), int(times[0]), int(times[-1])))
         used: list[Ints] = []
         for shape in task.shapes:
             if shape.stream != iri:
                 continue
-            bound, matched = _match(shape, terms, whole.quoted)
+            bound, matched = _match(shape, terms, rows.quoted)
             if not len(places := np.flatnonzero(matched)):
                 continue
             columns = {"t": times.take(places), "e": elements.take(places)}
             columns |= {f"v{variable}": bound[variable].take(places) for variable in range(shape.width)}
-            used += [columns[f"v{i}"] for i in range(shape.width)]
-            report.files += _write_slots(folder, head.format("slot"), shape, columns, final, task.keys.get(shape))
             values = {f"v{i}": columns[f"v{i}"] for i in range(shape.width)}
+            used += values.values()
+            self.report.files += _write_slots(folder, head.format("slot"), shape, columns, self.final, task.keys.get(shape))
             if shape in task.momentary:
                 values = with_instants(columns["t"], values)
-            seen.counts[shape.key] = _counts(columns["t"], values, final, task.tasks)
-        report.files += _write_terms(folder, head.format("terms") + ".arrow", iri, used, texts, int(times[-1]))
-    return report
+            seen.counts[shape.key] = _counts(columns["t"], values, self.final, task.tasks)
+        self.report.files += _write_terms(folder, head.format("terms") + ".arrow", iri, used, self.texts, int(times[-1]))
 
 
 def _write_slots(
