@@ -35,6 +35,7 @@ class Living:
     case: Case
     how: Cut
     folder: Path
+    commit_every: float = 0.0
 
     def __post_init__(self) -> None:
         self.source: Registered = register(self.case.query(), self.case.world, self.folder / "source", self.case.settings)
@@ -56,8 +57,8 @@ class Living:
         """A driver over the checkpoint, new or not; the store's newest version is what is opened."""
         made = self.source.driver(self.how, folder=self.folder / "unused" / str(self.source.runs))
         there = QueryCatalog([self.member], self.folder / "state", Programs(version_of(self.store), self.folder / "queries"))
-        runner = LocalRunner(self.how.split)
-        return Driver(self.folder / "state", there.programs(), runner, self.sink, made.frontier, made.options, catalog=there)
+        runner, options = LocalRunner(self.how.split), replace(made.options, commit_every=self.commit_every)
+        return Driver(self.folder / "state", there.programs(), runner, self.sink, made.frontier, options, catalog=there)
 
     def update(self, gone: Sequence[Quad], come: Sequence[Quad]) -> None:
         """The next batch finds other static data; they count from the first instant that is not final yet."""

@@ -119,6 +119,8 @@ class Driver(RunState):
 
     def _whole_batch(self, number: int, rows: Any) -> list[TraceRecord]:
         self.deletion.wait()  # a batch that runs again may write files of the same names
+        if self.catalog is not None and self.catalog.has_changes() and self.log.has_waiting_record:
+            self.write_record()
         if self.log.begin(number, self.state.batch, self.options.allow_gap):
             self.restore(number)
         rows = rows() if callable(rows) else rows
@@ -202,6 +204,8 @@ class Driver(RunState):
         self._reached = self.frontier.advance(self._idle(batch.number, batch.reports))
         if not self.streams:
             self._reached = self.frontier.value = max(batch.after, *(p.report.origin("") for p in self.programs))
+        elif self.catalog is not None:
+            self.log.note_reached(self._reached)
 
     def _add_slots(self, batch: MicroBatch, reports: Sequence[IngestReport]) -> None:
         batch.files += [f for report in reports for f in report.files]
@@ -390,7 +394,7 @@ class Driver(RunState):
         else:
             self.log.note(number)
         if self.catalog is not None:
-            self.catalog.committed(number)
+            self.catalog.committed(self.log.oldest)
 
     def write_record(self) -> None:
         """Writes the commit record of the last batch, durably. With it all batches are committed whose records were not written."""

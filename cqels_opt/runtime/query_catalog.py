@@ -43,8 +43,9 @@ class QueryCatalog:
         self.folder = state / FOLDER
         self._lock = threading.Lock()
         self._waiting: list[Change] = []
+        self._recorded: list[Change] = []  # of batches that have begun and will run again
         self._ids: tuple[Sequence[tuple[str, int]], Sequence[Path]] = (), ()
-        self._names: dict[str, None] = {}  # of the queries that the next batch will have
+        self._next: dict[str, Member] = {}  # the queries that the next batch will have
         self._pages: dict[str, SlotFile] = {}
         self.refreshed: StoreChange | None = None  # in the current batch
         self.continued = frozenset[
@@ -60,12 +61,12 @@ class QueryCatalog:
     def add(self, members: Sequence[Member]) -> None:
         """Adds queries from the next batch on. InputError if a name is taken."""
         with self._lock:
-            coming: dict[str, None] = {}
+            coming: dict[str, Member] = {}
             for member in members:
-                if member.id in self._names or member.id in coming:
+                if member.id in self._next or member.id in coming:
                     raise InputError(f"there is a query {member.id!r} already")
-                coming[member.id] = None
-            self._names |= coming
+                coming[member.id] = member
+            self._next |= coming
             self._waiting += members
 
     def fits(self, member: Member) -> bool:
@@ -79,17 +80,21 @@ class QueryCatalog:
     def remove(self, name: str) -> None:
         """Removes a query with the next batch. InputError if there is none of that name, or it is the last one."""
         with self._lock:
-            if name not in self._names:
+            if name not in self._next:
                 raise InputError(f"there is no query {name!r}")
-            if len(self._names) == 1:
+            if len(self._next) == 1:
                 raise InputError(f"{name!r} is the only query that is left: stop the run instead")
-            del self._names[name]
+            del self._next[name]
             self._waiting.append(name)
 
     def names(self) -> list[str]:
+        """The names of the queries of the next batch, in the order of their requests."""
+        return [member.id for member in self.members()]
+
+    def members(self) -> list[Member]:
         """The queries of the next batch, in the order of their requests."""
         with self._lock:
-            return list(self._names)
+            return list(self._next.values())
 
     # -------------------------------------------------------------- batch by batch
     def know(self, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> None:
@@ -101,18 +106,30 @@ class QueryCatalog:
         place = self.store_versions.before(batch).place
         if Path(place) != Path(self._compiled.store):
             self._compiled = self._first.over(place, self._owner)
-        sharing = self.started
+        sharing, recorded = self.started, list[Change]()
         for path in sorted(self.folder.glob("[0-9]*.json")) if self.folder.exists() else []:
             if int(path.stem) < batch:
                 sharing = _changed(sharing, self._stored(path))
+            else:
+                recorded += self._stored(path)
+        self._recorded = recorded
         return self._have(sharing)
 
-    def begin(self, batch: int) -> list[CompiledProgram] | None:
-        """The programs of a batch, if they differ from those before; the change is on disk then."""
+    def has_changes(self) -> bool:
+        """Whether the next batch may take changes that it has not recorded."""
+        newer = self.store_versions.has_newer()
+        with self._lock:
+            return newer or bool(self._waiting)
+
+    def begin(self, batch: int, take: bool) -> list[CompiledProgram] | None:
+        """The programs of a batch, if they differ from those before: by recorded changes, or by those that wait if it is to ``take`` them.
+        The change is on disk then.
+        """
         path = self._path(batch)
         with self._lock:
             changes: Sequence[Change] = self._stored(path)
-            if not path.exists() and self._waiting:
+            self._recorded = []
+            if not path.exists() and self._waiting and take:
                 disk.make_folder(self.folder)
                 records = [change if isinstance(change, str) else change.record for change in self._waiting]
                 disk.write_atomically(path, documents.encode(path.name, records))
@@ -123,9 +140,9 @@ class QueryCatalog:
         self.continued = frozenset(unit.id for unit in sharing.units if unit.continues(before.get(unit.id)))
         return self._have(sharing)
 
-    def refresh(self, batch: int, fits: Callable[[Path | str], bool]) -> list[CompiledProgram] | None:
-        """The programs of a batch that switches to a newer version of the store, if it ``fits``; the switch is on disk then."""
-        self.refreshed = self.store_versions.begin(batch, fits)
+    def refresh(self, batch: int, take: bool, fits: Callable[[Path | str], bool]) -> list[CompiledProgram] | None:
+        """The programs of a batch that switches to a newer version of the store, see :meth:`VersionedStore.begin`."""
+        self.refreshed = self.store_versions.begin(batch, take, fits)
         if self.refreshed is None:
             return None
         self._compiled = self._first.over(self.store_versions.current.place, self._owner, self._compiled)
@@ -151,9 +168,9 @@ class QueryCatalog:
         units = zip(self._programs, self.sharing.units)
         return next((found.id for found, unit in units if any(member.id == query for _, member in unit.members)), query)
 
-    def committed(self, batch: int) -> None:
-        """A batch is done: deletes files that only batches long before it need."""
-        needed = self.store_versions.committed(batch)
+    def committed(self, oldest: int) -> None:
+        """A batch is done, and ``oldest`` is the first one whose record is kept: deletes files that only batches before it need."""
+        needed = self.store_versions.committed(oldest)
         if needed is not None:
             self._first.forget(self._owner, {Path(place).name for place in needed})
 
@@ -170,12 +187,12 @@ class QueryCatalog:
     def _have(self, sharing: Sharing) -> list[CompiledProgram]:
         with self._lock:
             self.sharing = sharing
-            self._names = dict.fromkeys(member.id for member in sharing.members)
-            for change in self._waiting:
+            self._next = {member.id: member for member in sharing.members}
+            for change in (*self._recorded, *self._waiting):
                 if isinstance(change, str):
-                    self._names.pop(change, None)
+                    self._next.pop(change, None)
                 else:
-                    self._names[change.id] = None
+                    self._next[change.id] = change
         known = {id(program) for program in self._programs}
         self._programs = [self._compiled.of(unit) for unit in sharing.units]
         if self._compiled.clashes(*self._ids):

@@ -87,17 +87,19 @@ class Reconfiguration:
         """Sets the queries and the static data of a batch.
 
         A batch changes either the queries or the version of the store, so that each change finds a complete state; queries do not
-        change while some have not reported since the last version.
+        change while some have not reported since the last version. A batch takes new changes only if no batch before it can run
+        again, and if no batch that ran before a kill has reached its elements.
         """
+        take = self.driver.log.is_written and self.driver.log.reached <= self.driver.frontier.value
         catalog.know(self.driver.scheme.displaced, self.driver.term_pages(self.driver.state.files))
         if (
             not self.driver.state.renewed
             and not catalog.store_versions.decided(number)
-            and (programs := catalog.begin(number)) is not None
+            and (programs := catalog.begin(number, take)) is not None
         ):
             catalog.refreshed = None
             self._change_programs(number, programs)
-        elif (programs := catalog.refresh(number, self.driver.fits)) is not None:
+        elif (programs := catalog.refresh(number, take, self.driver.fits)) is not None:
             self._change_store_version(number, programs)
 
     def check_addition(self, member: Member) -> None:
@@ -106,17 +108,25 @@ class Reconfiguration:
         assert driver.catalog is not None
         if driver.catalog.fits(member):
             return
-        if member.query.output is not None and f"<{member.query.output.strip('<>')}>" in driver.all_streams:
+        if not member.query.windows:
+            raise InputError(
+                f"{member.id}: it reads no stream, and such a query is answered when a run starts: start it in another run"
+            )
+        if _made_by(member) in driver.all_streams:
             raise InputError(
                 f"{member.id}: it makes the stream {member.query.output}, which others read: start the run again with it"
             )
+        made = {_made_by(other) for other in driver.catalog.members()}
         for window in member.query.windows:
-            if window.stream not in driver.all_streams:
+            if window.stream not in driver.streams and (window.stream not in driver.all_streams or window.stream not in made):
                 raise InputError(f"{member.id}: it reads the stream {window.stream}, which this run does not")
 
     def check_removal(self, name: str) -> None:
         """InputError if a query cannot be removed from the running job."""
-        if name in self.driver.network.feeds:
+        assert self.driver.catalog is not None
+        members = {member.id: member for member in self.driver.catalog.members()}
+        stream = _made_by(members[name]) if name in members else None
+        if any(window.stream == stream for member in members.values() for window in member.query.windows):
             raise InputError(f"{name}: others read the stream that it makes")
 
     def _change_programs(self, number: int, programs: Sequence[CompiledProgram]) -> None:
@@ -248,3 +258,8 @@ class Reconfiguration:
         state, gone = self.driver.state, set(old)
         self.driver.state = replace(state, files=[*(f for f in state.files if f not in gone), *made])
         self.driver.schedule_deletion(number, {f.path for f in gone})
+
+
+def _made_by(member: Member) -> str | None:
+    """The stream that a query makes."""
+    return None if member.query.output is None else f"<{member.query.output.strip('<>')}>"

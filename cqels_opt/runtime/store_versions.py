@@ -15,7 +15,6 @@ from pathlib import Path
 from cqels_opt.errors import CheckpointError, RunWarning, StoreError
 from cqels_opt.lod.files import HEADER
 from cqels_opt.lod.snapshots import StoreVersion, hold, store_of, version_at
-from cqels_opt.state.commit_log import KEEP
 from cqels_opt.storage import disk, documents
 
 FOLDER = "static"
@@ -42,8 +41,9 @@ class VersionedStore:
         self.store, self.state = store_of(place), state
         self.folder = state / FOLDER
         self._opened = version_at(place)
-        self.current = self._opened
+        self.current = self._newest = self._opened
         self._held: list[Path | str] = []
+        self._oldest = -1  # the first batch whose record is kept; -1 until the run has written one
         self._warned, self._refused = False, 0
         if self.store is not None and not (self.folder / START).exists():
             self._hold([self._opened.place])
@@ -55,29 +55,36 @@ class VersionedStore:
         if self.store is not None:
             files = [path for path in self._logged() if int(path.stem) < batch]
             self.current = self._read(files[-1] if files else self.folder / START)
-            self._hold(self._needed(batch))
+            self._hold(self._needed())
         return self.current
 
     def decided(self, batch: int) -> bool:
         """Whether it has been noted that a batch is the first with a version."""
         return self._path(batch).exists()
 
-    def begin(self, batch: int, fits: Callable[[Path | str], bool] = lambda place: True) -> StoreChange | None:
-        """Switches the batch to a newer version, if there is one that ``fits`` the ids of the run; the switch is on disk then."""
+    def has_newer(self) -> bool:
+        """Whether there is a newer version, which the next batch may take."""
+        self._newest = self.current if self.store is None else version_at(self.store)
+        return self.current.followed_by(self._newest)
+
+    def begin(self, batch: int, take: bool, fits: Callable[[Path | str], bool]) -> StoreChange | None:
+        """Switches the batch to a newer version: the recorded one, or the one that :meth:`has_newer` has found if the batch is to
+        ``take`` it and it ``fits`` the ids of the run. The switch is on disk then.
+        """
         if self.store is None:
             return None
         path, was = self._path(batch), self.current
         if path.exists():
             newest = self._read(path)
         else:
-            newest = version_at(self.store)
-            if not was.followed_by(newest):
+            newest = self._newest
+            if not take or not was.followed_by(newest):
                 return None
             try:
-                self._hold([*self._needed(batch), newest.place])
+                self._hold([*self._needed(), newest.place])
                 if not fits(newest.place):
                     self._refuse(newest)
-                    self._hold(self._needed(batch))
+                    self._hold(self._needed())
                     return None
             except StoreError:  # it has been replaced since then: the next batch tries again
                 return None
@@ -95,25 +102,27 @@ class VersionedStore:
                 stacklevel=2,
             )
 
-    def committed(self, batch: int) -> list[Path | str] | None:
-        """A batch is done: releases versions that only older records need.
+    def committed(self, oldest: int) -> list[Path | str] | None:
+        """A batch is done, and ``oldest`` is the first batch whose record is kept (-1: none): releases versions that only records before it
+        need.
 
         Returns the versions that stay; None if there is only one.
         """
+        self._oldest = oldest
         if self.store is None or len(self._held) <= 1:
             return None
-        self._hold(self._needed(batch))
-        passed = [path for path in self._logged() if int(path.stem) <= batch - KEEP]
+        self._hold(self._needed())
+        passed = [path for path in self._logged() if int(path.stem) <= oldest]
         for path in passed[:-1]:
             disk.delete(path)
         return self._held
 
     # -------------------------------------------------------------- files
-    def _needed(self, batch: int) -> list[Path | str]:
+    def _needed(self) -> list[Path | str]:
         """The versions with which a batch may start that runs again, or that follows this one."""
         logged = self._logged()
-        first = max((path for path in logged if int(path.stem) <= batch - KEEP), default=self.folder / START)
-        wanted = [first, *(path for path in logged if int(path.stem) > batch - KEEP)]
+        first = max((path for path in logged if int(path.stem) <= self._oldest), default=self.folder / START)
+        wanted = [first, *(path for path in logged if int(path.stem) > self._oldest)]
         return list(dict.fromkeys(self._read(path).place for path in wanted))
 
     def _hold(self, places: list[Path | str]) -> None:

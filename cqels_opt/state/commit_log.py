@@ -25,10 +25,12 @@ from cqels_opt.state.checkpoint_lock import CheckpointLock, lock_checkpoint
 from cqels_opt.state.claim import Claim
 from cqels_opt.storage import checksum, disk, documents
 from cqels_opt.windows.binding_slots import SlotFile
+from cqels_opt.windows.intervals import BEFORE_TIME
 
 VERSION = 4
 NAME = "cqels-opt.json"
 COMMITS = "commits"  # the records
+REACHED = "reached"  # the greatest frontier of a batch
 SPARK = "spark"  # the log of the Spark job of a run, next to the records
 KEEP = 3  # records (and the files that only they name) that stay for a replayed batch
 
@@ -113,6 +115,7 @@ class CommitLog:
         self._claim = Claim(None)
         self._begun = False  # a batch that is not committed: memory may hold half of it
         self._noted = -1  # the last batch, where its record is not written yet
+        self._reached: int | None = None  # None: not read yet
         self.oldest = -1  # the batch of the oldest record that is kept
         self._remote = remote_checkpoint.of_folder(folder)
 
@@ -218,6 +221,34 @@ class CommitLog:
     def note(self, batch: int) -> None:
         """A batch is done whose record will be written with a later one."""
         self._noted, self._begun = batch, False
+
+    @property
+    def has_waiting_record(self) -> bool:
+        """Whether the last batch is done and its record can be written."""
+        return self._noted >= 0 and not self._begun
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the last batch has its record, so that no batch before the next one runs again after a kill."""
+        return self._noted < 0
+
+    @property
+    def reached(self) -> int:
+        """The greatest frontier that a batch has reached, with or without a record."""
+        if self._reached is None:
+            content = disk.read(self.folder / REACHED) if (self.folder / REACHED).exists() else b""
+            self._reached = int(content) if content.strip(b"- ").isdigit() else int(BEFORE_TIME)
+        return self._reached
+
+    def note_reached(self, frontier: int) -> None:
+        """Notes the frontier that a batch reaches, before its answers leave: batches up to it run again without changes that came later.
+
+        The note outlives a kill. It is not synced, so a crash of the machine may lose it.
+        """
+        if frontier > self.reached:
+            self._reached = frontier
+            with disk.overwritten(self.folder / REACHED) as file:
+                file.write(f"{frontier:>20}".encode())
 
     def before(self, batch: int) -> Commit | None:
         """The last record before a batch; None at the start."""

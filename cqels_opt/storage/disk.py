@@ -109,6 +109,11 @@ def modify(path: Path) -> BinaryIO:
     return path.open("r+b")
 
 
+def overwritten(path: Path) -> BinaryIO:
+    """Opens a file, new or not, to write over what it has: one short write, which a killed process has done or not."""
+    return _noted(path, os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666), "wb"))
+
+
 def opened(path: Path) -> BinaryIO:
     """Opens a file for reading."""
     try:

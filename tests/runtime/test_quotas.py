@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import random
 import warnings
 from collections import Counter
@@ -18,21 +17,14 @@ import pytest
 from local_runs import Cut
 from shared_query_cases import Alike, Run, alike
 
-from cqels_opt.compiler.registration import Programs, member_of, record_of
-from cqels_opt.errors import CheckpointError, LimitError, RunWarning
-from cqels_opt.lod.build import build_store
+from cqels_opt.errors import CheckpointError, LimitError
 from cqels_opt.operators.answer_files import rows_by_query, without_queries
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
-from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
-from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.quotas import NOTES, Quotas, ResourceUsage
-from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.storage import checksum
 from cqels_opt.storage.columns import read_table, write_table
-from cqels_opt.windows.element_rows import ELEMENT_ROWS
-from cqels_opt.windows.frontier import Frontier
 
 
 class Limited(Run):
@@ -117,43 +109,6 @@ def test_a_query_with_too_many_rows_goes(
         else:
             assert sum(run.lines_of(name).values()) == sum(batch[name] for batch in batches[: over[name]])
             assert run.lines_of(name) <= alone
-
-
-TWO = {name: f"PREFIX : <urn:> SELECT ?o FROM NAMED :S [NOW] AS ?w {{ GRAPH ?w {{ ?s :{name} ?o }} }}" for name in ("p", "q")}
-
-
-def _rows(batch: int) -> pa.Table:
-    """Of batch 0 to 6 one element per query; of batch 3 ten for the first one."""
-    triples = [("p", n) for n in range(10 if batch == 3 else 1)] + [("q", 0)]
-    same = {"stream": 0, "partition": 0, "s": f"<urn:s{batch}>", "g": None, "t": 1000 * batch, "late": False}
-    numbered = enumerate(triples, 100 * batch)
-    rows = [same | {"p": f"<urn:{p}>", "o": f'"{n}"', "offset": place, "line": place} for place, (p, n) in numbered]
-    return pa.Table.from_pylist(rows, ELEMENT_ROWS)
-
-
-@pytest.mark.parametrize("until", [3, 4, 5], ids=["before", "in it", "after"])
-def test_a_failed_query_keeps_its_answers_where_batches_before_its_failure_run_again(until: int, tmp_path: Path) -> None:
-    """With a commit record every few batches, a run that is killed begins again before the batch in which the query failed."""
-    build_store(tmp_path / "store", [])
-    programs, sink = Programs(tmp_path / "store", tmp_path / "queries"), LocalSink()
-    options = DriverOptions(limits=Limits(rows=5), named=True, commit_every=math.inf)
-
-    def opened() -> Driver:
-        catalog = QueryCatalog([member_of(record_of(text, name)) for name, text in TWO.items()], tmp_path / "state", programs)
-        compiled = catalog.programs()
-        return Driver(tmp_path / "state", compiled, LocalRunner(), sink, Frontier(("<urn:S>",)), options, catalog=catalog)
-
-    driver = opened()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RunWarning)
-        for batch in range(until + 1):
-            driver.batch(batch, _rows(batch))
-        driver = opened()
-        for batch in range(driver.state.batch + 1, 7):
-            driver.batch(batch, _rows(batch))
-    assert driver.state.batch == 6 and driver.catalog is not None and driver.catalog.names() == ["q"]
-    times = {name: [json.loads(line)["time"] for line in sink.lines if f'"query": "{name}"' in line] for name in TWO}
-    assert times == {"p": [0, 1000, 2000], "q": [0, 1000, 2000, 3000, 4000, 5000]}  # batch 4 answers the elements of batch 3
 
 
 def _interrupted(*_: Any) -> None:
