@@ -98,7 +98,10 @@ class Worlds:
             place = self.folder / f"case-{len(self._made)}"
             stream = self.scenario.stream
             request = Request(self.scenario.seed, case.rate, stream.seconds, stream.window, self.scenario.folder)
-            data = generate(place / "data", request, {**self.scenario.data, **case.varied})
+            try:
+                data = generate(place / "data", request, {**self.scenario.data, **case.varied})
+            except InputError as error:
+                raise InputError(f"{self.scenario.name}: {error}") from error
             shared = self._static(data)
             self._made[key] = (
                 data,

@@ -155,10 +155,14 @@ def generate(folder: Path, request: Request, parameters: Mapping[str, Any]) -> D
             f"data.generator: there is no generator {name!r}{nearest(name, GENERATORS)}; there are {', '.join(GENERATORS)}"
         )
     given = {key: value for key, value in parameters.items() if key != "generator"}
-    try:
-        inspect.signature(make).bind(folder, request, **given)
-    except TypeError as error:
-        raise InputError(f"data: the generator {name}: {error}") from error
+    known = list(inspect.signature(make).parameters.values())[2:]
+    names, takes_any = [parameter.name for parameter in known], any(p.kind == p.VAR_KEYWORD for p in known)
+    if unknown := [key for key in given if key not in names and not takes_any]:
+        raise InputError(
+            f"data.{unknown[0]}: the generator {name} has no such parameter{nearest(unknown[0], names)}; it has {', '.join(names)}"
+        )
+    if missing := [p.name for p in known if p.default is p.empty and p.kind == p.KEYWORD_ONLY and p.name not in given]:
+        raise InputError(f"data.{missing[0]}: the generator {name} needs it")
     folder.mkdir(parents=True, exist_ok=True)
     try:
         return make(folder, request, **given)

@@ -24,6 +24,7 @@ from cqels_opt.bench.kept import StoredReports
 from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError
 from cqels_opt.query.mistakes import nearest
+from cqels_opt.trace.command import check_page
 
 EVALUATION, ADAPTIVE_JOIN, ARENA = "evaluation", "adaptive-join", "arena"
 STUDIES = {
@@ -60,6 +61,10 @@ STUDIES = {
 def check(options: BenchOptions) -> None:
     """InputError for names and options that do not fit, before anything runs."""
     names = options.scenarios or (EVALUATION,)
+    if options.html is not None:
+        check_page(options.html)
+        if options.json is not None and options.json.resolve() == options.html.resolve():
+            raise InputError(f"--html {options.html}: the file is given twice, and would be overwritten")
     if options.page and len({EVALUATION, ARENA} & {*names}) != 1:
         raise InputError(f"--page: {EVALUATION} or {ARENA} alone has a page; others have --html")
     for name in names:

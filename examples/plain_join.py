@@ -32,4 +32,6 @@ def start(spark: SparkSession, data: str, out: str) -> StreamingQuery:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(f"usage: python {sys.argv[0]} DATA OUT")
     start(SparkSession.builder.appName("views").getOrCreate(), *sys.argv[1:]).awaitTermination()

@@ -21,6 +21,7 @@ import pyarrow.parquet as parquet
 from cqels_opt import plugins
 from cqels_opt.bench.answers import Answer
 from cqels_opt.errors import CqelsOptError, InputError
+from cqels_opt.query.mistakes import nearest
 from cqels_opt.windows.replay import BatchSize, ReplayPlan
 
 __all__ = ["Answer", "Contender", "Done", "Given", "Run", "Task", "UnsupportedError", "available", "built_in", "find"]
@@ -160,5 +161,6 @@ def find(names: Iterable[str], more: Sequence[Given] = ()) -> list[Contender]:
         if name not in known and name in added:
             known[name] = _added(name)
         if name not in known:
-            raise InputError(f"there is no contender {name!r}; there are {', '.join(dict.fromkeys((*known, *added)))}")
+            every = list(dict.fromkeys((*known, *added)))
+            raise InputError(f"there is no contender {name!r}{nearest(name, every)}; there are {', '.join(every)}")
     return [known[name] for name in dict.fromkeys((*names, *given))]

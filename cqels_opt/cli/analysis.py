@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
-from cqels_opt.cli.options import ExplainOptions, RunOptions
+from cqels_opt.cli.options import ExplainOptions, RunOptions, without_outputs
 from cqels_opt.cli.run_results import Summary
 from cqels_opt.errors import InputError
 from cqels_opt.planner.explain import explained_now
@@ -45,7 +44,9 @@ def analyzed(options: ExplainOptions, run: Run) -> str:
         found.append(explained_now(planners, mode, options.format, alternatives, records))
 
     with scratch_folder("analyze") as folder:
-        summary = run(replace(given, out=folder / "answers.jsonl"), None, keep)
+        summary = run(without_outputs(given, folder / "answers.jsonl"), None, keep)
+    if not found and not summary.batches:
+        raise InputError("explain --analyze: no micro-batch has run, because the streams have no elements")
     if not found:
         raise InputError(f"--at {options.at}: the run has {plural(summary.batches, 'batch')}, numbered from 0")
     if options.format == "json" and options.every is not None:

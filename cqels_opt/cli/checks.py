@@ -86,6 +86,8 @@ def _check_together(options: RunOptions) -> None:
         raise InputError("--batch-bytes: it is for live folders; of a topic Python takes options={'maxOffsetsPerTrigger': …}")
     if options.batch_bytes == 0:
         raise InputError("--batch-bytes: a micro-batch takes at least 1 byte")
+    if options.continue_changed and options.checkpoint is None:
+        raise InputError("--continue-changed: it resumes from a checkpoint: give --checkpoint")
     if options.drain and live:
         raise InputError("--drain: a live source (--follow, or a folder) has no end after which windows could be drained")
     inputs = [

@@ -83,4 +83,13 @@ def new_store(text: str, what: str) -> Path | str:
 def new_state(text: str, what: str) -> Path | str:
     """The place for the state of a run: a folder, which exists or can be created, or a URI."""
     place = _place(text, what)
-    return place if isinstance(place, str) else named(str(state_folder(place, what)), what)
+    if isinstance(place, str):
+        return place
+    folder = state_folder(place, what)
+    files = [path.name for path in folder.iterdir() if path.is_file() and path.name[0] != "."] if folder.is_dir() else []
+    if files:
+        from cqels_opt.state.commit_log import NAME  # 0.1 s, which most commands need not take
+
+        if NAME not in files:
+            raise InputError(f"{what}: {text}: it is a folder with other files in it, such as {min(files)}: name another one")
+    return named(str(folder), what)

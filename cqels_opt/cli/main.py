@@ -50,7 +50,7 @@ _ALLOCATIONS = 50_000
 def main(words: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit code of the process."""
     words = sys.argv[1:] if words is None else words
-    debug = "--debug" in words
+    debug, command = "--debug" in words, None
     if not debug:
         logging.basicConfig(level=logging.CRITICAL)  # we report a failure in one line instead
     gc.set_threshold(_ALLOCATIONS)
@@ -64,7 +64,7 @@ def main(words: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except KeyboardInterrupt:  # the engine handles an interrupt during a run; here none had started
-        _complain("stopped before anything was done", debug)
+        _complain("stopped" if command == "bench" else "stopped before anything was done", debug)
         return FAILED
     except InputError as error:
         _complain(error.report() if isinstance(error, QueryError) else _one_line(str(error)), debug)

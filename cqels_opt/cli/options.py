@@ -6,7 +6,7 @@ Times and durations are integer milliseconds. Paths are as typed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -114,6 +114,13 @@ class RunOptions:
     def queries(self) -> tuple[Path, ...]:
         """The files of all queries of the run."""
         return (self.query, *self.more)
+
+
+def without_outputs(options: RunOptions, answers: Path) -> RunOptions:
+    """The options of a run that touches neither the checkpoint, the trace nor the answers of another one; ``answers`` gets its own."""
+    return replace(
+        options, out=answers, out_folder=False, out_topic=None, trace=None, checkpoint=None, continue_changed=False, limit=None
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,14 +90,15 @@ def mistakes_as_warnings(queries: Sequence[QueryRequest]) -> Iterator[None]:
     warn_of_mistakes(queries)
 
 
-def warn_of_absent_graphs(queries: Iterable[QueryRequest], place: Path | str) -> None:
-    """Warns about named graphs that the queries read and the static data do not have, once each."""
+def warn_of_absent_graphs(queries: Iterable[QueryRequest], place: Path | str, loaded: bool = False) -> None:
+    """Warns about named graphs that the queries read and the static data do not have, once each; ``loaded``: of a store that was given."""
     store = open_store(place)
     existing = list(filter(None, store.decode(store.named_graphs())))
     for name in dict.fromkeys(name for request in queries for name in _graphs_of(request.query)):
         if name not in existing:
             known = f"there is {first_of(existing)}" if existing else "there is no named graph"
-            option = f"--graph {shlex.quote(name[1:-1])} PATH"
+            command = "cqels-opt load … " if loaded else ""
+            option = f"{command}--graph {shlex.quote(name[1:-1])} PATH"
             warn(f"the static data have no graph {name}, in which the query looks for triples: load it with {option}; {known}")
 
 
@@ -153,7 +154,12 @@ def instances_of(options: RunOptions) -> Texts:
     heads = [head.strip() for head in rows[0][1]]
     used = [head for head in heads if f"${head}$" in text]
     if not used:
-        raise InputError(f"{path}: there is no ${'$, $'.join(heads)}$ in the text, which --instances {file} would fill in")
+        asked = dict.fromkeys(re.findall(r"\$\w+\$", text))
+        if asked:
+            raise InputError(f"{path}: --instances {file} has no column for {', '.join(asked)}; it has {', '.join(heads)}")
+        raise InputError(
+            f"{path}: the text has no $NAME$ that --instances {file} would fill in; its columns are {', '.join(heads)}"
+        )
     place = re.compile("|".join(re.escape(f"${head}$") for head in used))
     stems = _names([f"{path.stem}_{number}" for number in range(1, len(rows))])
     found: Texts = []

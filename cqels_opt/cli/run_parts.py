@@ -82,7 +82,7 @@ def registered(engine: QueryRegistry[Q], options: RunOptions, requests: Sequence
     warn_of_disagreement(engine.store)
     with mistakes_as_warnings(requests):
         found = [engine.register(query.text, **registration_options(query, options)) for query in requests]
-    warn_of_absent_graphs(requests, engine.store)
+    warn_of_absent_graphs(requests, engine.store, options.store is not None)
     return found
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cqels_opt import verify as checking
-from cqels_opt.cli.options import RunOptions
+from cqels_opt.cli.options import RunOptions, without_outputs
 from cqels_opt.cli.query_requests import QueryRequest, query_requests
 from cqels_opt.cli.run_results import VerifySummary
 from cqels_opt.compiler.dialect_profile import policy_words, query_semantics, with_window_semantics
@@ -24,7 +24,7 @@ from cqels_opt.verify import Options as Checked
 
 def verify(options: RunOptions, run: Callable[[RunOptions], object]) -> VerifySummary:
     """Runs a query and compares every answer with an independent evaluation, instant by instant. ``run`` runs it on an engine."""
-    if options.topics or options.out_topic is not None:
+    if options.topics:
         raise InputError("verify reads files from beginning to end: a topic of Kafka has no end; keep its messages in a file")
     if options.follow or any(path.is_dir() for _, path in options.streams):
         raise InputError("verify reads files from beginning to end: a live source (--follow, or a folder) has no end")
@@ -33,11 +33,9 @@ def verify(options: RunOptions, run: Callable[[RunOptions], object]) -> VerifySu
             "verify evaluates static data from their files, since the store is a part of what it verifies: give the files by --static "
             "and --graph instead of --store"
         )
-    if options.out_folder:
-        raise InputError(f"--out {options.out}: verify reads answers as lines: name a file, or leave --out out")
     with scratch_folder("verify") as scratch:
-        out = options.out if options.out is not None and str(options.out) != "-" else scratch / "answers.jsonl"
-        run(replace(options, out=out))
+        out = scratch / "answers.jsonl"
+        run(without_outputs(options, out))
         reading = checking.read_inputs(
             options.streams,
             options.static,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, option
 from cqels_opt.planner.calibration_store import Calibration, known
 from cqels_opt.planner.planner_options import PlannerOptions, join_methods
-from cqels_opt.plans import parse_plans
+from cqels_opt.plans import PlanError, parse_plans
 from cqels_opt.plans.cost import Shuffled
 from cqels_opt.plans.optimizer import MODES
 from cqels_opt.plans.predicate_placement import Placing
@@ -23,6 +24,15 @@ _PLACED: Mapping[str, Placing] = {
     "H3": "early",
     "H4": "late",
 }
+
+
+@contextmanager
+def naming_fixed_plans() -> Iterator[None]:
+    """Names the option in errors about plans: only fixed ones are written by users."""
+    try:
+        yield
+    except PlanError as error:
+        raise PlanError(f"{option('plan=', '--plan ')}fixed: {error}") from error
 
 
 def plan_mode(
@@ -43,7 +53,8 @@ def plan_mode(
         raise InputError(f"plan={plan!r}: choose from {', '.join(MODES)}, or give fixed: and plans")
     if fixed is not None:
         plan = "fixed"
-    plans = parse_plans(fixed) if fixed is not None else None
+    with naming_fixed_plans():
+        plans = parse_plans(fixed) if fixed is not None else None
     calibration = known() if constants == "measured" else Calibration()
     if filters not in _PLACED:
         raise InputError(f"{filters!r} is no place for filters: choose from {', '.join(_PLACED)}")

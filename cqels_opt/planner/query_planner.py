@@ -17,6 +17,7 @@ from cqels_opt.operators.row_limit import StoppedDelta
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_planner import BlockPlanner
+from cqels_opt.planner.plan_modes import naming_fixed_plans
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import DeltaRule, Plan, PlanError, Split
 from cqels_opt.plans.join_methods import JoinMethod
@@ -41,11 +42,12 @@ class QueryPlanner:
         """Without ``background_jobs`` the sub-results stay those that were compiled. ``shared`` has the windows of other planners."""
         self.compiled = self._program = program
         shared = SharedWindows() if shared is None else shared
-        self.blocks = {b.name: BlockPlanner(b, program.store, options, shared, background_jobs) for b in program.blocks}
-        sources = [source for block in self.blocks.values() for source in block.sources]
-        for name in options.fixed or {}:
-            if name not in sources:
-                raise PlanError(f"there is no delta source {name!r}; the query has {', '.join(sources)}")
+        with naming_fixed_plans():
+            self.blocks = {b.name: BlockPlanner(b, program.store, options, shared, background_jobs) for b in program.blocks}
+            sources = [source for block in self.blocks.values() for source in block.sources]
+            for name in options.fixed or {}:
+                if name not in sources:
+                    raise PlanError(f"there is no delta source {name!r}; the query has {', '.join(sources)}")
 
     def advance(self, new: Mapping[str, Sequence[SlotCounts]], before: int, frontier: int) -> None:
         """Moves the statistics of all blocks; see :meth:`BlockPlanner.advance`."""

@@ -270,14 +270,14 @@ def test_mistakes_of_the_command(options: BenchOptions, message: str) -> None:
         (("seed = 3", "seed = = 3"), r"all.toml: .*line 4"),
         (
             ("authors = 60", "authors = -5"),
-            "data: the generator social makes no data with authors = -5, .*: ValueError: ",
+            "all: data: the generator social makes no data with authors = -5, .*: ValueError: ",
         ),
         (("authors = 60", 'authors = "many"'), "makes no data with authors = 'many', .*: TypeError"),
         (
             ("seed = 3", "seed = 3\n[options.system-y]\ncache = 1"),
             r"options.system-y: there is no contender .*; did you mean system-x\?",
         ),
-        (("authors = 60", "writers = 60"), "the generator social: got an unexpected keyword argument 'writers'"),
+        (("authors = 60", "writers = 60"), r"all: data.writers: the generator social has no such parameter; it has authors, "),
         (('generator = "social"', 'generator = "sozial"'), "there is no generator 'sozial'; did you mean social"),
         (('generator = "social"', 'generator = "gone.py:make"'), "gone.py: there is no such Python file"),
         (('"worst"', '"wurst"'), "there is no contender 'wurst'"),

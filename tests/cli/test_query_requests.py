@@ -67,7 +67,9 @@ def test_where_no_graph_is_there_that_is_said(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "q.rq").write_text(f"SELECT * {{ GRAPH <{EX}g> {{ ?s ?p ?o }} }}", encoding="utf-8")
     build_store(tmp_path / "store", [])
     warn_of_absent_graphs(query_requests(RunOptions(tmp_path / "q.rq")), tmp_path / "store")
-    assert capsys.readouterr().err.endswith("PATH; there is no named graph\n")
+    assert capsys.readouterr().err.endswith(f": load it with --graph {EX}g PATH; there is no named graph\n")
+    warn_of_absent_graphs(query_requests(RunOptions(tmp_path / "q.rq")), tmp_path / "store", loaded=True)
+    assert f": load it with cqels-opt load … --graph {EX}g PATH; there" in capsys.readouterr().err
 
 
 @pytest.mark.long

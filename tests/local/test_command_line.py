@@ -44,6 +44,27 @@ def test_verify_and_explain(files: Files, tmp_path: Path, capsys: pytest.Capture
     assert "now" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", [["verify"], ["explain", "--analyze"]])
+def test_verify_and_explain_leave_a_checkpoint_and_its_outputs_alone(
+    command: list[str], files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out, trace = tmp_path / "c", tmp_path / "out.jsonl", tmp_path / "trace.jsonl"
+    words = [str(write_query(tmp_path, MET)), *files.words, "--engine", "local", "--batch", "20", "--checkpoint", str(folder)]
+    words += ["--out", str(out), "--trace", str(trace)]
+    assert main(["run", *words]) == 0
+    before = {path: path.read_bytes() for path in (out, trace, *folder.rglob("*")) if path.is_file()}
+    for _ in range(2):
+        assert main([*command, *words]) == 0, capsys.readouterr().err
+    assert {path: path.read_bytes() for path in (out, trace, *folder.rglob("*")) if path.is_file()} == before
+
+
+def test_nothing_is_explained_of_an_empty_stream(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.ndjson").touch()
+    words = [str(write_query(tmp_path, MET)), "--stream", "http://ex.org/S", str(tmp_path / "s.ndjson"), "--engine", "local"]
+    assert main(["explain", "--analyze", *words]) == 2
+    assert "no micro-batch has run, because the streams have no elements" in capsys.readouterr().err
+
+
 def test_the_summary_has_the_answers_that_a_limit_printed(
     files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
