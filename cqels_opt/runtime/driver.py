@@ -94,7 +94,9 @@ class Driver(RunState):
             self.options.files.restore(self.state.lengths)
         if self.catalog is not None:
             self.catalog.know(self.state.displaced, self.term_pages(self.state.files))
-        self.set_programs([*self.compiled.values()] if self.catalog is None else self.catalog.before(self.state.batch + 1))
+        self.set_programs(
+            [*self.compiled.values()] if self.catalog is None else self.catalog.before(self.state.batch + 1, self.log.oldest)
+        )
         self.ingest_state = IngestState(self.folder, self.all_streams, self.options.tiers, self.state.files, self.note)
         self.new_planners()
         self._changed = self.state.batch >= 0 and self.state.query != self.identity_digest

@@ -101,9 +101,9 @@ class QueryCatalog:
         """Sets the ids that the run has given to terms: constants of new queries must have others."""
         self._ids = displaced, pages
 
-    def before(self, batch: int) -> list[CompiledProgram]:
-        """The programs that a batch finds, as those before it have left them."""
-        place = self.store_versions.before(batch).place
+    def before(self, batch: int, oldest: int) -> list[CompiledProgram]:
+        """The programs that a batch finds, as those before it have left them; ``oldest`` is the first batch whose record is kept."""
+        place = self.store_versions.before(batch, oldest).place
         if Path(place) != Path(self._compiled.store):
             self._compiled = self._first.over(place, self._owner)
         sharing, recorded = self.started, list[Change]()

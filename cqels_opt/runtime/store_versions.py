@@ -43,15 +43,16 @@ class VersionedStore:
         self._opened = version_at(place)
         self.current = self._newest = self._opened
         self._held: list[Path | str] = []
-        self._oldest = -1  # the first batch whose record is kept; -1 until the run has written one
+        self._oldest = -1  # the first batch whose record is kept
         self._warned, self._refused = False, 0
         if self.store is not None and not (self.folder / START).exists():
             self._hold([self._opened.place])
             disk.make_folder(self.folder)
             self._log(self.folder / START, self._opened)
 
-    def before(self, batch: int) -> StoreVersion:
-        """The version that a batch finds."""
+    def before(self, batch: int, oldest: int) -> StoreVersion:
+        """The version that a batch finds; ``oldest`` is the first batch whose record is kept (-1: none)."""
+        self._oldest = oldest
         if self.store is not None:
             files = [path for path in self._logged() if int(path.stem) < batch]
             self.current = self._read(files[-1] if files else self.folder / START)

@@ -116,7 +116,7 @@ class CommitLog:
         self._begun = False  # a batch that is not committed: memory may hold half of it
         self._noted = -1  # the last batch, where its record is not written yet
         self._reached: int | None = None  # None: not read yet
-        self.oldest = -1  # the batch of the oldest record that is kept
+        self._oldest: int | None = None  # None: not read yet
         self._remote = remote_checkpoint.of_folder(folder)
 
     def claim(self, identity: Identity, changed: bool | None = False, key: str = "") -> str:
@@ -211,7 +211,7 @@ class CommitLog:
         self._noted = -1
         for path in earlier[: -KEEP + 1]:
             disk.delete(path)
-        self.oldest = min((int(path.stem) for path in earlier[-KEEP + 1 :]), default=commit.batch)
+        self._oldest = min((int(path.stem) for path in earlier[-KEEP + 1 :]), default=commit.batch)
 
     def save(self, removed: bool = False) -> None:
         """Saves the changes since the last save, if the checkpoint is in an object store; ``removed``: also if files are only gone."""
@@ -254,6 +254,13 @@ class CommitLog:
         """The last record before a batch; None at the start."""
         found = [path for path in self._paths() if int(path.stem) < batch]
         return self.read(found[-1]) if found else None
+
+    @property
+    def oldest(self) -> int:
+        """The batch of the oldest record that is kept; -1 if there is none."""
+        if self._oldest is None:
+            self._oldest = min((int(path.stem) for path in self._paths()), default=-1)
+        return self._oldest
 
     @property
     def newest(self) -> int:
@@ -311,7 +318,7 @@ class CommitLog:
 
     def forget_from(self, batch: int) -> None:
         """Deletes the records of a batch that runs again, and of those after it, durably."""
-        self._noted = -1
+        self._noted, self._oldest = -1, None
         later = [path for path in self._paths() if int(path.stem) >= batch]
         for path in reversed(later):
             disk.delete(path)
