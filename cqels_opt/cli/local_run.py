@@ -132,9 +132,11 @@ def _follow(
     places, sink = numbered_folders(streams, needed), sink_of(options, catalog)
     frontier = Frontier(needed, options.lateness, options.eager, max_ahead=options.max_ahead)
     make = partial(local_driver, catalog, folder, options.processes, sink, frontier, options.trace)
-    commit_every, most = interval(sink, live=True, growing=are_growing(places)), options.batch_bytes or MOST_BYTES
+    commit_every = interval(sink, live=True, growing=are_growing(places), timeout=options.idle_timeout)
     driver_options = replace(live_options(options, catalog, folder, None, mode(options)), commit_every=commit_every)
-    driver, source = live_input(places, make, folder, driver_options, options.time_predicate, most=most)
+    driver, source = live_input(
+        places, make, folder, driver_options, options.time_predicate, most=options.batch_bytes or MOST_BYTES
+    )
     handle = LocalRun(driver, source, watching(watch, Notices()))
     stopped = handle.work(stop)
     if isinstance(files := driver.options.files, FilesRead):

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.files_read import FilesRead
-from cqels_opt.runtime.growing_files import GrowingFiles, LinesBatch, are_growing
+from cqels_opt.runtime.growing_files import GrowingFiles, LinesBatch, ReadLog, are_growing
 from cqels_opt.runtime.live_files import MOST_BYTES, FileBatch, batch_of
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.commit_log import SPARK
@@ -88,12 +88,16 @@ class Growing:
     def __init__(self, driver: Driver, files: GrowingFiles, to_the_end: bool = False) -> None:
         self._driver, self._files, self.ends, self.poll = driver, files, to_the_end, BUSY
         self._last = time.monotonic()  # when there were new lines
+        self._log = None if driver.idle is None else ReadLog(driver.folder)
 
     def rows(self, number: int) -> LinesBatch | None:
         """The new lines of the files."""
-        found, now = self._files.batch(self._driver.frontier), time.monotonic()
+        upto = None if self._log is None else self._log.of(number)
+        found, now = self._files.batch(self._driver.frontier, upto), time.monotonic()
         if found is not None:
             self._last = now
+            if self._log is not None and upto is None:
+                self._log.write(number, self._files.seen)
         self.poll = BUSY if now - self._last < 1.0 else IDLE
         return found
 

@@ -103,10 +103,12 @@ def sink_of(sink: TableFunction | PathLike, programs: Callable[[], Sequence[Comp
     return FolderSink(path, programs if with_query else None)
 
 
-def interval(sink: Sink, live: bool, growing: bool) -> float:
+def interval(sink: Sink, live: bool, growing: bool, timeout: int | None = None) -> float:
     """Seconds between two commit records: those of :data:`COMMIT_EVERY` for files that grow, and for replays into a file, which is cut
-    back when batches run again; 0, a record per batch, for other replays and for folders."""
-    return COMMIT_EVERY if growing or (not live and isinstance(sink, FileSink)) else 0.0
+    back when batches run again; 0, a record per batch, for other replays and for folders, and with a ``timeout`` of idle streams, because
+    of which answers depend on what is in a batch.
+    """
+    return COMMIT_EVERY if (growing and timeout is None) or (not live and isinstance(sink, FileSink)) else 0.0
 
 
 def start(
@@ -152,17 +154,21 @@ def start(
         _check_kind(live, {"batch": batch, "drain": drain})
     else:
         _check_kind(live, {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "to_the_end": to_the_end})
-    to = sink_of(sink, catalog.programs, with_query=register is not None)
+    if idle_timeout is not None and commit_every is not None:
+        raise InputError("commit_every: with idle_timeout a run writes a commit record per micro-batch; leave one of the two out")
+    to, idle = sink_of(sink, catalog.programs, with_query=register is not None), idle_milliseconds(idle_timeout)
     options = DriverOptions(
         drain=drain,
         skip_bad=on_error == "skip" or (live and on_error is None),
         plan=plan_mode(plan, filters=filters),
-        idle_timeout=idle_milliseconds(idle_timeout),
+        idle_timeout=idle,
         continue_changed=continue_changed,
         limits=checked(limits),
         rejects=rejects_of(trace, folder),
         named=register is not None,
-        commit_every=interval(to, live, growing) if commit_every is None else duration_of(commit_every, "commit_every") / 1000,
+        commit_every=interval(to, live, growing, idle)
+        if commit_every is None
+        else duration_of(commit_every, "commit_every") / 1000,
     )
     joining, reporter = None if register is None else partial(register, to), BatchReporter(listener)
     if live:

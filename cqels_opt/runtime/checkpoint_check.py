@@ -13,6 +13,7 @@ from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
 from cqels_opt.lod.relation import HEADER as RELATION
 from cqels_opt.lod.relation import VERSION as RELATION_VERSION
 from cqels_opt.runtime.answer_folder import FolderSink
+from cqels_opt.runtime.growing_files import READ
 from cqels_opt.runtime.idle_streams import FOLDER as IDLE
 from cqels_opt.runtime.query_catalog import FOLDER as QUERIES
 from cqels_opt.runtime.quotas import NOTES
@@ -88,7 +89,7 @@ def _verifier(path: Path) -> Callable[[Path], object] | None:
     if path.name == RECORD:
         return lambda record: read_plan(record.parent)
     numbered = path.parent.name in (COMMITS, QUERIES, IDLE, STATIC) and (path.stem.isdecimal() or path.name == START)
-    return _json if path.suffix == ".json" and (numbered or path.name in (NOTES, NAME, SOURCES)) else None
+    return _json if path.suffix == ".json" and (numbered or path.name in (NOTES, NAME, SOURCES, READ)) else None
 
 
 def _json(path: Path) -> None:

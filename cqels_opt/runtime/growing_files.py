@@ -1,7 +1,8 @@
 """Files that grow: their new lines are a stream, read as soon as they are whole.
 
 The commit record has the bytes that were read of each file, so a run that is killed reads on there. A batch that runs again may read
-more lines than the first time; the answers do not depend on that.
+more lines than the first time; the answers do not depend on that, unless the clock decides that streams are idle: then the batch reads
+as far as before.
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from cqels_opt.errors import DataError, InputError
+from cqels_opt.errors import CheckpointError, DataError, InputError
 from cqels_opt.rdf.lines import LONGEST_LINE
 from cqels_opt.rdf.streams import read_lines
 from cqels_opt.rdf.tabular import Reject
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, Rejected, ingest
 from cqels_opt.runtime.live_files import numbered
-from cqels_opt.storage import disk
+from cqels_opt.storage import disk, documents
 from cqels_opt.storage.file_errors import naming
 from cqels_opt.windows.admission import Admission, Admitted
 from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier
 
 FORMATS = (".ndjson", ".jsonl")
+READ = "read.json"
 MOST_BYTES = 8 << 20
 """Bytes of a file in one micro-batch."""
 
@@ -50,12 +52,15 @@ class LinesBatch:
 
 @dataclass(slots=True)
 class _Place:
-    """How far a file is read: bytes and lines; ``next`` after the batch that is running. ``waits``: its size when it had no element."""
+    """How far a file is read: bytes and lines; ``next`` after the batch that is running. ``waits``: its size when it had no element.
+    ``seen``: the bytes that the batch has read, also without effect.
+    """
 
     path: Path
     at: tuple[int, int] = (0, 0)
     next: tuple[int, int] = (0, 0)
     waits: int = -1
+    seen: int = 0
 
 
 def are_growing(places: Iterable[tuple[object, Path]]) -> bool:
@@ -92,19 +97,49 @@ class GrowingFiles:
             found |= {f"bytes of {number}": place.at[0], f"lines of {number}": place.at[1]}
         return found
 
-    def batch(self, frontier: Frontier) -> LinesBatch | None:
-        """The new whole lines of the files; None if there are none."""
-        files = [found for number, place in self._places.items() if (found := _read(number, place)) is not None]
+    @property
+    def seen(self) -> dict[int, int]:
+        """The bytes of each file that the last batch has read, also without effect."""
+        return {number: place.seen for number, place in self._places.items()}
+
+    def batch(self, frontier: Frontier, upto: Mapping[int, int] | None = None) -> LinesBatch | None:
+        """The new whole lines of the files; None if there are none. A batch that runs again reads ``upto`` the same bytes."""
+        read = (_read(number, place, (upto or {}).get(number)) for number, place in self._places.items())
+        files = [found for found in read if found is not None]
         if not files:
             return None
         return LinesBatch(files, frontier.admission(), {n: p.last_offset + 1 for n, p in frontier.partitions.items()})
 
 
-def _read(number: int, place: _Place) -> NewLines | None:
+class ReadLog:
+    """How far the newest batch of a run reads its files, written to the checkpoint before the batch begins."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / READ
+
+    def write(self, batch: int, seen: Mapping[int, int]) -> None:
+        """A batch is about to begin."""
+        document = {"batch": batch, "seen": {str(number): size for number, size in seen.items()}}
+        disk.write_atomically(self._path, documents.encode(READ, document))
+
+    def of(self, batch: int) -> dict[int, int] | None:
+        """How far a batch has read that runs again; None for any other batch. CheckpointError if the file is damaged."""
+        if not self._path.exists():
+            return None
+        try:
+            found = documents.decode(READ, disk.read(self._path))
+            return {int(number): int(size) for number, size in found["seen"].items()} if found["batch"] == batch else None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(f"{self._path}: the checkpoint is damaged ({error}); use another folder") from error
+
+
+def _read(number: int, place: _Place, upto: int | None) -> NewLines | None:
     """The new lines of a file. DataError if it is shorter than what was read of it."""
     start, line = place.at
     with naming(place.path):
-        if (size := place.path.stat().st_size) in (start, place.waits):
+        size = place.path.stat().st_size
+        size = place.seen = size if upto is None else min(size, upto)
+        if size in (start, place.waits):
             return None
         if size < start:
             raise DataError(
@@ -113,13 +148,15 @@ def _read(number: int, place: _Place) -> NewLines | None:
             )
         with disk.opened(place.path) as file:
             file.seek(start)
-            text = file.read(MOST_BYTES)
+            text = file.read(min(MOST_BYTES, size - start))
             if b"\n" not in text:
-                text += file.read(LONGEST_LINE)
+                text += file.read(min(LONGEST_LINE, size - start - len(text)))
             found = _elements_of(text, line + 1)
-            while not found.used and (more := file.read(len(text))):  # one element, or one time of graphs, takes more
+            # one element, or one time of graphs, takes more
+            while not found.used and (more := file.read(min(len(text), size - start - len(text)))):
                 text += more
                 found = _elements_of(text, line + 1)
+            place.seen = start + len(text)
     if not found.used:
         place.waits = size
         return None

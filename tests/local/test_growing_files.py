@@ -11,8 +11,11 @@ import pytest
 from spark.small_world import CROWDS, MAP, MET, STREAM, Files, write_world
 
 import cqels_opt as cq
+from cqels_opt.errors import CheckpointError
+from cqels_opt.local.jobs import interval
 from cqels_opt.runtime import growing_files
-from cqels_opt.runtime.growing_files import GrowingFiles
+from cqels_opt.runtime.growing_files import GrowingFiles, LinesBatch, ReadLog
+from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.frontier import Frontier
 
@@ -82,3 +85,48 @@ def test_bad_files(tmp_path: Path) -> None:
         GrowingFiles([(0, tmp_path / "a.jsonl"), (0, tmp_path / "b.jsonl")])
     (tmp_path / "empty.jsonl").touch()
     assert GrowingFiles([(0, tmp_path / "empty.jsonl")]).batch(Frontier(("s",))) is None
+
+
+# ------------------------------------------------------------------ idle streams: answers depend on what is in a batch
+@pytest.mark.parametrize("seed", range(8))
+def test_a_batch_that_runs_again_reads_as_far_as_before(
+    seed: int, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines_of_graphs(files, seed)
+    draw, content = random.Random(seed), files.stream.read_bytes()
+    monkeypatch.setattr(growing_files, "MOST_BYTES", draw.choice([150, 1_000, 20_000]))
+    live, log, upto, read = tmp_path / "live.ndjson", ReadLog(tmp_path), 0, GrowingFiles([(0, tmp_path / "live.ndjson")])
+    live.touch()
+    for number in range(20):
+        upto += draw.randrange(600)
+        live.write_bytes(content[:upto])
+        before = read.put()
+        first = read.batch(Frontier(("s",)))
+        log.write(number, read.seen)
+        live.write_bytes(content[: upto + draw.randrange(600)])
+        killed = GrowingFiles([(0, live)])
+        killed.restore(before)
+        again = killed.batch(Frontier(("s",)), log.of(number))
+        assert log.of(number + 1) is None and texts(again) == texts(first)
+        read.take(())
+        killed.take(())
+        assert killed.put() == read.put()
+
+
+def texts(batch: LinesBatch | None) -> list[object]:
+    return [] if batch is None else [part.to_pylist() for new in batch.files for part in new.parts]
+
+
+def test_a_run_that_lets_streams_go_writes_a_record_per_batch(files: Files, tmp_path: Path) -> None:
+    sink = FileSink(tmp_path / "out.jsonl")
+    assert interval(sink, live=True, growing=True) > 0 == interval(sink, live=True, growing=True, timeout=500)
+    with pytest.raises(cq.InputError, match="commit_every: with idle_timeout a run writes a commit record per micro-batch"):
+        query(files).start(
+            {STREAM: files.stream}, tmp_path / "o.jsonl", tmp_path / "c", follow=True, commit_every="1s", idle_timeout="1s"
+        )
+
+
+def test_a_damaged_log_of_reads(tmp_path: Path) -> None:
+    (tmp_path / "read.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"read\.json: the checkpoint is damaged"):
+        ReadLog(tmp_path).of(1)
