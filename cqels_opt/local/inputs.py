@@ -97,7 +97,8 @@ class Growing:
         if found is not None:
             self._last = now
             if self._log is not None and upto is None:
-                self._log.write(number, self._files.seen)
+                with self._driver.log.working():
+                    self._log.write(number, self._files.seen)
         self.poll = BUSY if now - self._last < 1.0 else IDLE
         return found
 

@@ -57,6 +57,7 @@ class LocalRun(RunHandle):
                     self._write_record()
                     return False
                 else:
+                    self.driver.log.forget_reached()  # all input that there was has been read again
                     self._write_record(self.driver.options.commit_every)
                     self._stopped.wait(source.poll)
             self._write_record()

@@ -121,7 +121,8 @@ class Driver(RunState):
 
     def _whole_batch(self, number: int, rows: Any) -> list[TraceRecord]:
         self.deletion.wait()  # a batch that runs again may write files of the same names
-        if self.catalog is not None and self.catalog.has_changes() and self.log.has_waiting_record:
+        may_change = self.catalog is not None and self.log.reached <= self.frontier.value
+        if self.catalog is not None and self.catalog.has_changes() and may_change and self.log.has_waiting_record:
             self.write_record()
         if self.log.begin(number, self.state.batch, self.options.allow_gap):
             self.restore(number)
@@ -163,7 +164,7 @@ class Driver(RunState):
     # -------------------------------------------------------------- the phases of a batch
     def _begin(self, number: int) -> MicroBatch:
         """Starts a batch: queries that were added or removed, and another version of the static data, count from here on."""
-        clock = PhaseTimer()
+        clock, changed = PhaseTimer(), False
         self.runner.begin(number, self.catalog.names() if self.catalog is not None else list(self.planners))
         for part in BETWEEN_RECORDS if self.runner.parallelism > 1 else ():  # other processes read the files from now on
             sealed_files.settle(self.folder / part)
@@ -174,7 +175,7 @@ class Driver(RunState):
             self.runner.end()  # queries that are registered now need the slots of these tasks
             self._changed = False
         if self.catalog is not None:
-            self.reconfiguration.apply_catalog(number, self.catalog)
+            changed = self.reconfiguration.apply_catalog(number, self.catalog)
         after, store = self.frontier.value, self.programs[0].store
         pages = tuple(map(task_path, self.term_pages(self.state.files)))
         keys = self.index_keys() if self._rows >= INDEXED_FROM else {}
@@ -192,7 +193,9 @@ class Driver(RunState):
             momentary=self.momentary,
             lateness=self.frontier.lateness,
         )
-        if not self.options.commit_every:  # a batch that runs again, also on another machine, begins with the same decisions
+        if (
+            changed or not self.options.commit_every
+        ):  # a batch that runs again, also on another machine, begins with the same decisions
             self.log.save()
         return MicroBatch(number, after, task, [*self.state.files], clock)
 
@@ -250,7 +253,7 @@ class Driver(RunState):
 
     def _answers_together(self, number: int) -> bool:
         """Whether the answers are lines that need not be withheld or sent by query."""
-        failed = any(batch == number for batch, _ in self.quotas.failures.values())
+        failed = self.catalog is not None and self.quotas.failed_among([m.id for m in self.catalog.sharing.members], number)
         free = self.options.limits == NO_LIMITS and not failed
         return free and self.sink.format == "jsonl" and not isinstance(self.sink, ReadsByQuery)
 
@@ -391,10 +394,13 @@ class Driver(RunState):
         gone |= {r.path for r in batch.rejected if r.spooled}
         self.schedule_deletion(number, gone)
         self.state = state
-        if self.since_record >= self.options.commit_every or sealed_files.kept() - self._kept > MOST_KEPT:
+        has_failure = any(failed == number for failed, _ in self.quotas.failures.values())  # it is of this cut of the input
+        if has_failure or self.since_record >= self.options.commit_every or sealed_files.kept() - self._kept > MOST_KEPT:
             self.write_record()
         else:
             self.log.note(number)
+        if not self.options.commit_every:
+            self.log.forget_reached()
         if self.catalog is not None:
             self.catalog.committed(self.log.oldest)
 

@@ -15,7 +15,9 @@ T = TypeVar("T")
 
 
 class FunctionSink(Generic[T]):
-    """A user's ``f(answers, batch_id)``. A repeated batch has the same rows under the same id."""
+    """A user's ``f(answers, batch_id)``. A repeated batch has the same rows under the same id. Over files that grow it may have those of
+    several batches.
+    """
 
     format: Format = "arrow"
     digests: Mapping[str, str] = MappingProxyType({})

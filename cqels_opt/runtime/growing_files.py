@@ -112,23 +112,28 @@ class GrowingFiles:
 
 
 class ReadLog:
-    """How far the newest batch of a run reads its files, written to the checkpoint before the batch begins."""
+    """How far the newest batch of a run reads its files, written to the checkpoint before the batch begins. CheckpointError if the file
+    is damaged.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / READ
+        self._batch, self._seen = self._read() if self._path.exists() else (-1, dict[int, int]())
 
     def write(self, batch: int, seen: Mapping[int, int]) -> None:
         """A batch is about to begin."""
+        self._batch, self._seen = batch, dict(seen)
         document = {"batch": batch, "seen": {str(number): size for number, size in seen.items()}}
         disk.write_atomically(self._path, documents.encode(READ, document))
 
     def of(self, batch: int) -> dict[int, int] | None:
-        """How far a batch has read that runs again; None for any other batch. CheckpointError if the file is damaged."""
-        if not self._path.exists():
-            return None
+        """How far a batch has read that runs again; None for any other batch."""
+        return self._seen if batch == self._batch else None
+
+    def _read(self) -> tuple[int, dict[int, int]]:
         try:
             found = documents.decode(READ, disk.read(self._path))
-            return {int(number): int(size) for number, size in found["seen"].items()} if found["batch"] == batch else None
+            return int(found["batch"]), {int(number): int(size) for number, size in found["seen"].items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(f"{self._path}: the checkpoint is damaged ({error}); use another folder") from error
 

@@ -1,8 +1,8 @@
 """The queries of a running job, and the batches that add and remove them (DESIGN §4.7, §9).
 
 The time of a request is no function of the elements. Therefore the changes of a batch are written to the checkpoint before anything
-else is done for it; a batch that runs again does the same, and a restarted run has the queries of its checkpoint. Requests during a
-batch wait for the next one.
+else is done for it; a batch that runs again does the same, and a restarted run has the queries of its checkpoint. Requests wait for the
+next batch that no batch before a kill has reached.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class QueryCatalog:
         self.folder = state / FOLDER
         self._lock = threading.Lock()
         self._waiting: list[Change] = []
-        self._recorded: list[Change] = []  # of batches that have begun and will run again
+        self._recorded: list[tuple[int, Change]] = []  # by batch, of batches that have begun and will run again
         self._ids: tuple[Sequence[tuple[str, int]], Sequence[Path]] = (), ()
         self._next: dict[str, Member] = {}  # the queries that the next batch will have
         self._pages: dict[str, SlotFile] = {}
@@ -106,12 +106,12 @@ class QueryCatalog:
         place = self.store_versions.before(batch, oldest).place
         if Path(place) != Path(self._compiled.store):
             self._compiled = self._first.over(place, self._owner)
-        sharing, recorded = self.started, list[Change]()
+        sharing, recorded = self.started, list[tuple[int, Change]]()
         for path in sorted(self.folder.glob("[0-9]*.json")) if self.folder.exists() else []:
             if int(path.stem) < batch:
                 sharing = _changed(sharing, self._stored(path))
             else:
-                recorded += self._stored(path)
+                recorded += [(int(path.stem), change) for change in self._stored(path)]
         self._recorded = recorded
         return self._have(sharing)
 
@@ -128,8 +128,8 @@ class QueryCatalog:
         path = self._path(batch)
         with self._lock:
             changes: Sequence[Change] = self._stored(path)
-            self._recorded = []
-            if not path.exists() and self._waiting and take:
+            self._recorded = [(later, change) for later, change in self._recorded if later > batch]
+            if not path.exists() and self._waiting and take and not self._recorded:
                 disk.make_folder(self.folder)
                 records = [change if isinstance(change, str) else change.record for change in self._waiting]
                 disk.write_atomically(path, documents.encode(path.name, records))
@@ -188,7 +188,7 @@ class QueryCatalog:
         with self._lock:
             self.sharing = sharing
             self._next = {member.id: member for member in sharing.members}
-            for change in (*self._recorded, *self._waiting):
+            for change in (*(change for _, change in self._recorded), *self._waiting):
                 if isinstance(change, str):
                     self._next.pop(change, None)
                 else:

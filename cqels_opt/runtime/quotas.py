@@ -1,8 +1,9 @@
 """Quotas: which queries of a run exceed their limits, and what happens to them and their answers.
 
-A query that exceeds a limit fails with that micro-batch: none of the batch's answers are emitted, the query is removed with the
-next batch, and the others continue. The decision is on disk before any output, so a batch that runs again decides the same, even if
-time decided. A run ends if its only query fails, or if its other queries read the output of the failed one.
+A query that exceeds a limit fails with that micro-batch: from this batch on none of its answers are emitted, it is removed with the next
+batch that takes changes (:mod:`~cqels_opt.runtime.query_catalog`), and the others continue. The decision is on disk before any output, so
+a batch that runs again decides the same, even if time decided. A run ends if its only query fails, or if its other queries read the
+output of the failed one.
 """
 
 from __future__ import annotations
@@ -71,10 +72,12 @@ class Quotas:
     def within(
         self, batch: int, programs: Sequence[CompiledProgram], taken: ResourceUsage, format: Format, feeding: Collection[str]
     ) -> None:
-        """Removes the answers of queries that fail with this batch. LimitError if the run cannot continue without them."""
-        again = {name for name, (failed, _) in self.failures.items() if failed == batch}
+        """Removes the answers of queries that fail with this batch, or have failed and are still there. LimitError if the run cannot
+        continue without them.
+        """
         over: dict[str, str] = {}
         members = self._members(programs)
+        again = self.failed_among({name for names in members.values() for name in names}, batch)
         for program in programs:
             over |= self._over(program, members[program.id], taken, format)
         if not over and not again:
@@ -84,19 +87,23 @@ class Quotas:
             if program.id in feeding and (named := [name for name in members[program.id] if name in over]):
                 raise LimitError(f"{named[0]}, whose stream others read: {over[named[0]]}")
         if self.catalog is None or gone >= {name for names in members.values() for name in names}:
-            raise LimitError(f"batch {batch}: {'; '.join(f'{name}: {why}' for name, why in over.items())}")
+            reasons = {name: self.failures[name][1] for name in again} | over
+            raise LimitError(f"batch {batch}: {'; '.join(f'{name}: {why}' for name, why in reasons.items())}")
         for name in [name for name in over if name not in again]:
             self.failures[name] = batch, over[name]
-            self.catalog.remove(name)
             warnings.warn(
                 f"{name} failed at batch {batch}, and the others continue without it: {over[name]}", RunWarning, stacklevel=2
             )
-        for name in again & set(self.catalog.names()) if not self.catalog.decided(batch + 1) else ():
+        for name in gone & set(self.catalog.names()) if not self.catalog.decided(batch + 1) else ():
             self.catalog.remove(name)
         disk.write_atomically(self.path, documents.encode(NOTES, self.failures))
         for program in programs:
             if mine := [name for name in members[program.id] if name in gone]:
                 self._withhold(program, mine, len(members[program.id]), taken, format)
+
+    def failed_among(self, names: Collection[str], batch: int) -> set[str]:
+        """The queries among some that have failed with this batch or before it."""
+        return {name for name, (failed, _) in self.failures.items() if failed <= batch and name in names}
 
     def _members(self, programs: Sequence[CompiledProgram]) -> dict[str, list[str]]:
         """The names of the queries of each program."""

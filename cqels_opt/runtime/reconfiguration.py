@@ -83,8 +83,8 @@ class Reconfiguration:
             driver.ingest_state.wait(key, driver.ingest_state.numbered(parts))
 
     # -------------------------------------------------------------- added and removed queries, refreshed static data
-    def apply_catalog(self, number: int, catalog: QueryCatalog) -> None:
-        """Sets the queries and the static data of a batch.
+    def apply_catalog(self, number: int, catalog: QueryCatalog) -> bool:
+        """Sets the queries and the static data of a batch. Returns whether the batch changes them.
 
         A batch changes either the queries or the version of the store, so that each change finds a complete state; queries do not
         change while some have not reported since the last version. A batch takes new changes only if no batch before it can run
@@ -99,8 +99,11 @@ class Reconfiguration:
         ):
             catalog.refreshed = None
             self._change_programs(number, programs)
-        elif (programs := catalog.refresh(number, take, self.driver.fits)) is not None:
+            return True
+        if (programs := catalog.refresh(number, take, self.driver.fits)) is not None:
             self._change_store_version(number, programs)
+            return True
+        return False
 
     def check_addition(self, member: Member) -> None:
         """InputError if a query cannot be added to the running job."""

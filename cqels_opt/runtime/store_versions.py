@@ -66,7 +66,7 @@ class VersionedStore:
     def has_newer(self) -> bool:
         """Whether there is a newer version, which the next batch may take."""
         self._newest = self.current if self.store is None else version_at(self.store)
-        return self.current.followed_by(self._newest)
+        return self._newest.number != self._refused and self.current.followed_by(self._newest)
 
     def begin(self, batch: int, take: bool, fits: Callable[[Path | str], bool]) -> StoreChange | None:
         """Switches the batch to a newer version: the recorded one, or the one that :meth:`has_newer` has found if the batch is to
@@ -77,9 +77,11 @@ class VersionedStore:
         path, was = self._path(batch), self.current
         if path.exists():
             newest = self._read(path)
+            if not was.followed_by(newest):
+                return None
         else:
             newest = self._newest
-            if not take or not was.followed_by(newest):
+            if not take or not was.followed_by(newest) or any(int(later.stem) > batch for later in self._logged()):
                 return None
             try:
                 self._hold([*self._needed(), newest.place])

@@ -23,6 +23,7 @@ from cqels_opt.errors import CheckpointError, option
 from cqels_opt.state import remote_checkpoint
 from cqels_opt.state.checkpoint_lock import CheckpointLock, lock_checkpoint
 from cqels_opt.state.claim import Claim
+from cqels_opt.state.remote_checkpoint import REACHED
 from cqels_opt.storage import checksum, disk, documents
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.intervals import BEFORE_TIME
@@ -30,7 +31,6 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 VERSION = 4
 NAME = "cqels-opt.json"
 COMMITS = "commits"  # the records
-REACHED = "reached"  # the greatest frontier of a batch
 SPARK = "spark"  # the log of the Spark job of a run, next to the records
 KEEP = 3  # records (and the files that only they name) that stay for a replayed batch
 
@@ -234,11 +234,15 @@ class CommitLog:
 
     @property
     def reached(self) -> int:
-        """The greatest frontier that a batch has reached, with or without a record."""
+        """The frontier that batches have reached which may run again; BEFORE_TIME if there are none."""
         if self._reached is None:
             content = disk.read(self.folder / REACHED) if (self.folder / REACHED).exists() else b""
             self._reached = int(content) if content.strip(b"- ").isdigit() else int(BEFORE_TIME)
         return self._reached
+
+    def forget_reached(self) -> None:
+        """Nothing is left that ran before: the next batch is a new one, whatever has been reached."""
+        self._reached = int(BEFORE_TIME)
 
     def note_reached(self, frontier: int) -> None:
         """Notes the frontier that a batch reaches, before its answers leave: batches up to it run again without changes that came later.

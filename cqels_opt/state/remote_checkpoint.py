@@ -45,6 +45,8 @@ AS_A_WHOLE: Final = ("registered/", "subresults/")
 """Folders that a task reads as a whole: the output of registration, with static data, and sub-results."""
 NOT_SAVED: Final = ("answers/",)
 REPLAY: Final = "replay/"
+REACHED: Final = "reached"
+"""A note that changes with each batch (:meth:`CommitLog.note_reached`): it is saved with other files, not for its own sake."""
 SPARK: Final = "spark/"
 CONDITION: Final = "condition"
 THREADS: Final = 8
@@ -172,7 +174,7 @@ class RemoteCheckpoint(RemoteFiles):
         is_replay, local = (self.folder / REPLAY).is_dir(), dict(self._local())
         changed = [name for name, stamp in local.items() if self._saved.get(name) != stamp]
         files = {name: self.files.get(name, self.driver) for name in (*local, *named)}
-        if not changed and not (removed and files.keys() != self.files.keys()):
+        if not {*changed} - {REACHED} and not (removed and files.keys() != self.files.keys()):
             return
         writer = _writer(self.number + 1)
         replay = self.replay or (writer if is_replay else "")

@@ -36,8 +36,11 @@ def write_page(file: Path, html: Path, other: Path | None = None) -> None:
 
 def check_page(html: Path) -> None:
     """InputError if a file exists that is no page: it would be lost."""
-    if html.is_file() and not html.read_bytes()[:15].lower().startswith(b"<!doctype html"):
-        raise InputError(f"--html {html}: it exists and is not a page: name another file")
+    if html.is_file():
+        with html.open("rb") as file:
+            begin = file.read(15)
+        if begin and begin.lower() != b"<!doctype html>":
+            raise InputError(f"--html {html}: it exists and is not a page: name another file")
 
 
 def follow_file(file: Path, address: tuple[str, int] | None = None) -> None:
