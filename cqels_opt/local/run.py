@@ -15,7 +15,8 @@ from cqels_opt.trace.listener import BatchReporter
 class LocalRun(RunHandle):
     """A running query, or several. It can be awaited, stopped and inspected.
 
-    A batch is atomic: a run that is stopped ends after the batch, and one that is killed repeats it at the next start.
+    A batch is atomic: a run that is stopped ends after the batch, and one that is killed repeats the batches since the last commit
+    record at the next start.
     """
 
     def __init__(

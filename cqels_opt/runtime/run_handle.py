@@ -119,7 +119,8 @@ class RunHandle(ABC):
 
         From then on, a query has the answers that it would have had, had it run from the beginning, if its patterns are those of
         other queries, in windows at least as long. Otherwise it begins with empty windows, and reads only later elements. The
-        batch that adds queries writes them to the checkpoint first, and a restarted run has them. InputError for a stream that
+        batch that adds queries writes them to the checkpoint first, and a restarted run has them. After a kill the batches that ran before
+        run again first, without queries that are added then. InputError for a stream that
         this run does not read, or one that others read and the query makes.
         """
         catalog, register = self._changeable()
@@ -134,7 +135,7 @@ class RunHandle(ABC):
         return tuple(member.id for member in register(queries, options, add))
 
     def remove(self, *names: str) -> None:
-        """Removes queries with the next batch, from which on they have no answers. InputError for an unknown name."""
+        """Removes queries with the next batch (see :meth:`add`), from which on they have no answers. InputError for an unknown name."""
         catalog, _ = self._changeable()
         for name in names:
             self.driver.reconfiguration.check_removal(name)
