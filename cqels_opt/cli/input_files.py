@@ -87,10 +87,6 @@ def new_state(text: str, what: str) -> Path | str:
         return place
     folder = state_folder(place, what)
     files = [path.name for path in folder.iterdir() if path.is_file() and path.name[0] != "."] if folder.is_dir() else []
-    files = [name for name in files if not name.startswith("terms-")]  # these are written before the identity of a run
-    if files:
-        from cqels_opt.state.commit_log import NAME  # 0.1 s, which most commands need not take
-
-        if NAME not in files:
-            raise InputError(f"{what}: {text}: it is a folder with other files in it, such as {min(files)}: name another one")
+    if files and not (folder / "commits").is_dir():  # which each checkpoint has, a damaged one too
+        raise InputError(f"{what}: {text}: it is a folder with other files in it, such as {min(files)}: name another one")
     return named(str(folder), what)

@@ -19,6 +19,7 @@ from cqels_opt.lod.multiplicities import by_group, summed
 from cqels_opt.lod.order import run_starts
 from cqels_opt.operators.expressions import values
 from cqels_opt.operators.interval_join import disjoint, visible
+from cqels_opt.operators.memory import check
 from cqels_opt.operators.rows import Ints, Rows, group_ids
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.aggregates import Total, aggregate
@@ -31,6 +32,10 @@ ARGUMENT = "#argument"
 NEVER = np.iinfo(np.int64).max
 MANY = 256
 """From this number of IRIs on they are sorted as a column; to make a column of fewer takes longer than to compare them."""
+
+
+MANY = 8
+"""Pairs of a run and an interval per run and interval, from which on they are not made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +97,43 @@ class Members:
         return [summed(amount, added_up) for amount in amounts]
 
     def expand(self) -> tuple[Ints, Ints]:
-        """(run, interval) for every interval during which a run is valid."""
+        """(run, interval) for every interval during which a run is valid. LimitError if they take too much memory."""
         count = self.last - self.first
+        check(int(count.sum()), 1)
         run = np.repeat(np.arange(len(self.runs)), count)
         offset = np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)
         return run, np.repeat(self.first, count) + offset
 
     def least(self, amounts: Ints, otherwise: int) -> Ints:
         """The least amount over the members of each interval."""
-        found = np.full(len(self.intervals.group), otherwise)
+        found, least = np.full(len(self.intervals.group), otherwise), np.minimum.reduceat(amounts, self.runs)
+        if int((self.last - self.first).sum()) > MANY * (len(self.runs) + len(found)):
+            return self._least_in_order(least, otherwise)
         run, interval = self.expand()
-        np.minimum.at(found, interval, np.minimum.reduceat(amounts, self.runs)[run])
+        np.minimum.at(found, interval, least[run])
         return found
+
+    def _least_in_order(self, least: Ints, otherwise: int) -> Ints:
+        """The same where runs are valid during many intervals: the least run gives its amount to each of its intervals, the next one to
+        those that have none yet, and so on. Each interval is visited once.
+        """
+        found = [otherwise] * len(self.intervals.group)
+        following = list(range(len(found) + 1))  # of each interval the next one without an amount, or one that knows it
+        for k in np.argsort(least, kind="stable").tolist():
+            amount, last = min(int(least[k]), otherwise), int(self.last[k])
+            at = _unvisited(following, int(self.first[k]))
+            while at < last:
+                found[at], following[at] = amount, at + 1
+                at = _unvisited(following, at + 1)
+        return np.array(found, np.int64)
+
+
+def _unvisited(following: list[int], at: int) -> int:
+    """The first interval from ``at`` on that has no amount; halves the path to it."""
+    while following[at] != at:
+        following[at] = following[following[at]]
+        at = following[at]
+    return at
 
 
 def grouped(

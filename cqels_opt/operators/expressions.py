@@ -46,12 +46,13 @@ _KINDS: Mapping[str, tuple[int, ...]] = {
 
 def truth(rows: Rows, condition: Expression, terms: TermTable, instants: Ints | None = None) -> Mask:
     """Where the condition is effectively true; an error is not."""
-    if isinstance(condition, Call) and condition.function == "&&":
+    if isinstance(condition, Call) and condition.function == "&&" and not seeded(condition):
         first = truth(rows, condition.arguments[0], terms, instants)
         return first if not first.any() else first & truth(rows, condition.arguments[1], terms, instants)
     fast = _by_column(rows, condition, terms)
     if fast is None:
-        return _each(rows, condition, terms, instants, compile_condition).astype(bool)
+        site = repr(condition) if seeded(condition) else ""  # other conditions draw other numbers
+        return _each(rows, condition, terms, instants, lambda e: compile_condition(e, site=site)).astype(bool)
     answer, known = fast
     if not known.all():
         rest = np.flatnonzero(~known)

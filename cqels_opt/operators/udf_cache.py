@@ -56,7 +56,7 @@ class CacheAdmission:
 
     def begins(self) -> bool:
         """Whether the next chunk of rows is looked up."""
-        if self.resting:
+        if self.resting > 0:  # threads that share it may count below 0
             self.resting -= 1
             return False
         return True

@@ -68,7 +68,7 @@ def to_derived(datatype: str) -> Callable[[Item], Item]:
         whole = to_integer(item)
         assert isinstance(whole, int)
         if not in_range(whole, datatype):
-            raise numeric.ExpressionError(f"{whole} is out of range")
+            raise numeric.ExpressionError(f"out of the range of {datatype}")
         return terms.literal(numeric.integer_text(whole), datatype)
 
     return run

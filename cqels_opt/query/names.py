@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
 
 from lark import Token, Tree
 
@@ -74,24 +73,32 @@ class Names:
         return f"{message}; did you mean '{near[0]}:'?" if near else f"{message}; add PREFIX {prefix}: <…> before SELECT"
 
 
+_COMPONENTS: Final = re.compile(r"([^:/?#]+:)?(//[^/?#]*)?([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
+
+
 def resolve(base: str, reference: str) -> str:
     """Resolves an IRI reference against a base IRI, RFC 3986 §5.2.2."""
     if _SCHEME.match(reference):
         # An absolute IRI keeps its dot segments, as in N-Triples: otherwise the two would be different terms.
         return reference
-    scheme, authority, path, query, _ = urlsplit(base)
-    body, mark, fragment = reference.partition("#")
-    body, question, new_query = body.partition("?")
-    if body.startswith("//"):
-        authority, slash, rest = body[2:].partition("/")
-        path, query = _without_dots(slash + rest), new_query
-    elif not body:
-        query = new_query if question else query
+    scheme, authority, path, query, _ = _components(base)
+    _, new_authority, new_path, new_query, fragment = _components(reference)
+    if new_authority:
+        authority, path, query = new_authority, _without_dots(new_path), new_query
+    elif not new_path:
+        query = new_query or query
     else:
-        whole = body if body.startswith("/") else (path[: path.rfind("/") + 1] or ("/" if authority else "")) + body
-        path, query = _without_dots(whole), new_query
-    resolved = urlunsplit((scheme, authority, path, query, "")) + ("?" if question and not query else "")
-    return resolved + mark + fragment
+        before = "" if new_path.startswith("/") else path[: path.rfind("/") + 1] or "/" * bool(authority)
+        path, query = _without_dots(before + new_path), new_query
+    return scheme + authority + path + query + fragment
+
+
+def _components(reference: str) -> tuple[str, str, str, str, str]:
+    """Scheme, authority, path, query and fragment, with the characters that separate them, RFC 3986 appendix B."""
+    found = _COMPONENTS.fullmatch(reference)
+    assert found is not None  # it matches any text
+    scheme, authority, path, query, fragment = (part or "" for part in found.groups())
+    return scheme, authority, path, query, fragment
 
 
 def _without_dots(path: str) -> str:

@@ -121,7 +121,7 @@ def compile_pattern(pattern: str, flags: str) -> Pattern:
         tokens = [_plain(c) for c in pattern] if "q" in flags else _Translator(pattern, flags).tokens()
         re.compile("".join(token.python for token in tokens), options)
         return _linear(tokens, options) or BoundedPattern([token.python for token in tokens], options)
-    except (re.error, OverflowError, RecursionError) as error:
+    except (re.error, OverflowError, RecursionError, ValueError) as error:
         raise ExpressionError(f"bad regular expression {pattern!r}: {error}") from error
 
 
@@ -165,7 +165,7 @@ def _template(replacement: str, groups: int) -> Callable[[Match], str]:
             parts.append(found[1])
             continue
         digits = found[2]
-        used = len(digits)
+        used = min(len(digits), len(str(groups)) + 1)
         while used > 1 and int(digits[:used]) > groups:
             used -= 1
         parts += [int(digits[:used]), digits[used:]]

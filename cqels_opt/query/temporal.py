@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Final
 
 from cqels_opt.query.numeric import EXACT, decimal_text
 
@@ -48,12 +49,18 @@ class Temporal:
         return {"dateTime": f"{date}T{time}", "date": date, "time": time}[self.kind] + zone_text(self.zone)
 
 
+MOST_DIGITS: Final = 1000
+"""Digits of a year: XML Schema lets a processor limit them (Part 2, §5.4)."""
+
+
 def parse_temporal(kind: str, lexical: str) -> Temporal | None:
     """The value of a lexical form of xsd:dateTime, xsd:date or xsd:time; None if the form is invalid."""
     match = _FORMS[kind].fullmatch(lexical)
     if match is None:
         return None
     found = match.groupdict()
+    if len(found.get("year") or "") > MOST_DIGITS:
+        return None
     year, month, day = int(found.get("year") or 1970), int(found.get("month") or 1), int(found.get("day") or 1)
     hour, minute, second = int(found.get("hour") or 0), int(found.get("minute") or 0), Decimal(found.get("second") or 0)
     zone = _zone(found["zone"])

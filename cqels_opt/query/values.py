@@ -76,9 +76,15 @@ _BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 # ------------------------------------------------------------------ reading and writing
+CACHED: Final = 256
+"""Characters of a term, at most, whose value is kept: the caches are limited by their entries."""
+
+
 def value(item: Item) -> Value:
     """The value of an item."""
-    return _parse(item) if isinstance(item, str) else item
+    if not isinstance(item, str):
+        return item
+    return _parse(item) if len(item) <= CACHED else _parse.__wrapped__(item)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -269,12 +275,13 @@ def order_key(item: Item | None) -> OrderKey:
     """
     if item is None:
         return (_UNBOUND, 0, "")
-    return _order_key(term(item))
+    written = term(item)
+    return _order_key(written) if len(written) <= CACHED else _order_key.__wrapped__(written)
 
 
 @lru_cache(maxsize=1 << 16)
 def _order_key(written: str) -> OrderKey:
-    found = _parse(written)
+    found = value(written)
     if isinstance(found, bool):
         return (_BOOLEAN, found, written)
     if is_number(found):

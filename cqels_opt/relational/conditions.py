@@ -30,8 +30,8 @@ _COMPARISONS = {
 class JoinKey(NamedTuple):
     """An expression over the columns of one relation that is equal to one of another relation.
 
-    Two keys are equal if their relations and ``label`` are: a column, in lower case because Spark ignores case, with the path within it, or
-    the text of an expression in lower case. ``sql`` is for Spark, with each column after the name of its relation.
+    ``label`` is a column, in lower case because Spark ignores case, with the path within it, or the text of an expression in lower case.
+    ``sql`` is for Spark, with each column after the name of its relation. Expressions that differ in case are different keys.
     """
 
     relation: str

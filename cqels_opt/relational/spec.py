@@ -274,7 +274,8 @@ class JoinSpec:
         """The conditions on a relation's rows alone: its filters, and equalities between its own keys. A unit has none of its own."""
         if key in self.units:
             return ()
-        alone = [condition.text for condition in self.conditions if condition.relations <= {key}]
+        first = next(relation.key for relation in self.relations if relation.key not in self.units)  # has those on no relation
+        alone = [c.text for c in self.conditions if c.relations <= {key} and (c.relations or key == first)]
         return (*alone, *(f"{a.sql} = {b.sql}" for a, b in self._inside(key)))
 
     def _inside(self, key: str) -> Iterator[tuple[JoinKey, JoinKey]]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cqels_opt.errors import LimitError
+
 Times = NDArray[np.int64]
 FOREVER = np.int64(1 << 61)
 BEFORE_TIME = np.int64(-(1 << 61))
@@ -30,6 +32,17 @@ def places_in(instants: Times, times: Times) -> Times:
     return found
 
 
+MOST_INSTANTS = 1 << 26
+"""Instants of a window between two elements: some years of seconds."""
+
+
 def periodic(origin: int, step: int, first: int, last: int) -> Times:
-    """The instants ``origin + k * step`` in ``[first, last]``, for all whole numbers k."""
+    """The instants ``origin + k * step`` in ``[first, last]``, for all whole numbers k. LimitError if there are more than
+    :data:`MOST_INSTANTS`.
+    """
+    if (last - first) // step > MOST_INSTANTS:
+        raise LimitError(
+            f"a step of {step:,} ms has more than {MOST_INSTANTS:,} instants between {first:,} and {last:,} ms: the time of an element is "
+            "far from those of the others"
+        )
     return np.arange(origin - (origin - first) // step * step, last + 1, step, dtype=np.int64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
+from cqels_opt.errors import InputError
 from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.rdf.lines import check_file
 from cqels_opt.rdf.streams import OnError, read_stream
@@ -42,6 +44,9 @@ from cqels_opt.windows.replay_plan import (
 )
 
 __all__ = ["DEFAULT_BATCH", "BatchSize", "ReplayPlan", "ReplaySource", "cut"]
+
+OTHER_FILES = 256
+"""Files that a process may have open besides those of a replay."""
 
 ROW_GROUP = 1 << 16
 """The approximate number of rows per row group: Spark splits a large chunk between row groups."""
@@ -78,6 +83,7 @@ def cut(
     disk.delete_folder(folder / CHUNKS)
     disk.delete(folder / REJECTED)
     disk.make_folder(folder / CHUNKS)
+    _allow_open_files(len(partitions))
     inputs = _Inputs(partitions, folder / REJECTED, on_error, time_predicate)
     cutter = _Cutter(folder / CHUNKS, partitions, batch, inputs)
     with inputs:
@@ -92,6 +98,19 @@ def cut(
     disk.sync_file_system(folder)
     write_plan(plan)
     return plan
+
+
+def _allow_open_files(number: int) -> None:
+    """Raises the process's limit of open files if a replay needs more: it reads all files at once. InputError if it cannot."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = number + OTHER_FILES
+    if needed <= soft or soft == resource.RLIM_INFINITY:
+        return
+    if hard not in (resource.RLIM_INFINITY, max(hard, needed)):
+        raise InputError(
+            f"a replay reads all of its {number:,} files at once, and this process may open {hard:,}: raise `ulimit -n`"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 class _Inputs:

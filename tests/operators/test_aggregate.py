@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.operators.aggregate import counts, earliest, grouped, ranks
+from cqels_opt.operators import aggregate as of_groups
+from cqels_opt.operators.aggregate import Members, counts, earliest, group_intervals, grouped, ranks
 from cqels_opt.operators.rows import Rows, group_ids
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.aggregates import aggregate
@@ -185,3 +186,26 @@ def test_counts_are_integers_also_beyond_those_that_an_id_holds() -> None:
     assert counts(numbers, terms).tolist() == terms.ids([literal(str(n), XSD_INTEGER) for n in numbers.tolist()]).tolist()
     more = np.array([7, LARGEST_INTEGER + 1])
     assert terms.texts(counts(more, terms)) == [literal(str(n), XSD_INTEGER) for n in more.tolist()]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1), st.integers(0, 6), st.integers(1, 6)), min_size=1, max_size=12))
+def test_the_least_member_of_each_interval(some: list[tuple[int, int, int, int]]) -> None:
+    """Also where pairs of members and intervals are not made."""
+    amounts, group, start = (np.array([row[k] for row in some], np.int64) for k in range(3))
+    rows = Rows({}, start, start + np.array([row[3] for row in some], np.int64), np.ones(len(some), np.int64))
+    intervals = group_intervals(group, rows, 2, 0, 12, False)
+    members = Members.of(intervals, group, rows)
+    least = np.minimum.reduceat(amounts, members.runs)
+    wanted = [
+        min((a for a, of, begin, length in some if of == g and begin <= s < begin + length), default=99)
+        for g, s in zip(intervals.group.tolist(), intervals.start.tolist())
+    ]
+    assert members._least_in_order(least, 99).tolist() == members.least(amounts, 99).tolist() == wanted
+
+
+def test_the_greatest_of_many_members_takes_no_quadratic_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_groups, "check", lambda rows, columns: pytest.fail(f"{rows} pairs"))
+    n, terms = 20_000, table()
+    rows = Rows({"v": terms.ids(["<urn:v>"] * n)}, np.arange(n), np.full(n, 10 * n), np.ones(n, np.int64))
+    found = grouped(rows, [], [("m", Aggregate("MAX", Variable("v"), False))], True, terms, 0, 2 * n)
+    assert len(found) and set(terms.texts(found.columns["m"][found.start >= 0])) == {"<urn:v>"}

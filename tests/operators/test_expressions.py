@@ -150,6 +150,17 @@ def test_rand_hangs_on_instant_and_row_alone() -> None:
     assert len(set(found)) == 3
 
 
+def test_parts_of_a_condition_draw_numbers_of_their_own() -> None:
+    terms = table()
+    rows = rows_of_terms(terms, a=[f'"{n}"' for n in range(400)])
+    less = Call("<", (Call("RAND", ()), Constant(f'"0.5"^^<{XSD}decimal>')))
+    more = Call(">=", (Call("RAND", ()), Constant(f'"0.5"^^<{XSD}decimal>')))
+    instants = np.zeros(400, np.int64)
+    both = truth(rows, Call("&&", (less, more)), terms, instants)
+    again = truth(rows, less, terms, instants) & truth(rows, more, terms, instants)
+    assert 60 < both.sum() < 140 and 60 < again.sum() < 140
+
+
 def test_terms_are_told_again() -> None:
     terms = table()
     codes = terms.ids(TEXTS)

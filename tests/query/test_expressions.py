@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cqels_opt.errors import QueryError
+from cqels_opt.query import values
 from cqels_opt.query.algebra import (
     TIMESTAMP,
     Bgp,
@@ -661,3 +662,34 @@ def test_keys_of_order_by_go_by_value() -> None:
     backwards = apart[::-1]
     assert sorted(backwards, key=sort_key) == apart
     assert len(set(map(sort_key, apart))) == len(apart)
+
+
+# ------------------------------------------------------------------ literals of a stream may have any length
+LONG = "1" * 5_000
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Call("<", (Constant(typed(f"{LONG}-01-01", "date")), Constant(typed("2000-01-01", "date")))),
+        Call("YEAR", (Constant(typed(f"{LONG}-01-01T00:00:00", "dateTime")),)),
+        Call("REGEX", (Constant('"b"'), Constant(f'"b{{{LONG}}}"'))),
+        Call(f"<{XSD}byte>", (Constant(typed(LONG, "integer")),)),
+    ],
+)
+def test_more_digits_than_python_reads_are_an_error_of_the_expression(call: Call) -> None:
+    with pytest.raises(ExpressionError):
+        compile_expression(call)({}, Context())
+
+
+def test_a_reference_to_a_group_may_have_any_number_of_digits() -> None:
+    call = Call("REPLACE", (Constant('"abc"'), Constant('"(b)"'), Constant(f'"${LONG}"')))
+    assert compile_expression(call)({}, Context()) == f'"ab{LONG[1:]}c"'
+
+
+def test_values_of_long_terms_are_not_kept() -> None:
+    before = values._parse.cache_info().currsize, values._order_key.cache_info().currsize
+    for number in range(20):
+        text = f'"{"x" * 1_000}{number}"'
+        assert values.value(text) == values.value(text) and order_key(text) == order_key(text)
+    assert (values._parse.cache_info().currsize, values._order_key.cache_info().currsize) == before

@@ -141,6 +141,23 @@ def test_relative_iris_as_rfc_3986_resolves_them(reference: str, resolved: str) 
     assert resolve("http://a/b/c/d;p?q", reference) == resolved
 
 
+@pytest.mark.parametrize(
+    ("base", "reference", "resolved"),
+    [
+        ("foo:///a/b", "c", "foo:///a/c"),
+        ("HTTP://EX.org/x/", "a", "HTTP://EX.org/x/a"),
+        ("http://a/b?", "#f", "http://a/b?#f"),
+        ("http://a/b?q", "?", "http://a/b?"),
+        ("http://a", "b", "http://a/b"),
+        ("urn:a", "b", "urn:b"),
+        ("http://[bad/x", "y", "http://[bad/y"),
+        ("http://a\uff0fb/", "x", "http://a\uff0fb/x"),
+    ],
+)
+def test_relative_iris_over_odd_bases(base: str, reference: str, resolved: str) -> None:
+    assert resolve(base, reference) == resolved
+
+
 def test_base_and_prefixes_hold_from_where_they_stand() -> None:
     text = "BASE <http://a/b/> PREFIX p: <c#> BASE <d/> PREFIX q: <e#> PREFIX p: <f#> SELECT * { ?x p:y q:z . ?x ?y <g> }"
     query = parse(text)

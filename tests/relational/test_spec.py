@@ -48,6 +48,11 @@ def test_filters_stand_with_the_relations_that_they_read() -> None:
     assert spec.graph.covered_filters(spec.graph.everything) == 1
 
 
+def test_a_condition_on_no_relation_is_applied_once() -> None:
+    spec = joined("a", "b").on("s.x = a.x AND a.y = b.y").where("rand() < 0.5")
+    assert [spec.own_filters(name) for name in ("s", "a", "b")] == [("rand() < 0.5",), (), ()]
+
+
 def test_an_equality_in_where_is_a_join_condition() -> None:
     spec = joined("a", "b").on("s.x = a.x").where("s.y = b.y AND a.n > 3")
     assert {name: sorted(of) for name, of in spec.variables.items()} == {"x": ["a", "s"], "y": ["b", "s"]}

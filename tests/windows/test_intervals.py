@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from cqels_opt.errors import LimitError
 from cqels_opt.query.algebra import Window
 from cqels_opt.verify.contents import closings as closings_by_definition
 from cqels_opt.verify.contents import content
@@ -101,3 +102,11 @@ def test_places_in_a_table_are_those_of_a_search(instants: list[int], times: lis
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(intervals, "MANY", 1)
         assert places_in(known, asked).tolist() == [sum(instant < time for instant in instants) for time in times * 3]
+
+
+def test_too_many_instants_are_refused_before_they_are_made() -> None:
+    assert intervals.periodic(0, 10, 5, 30).tolist() == [10, 20, 30]
+    with pytest.raises(
+        LimitError, match=r"a step of 1,000 ms has more than 67,108,864 instants between 0 and 1,700,000,000,000 ms"
+    ):
+        intervals.periodic(0, 1_000, 0, 1_700_000_000_000)

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.errors import CheckpointError, DataError, InputError
+from cqels_opt.windows import replay
 from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
 
@@ -248,3 +249,14 @@ def test_what_is_no_batch_size() -> None:
         with pytest.raises(InputError, match="--batch"):
             BatchSize(count, duration)
     assert str(BatchSize(duration=500)) == "500ms"
+
+
+def test_a_replay_of_many_files_raises_the_limit_of_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[tuple[int, int]] = []
+    monkeypatch.setattr(replay.resource, "getrlimit", lambda _: (1_024, 4_096))
+    monkeypatch.setattr(replay.resource, "setrlimit", lambda _, limit: limits.append(limit))
+    replay._allow_open_files(500)
+    replay._allow_open_files(2_000)
+    assert limits == [(2_256, 4_096)]
+    with pytest.raises(InputError, match=r"its 5,000 files at once, and this process may open 4,096: raise `ulimit -n`"):
+        replay._allow_open_files(5_000)
