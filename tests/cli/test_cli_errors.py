@@ -14,8 +14,9 @@ STREAM = ["--stream", "http://s", "s.ndjson"]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with one of each kind of input, as the current folder."""
-    for file in ("q.rq", "s.ndjson", "a.nt"):
+    for file in ("q.rq", "s.ndjson"):
         (tmp_path / file).write_text("")
+    (tmp_path / "a.nt").write_text("# no triples\n")
     (tmp_path / "live").mkdir()
     (tmp_path / "t.jsonl").write_text("{}\n")
     monkeypatch.chdir(tmp_path)
@@ -49,12 +50,11 @@ USAGE: list[tuple[list[str], str]] = [
     (["trace", "t.jsonl", "--follow", "--html", "o.html"], "--html: a page is written of what is there"),
     (["trace", "t.jsonl", "--html", "t.jsonl"], "--html t.jsonl: the file is given twice"),
     (["trace", "none/t.jsonl", "--follow"], "trace: none/t.jsonl: there is no folder none"),
-    (["trace", "t.jsonl", "--html", "q.rq"], "--html q.rq: it exists and is not a page: name another file"),
-    (["bench", "flights", "--html", "q.rq"], "--html q.rq: it exists and is not a page: name another file"),
+    (["trace", "t.jsonl", "--html", "a.nt"], "--html a.nt: it exists and is not a page: name another file"),
+    (["bench", "flights", "--html", "a.nt"], "--html a.nt: it exists and is not a page: name another file"),
     (["bench", "flights", "--html", "o", "--json", "o"], "--html o: the file is given twice, and would be overwritten"),
     (["run", "q.rq", "--continue-changed"], "--continue-changed: it resumes from a checkpoint: give --checkpoint"),
     (["run", "q.rq", "--checkpoint", "."], "--checkpoint: .: it is a folder with other files in it, such as "),
-    (["run", "q.rq", *STREAM, "--plan", "fixed:zz"], "--plan fixed: plan, column 3: ':' expected"),
     (["rum"], "cqels-opt: there is no command 'rum'; did you mean run?"),
     (["foo"], "cqels-opt: there is no command 'foo'; cqels-opt -h lists them"),
     (["run"], "cqels-opt run: QUERY.rq is missing"),

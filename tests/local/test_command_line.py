@@ -80,11 +80,13 @@ def test_the_summary_has_the_answers_that_a_limit_printed(
         (["--master", "local[1]"], "--master needs Spark; leave out --engine local, or --master"),
         (["--conf", "spark.executor.memory=4g"], "--conf needs Spark; leave out --engine local, or --conf"),
         (["--plan", "spark"], "--plan spark needs Spark"),
+        (["--plan", "fixed:zz"], "--plan fixed: plan, column 3: ':' expected"),
+        (["--plan", "fixed:now: now"], "--plan fixed: "),
         (["--joins", "sort-merge"], "--joins sort-merge needs Spark"),
         (["--out", "kafka://host:9092/topic"], "--out: a topic of Kafka needs Spark; leave out --engine local"),
     ],
 )
-def test_options_that_need_spark(
+def test_options_that_do_not_fit(
     words: list[str], message: str, files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", str(write_query(tmp_path, MET)), *files.words, "--engine", "local", *words]) == 2
