@@ -75,7 +75,7 @@ def test_the_list_has_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_unknown_name_lists_it() -> None:
-    with pytest.raises(InputError, match=r"there is no contender 'panda'; there are adaptive, .*, pandas"):
+    with pytest.raises(InputError, match=r"there is no contender 'panda'; did you mean pandas\?; there are adaptive, .*, pandas"):
         find(["panda"])
 
 
