@@ -94,6 +94,7 @@ def run(tables: Tables) -> dict[str, Any]:
 
     def batch(df: DataFrame, number: int) -> None:
         function(df, number)
+        function.wait_for_counts()  # of the version that the micro-batch has found
         distinct.append(function.statistics()["relations"]["rooms"]["distinct"]["room"])
         windowed(df.selectExpr("room", "0L AS t"), number)
         in_windows.append(windowed.statistics()["relations"]["rooms"]["distinct"]["room"])
