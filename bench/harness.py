@@ -21,10 +21,10 @@ from cqels_opt.bench.contenders import available
 from cqels_opt.bench.declared import read, shipped
 from cqels_opt.bench.html import page
 from cqels_opt.bench.kept import StoredReports
+from cqels_opt.cli.input_files import check_page
 from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError
 from cqels_opt.query.mistakes import nearest
-from cqels_opt.trace.command import check_page
 
 EVALUATION, ADAPTIVE_JOIN, ARENA = "evaluation", "adaptive-join", "arena"
 STUDIES = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cqels_opt.cli.input_files import existing_file, new_file
+from cqels_opt.cli.input_files import check_page, existing_file, new_file
 from cqels_opt.cli.options import (
     TIME_PREDICATE,
     CheckOptions,
@@ -193,6 +193,8 @@ def make_trace(*, file: str, html: Path | None = None, follow: bool = False, **r
         raise InputError("--compare: two traces are compared on a page: add --html OUT.html")
     if compare and html and html.resolve() == compare.resolve():
         raise InputError(f"--html {html}: the file is given twice, and would be overwritten")
+    if html:
+        check_page(html)
     return TraceOptions(path, html, follow, **rest)
 
 

@@ -90,3 +90,12 @@ def new_state(text: str, what: str) -> Path | str:
     if files and not (folder / "commits").is_dir():  # which each checkpoint has, a damaged one too
         raise InputError(f"{what}: {text}: it is a folder with other files in it, such as {min(files)}: name another one")
     return named(str(folder), what)
+
+
+def check_page(html: Path) -> None:
+    """InputError if the file of ``--html`` exists and is no page: it would be lost."""
+    if html.is_file():
+        with html.open("rb") as file:
+            begin = file.read(15)
+        if begin and begin.lower() != b"<!doctype html>":
+            raise InputError(f"--html {html}: it exists and is not a page: name another file")

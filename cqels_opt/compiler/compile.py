@@ -109,7 +109,7 @@ class Compiler:
             operator=operator,
             store=self.builder.store_folder,
             scheme=self.builder.terms.scheme,
-            output=f"<{self.query.output.strip('<>')}>" if self.query.output else None,
+            output=self.query.output_stream,
             extensions=(*registered_functions(), *registered_families()),
             instances=instances,
             aside=tuple(self.builder.aside),

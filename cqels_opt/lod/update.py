@@ -29,7 +29,7 @@ from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.snapshots import UPDATES, store_of, version_at
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
 from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen
-from cqels_opt.rdf.quoted import has_blank_nodes, may_have_blank_nodes
+from cqels_opt.rdf.quoted import have_blank_nodes
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
 from cqels_opt.storage import disk
 from cqels_opt.storage.checksum import BLOCKS
@@ -122,16 +122,12 @@ def _read(
     for number, source in enumerate(sources):
         for piece in pieces(source, scope + number, 1 << 62):
             for quads in read(piece, failures):
-                if named and _has_blank_nodes(quads.compacted().terms):
+                if named and have_blank_nodes(quads.compacted().terms):
                     raise DataError(
                         f"{piece.name}: what is to be removed cannot have blank nodes: they are names within one file"
                     )
                 if len(quads):
                     yield encode_quads(quads, scheme)
-
-
-def _has_blank_nodes(terms: pa.StringArray) -> bool:
-    return any(has_blank_nodes(str(term)) for term in terms.filter(may_have_blank_nodes(terms)).to_pylist())
 
 
 # ------------------------------------------------------------------ partitions

@@ -423,3 +423,8 @@ class Query:
     output: str | None = None
     file: str = field(default="query", compare=False, repr=False)
     dataset: Dataset | None = None
+
+    @property
+    def output_stream(self) -> str | None:
+        """The stream that its answers make, in angle brackets; None if the text registers no name."""
+        return f"<{self.output.strip('<>')}>" if self.output else None

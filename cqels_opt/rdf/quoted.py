@@ -30,9 +30,10 @@ def may_have_blank_nodes_inside(terms: Any) -> Any:
     return pc.and_(pc.starts_with(terms, OPENING), pc.match_substring(terms, "_:"))
 
 
-def has_blank_nodes(term: str) -> bool:
+def have_blank_nodes(terms: pa.StringArray) -> bool:
     """Whether a canonical term is a blank node, or a triple term with one in it."""
-    return relabelled(term, lambda label: "") != term
+    some = map(str, terms.filter(may_have_blank_nodes(terms)).to_pylist())
+    return any(relabelled(term, lambda label: "") != term for term in some)
 
 
 def parts_of(terms: pa.StringArray) -> pa.StringArray:

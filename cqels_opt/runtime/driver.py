@@ -121,9 +121,8 @@ class Driver(RunState):
 
     def _whole_batch(self, number: int, rows: Any) -> list[TraceRecord]:
         self.deletion.wait()  # a batch that runs again may write files of the same names
-        may_change = self.catalog is not None and self.log.reached <= self.frontier.value
-        if self.catalog is not None and self.catalog.has_changes() and may_change and self.log.has_waiting_record:
-            self.write_record()
+        if self.catalog is not None and self.catalog.has_changes() and self.has_caught_up and self.log.has_waiting_record:
+            self.write_record()  # a batch that makes changes is the first that a kill repeats
         if self.log.begin(number, self.state.batch, self.options.allow_gap):
             self.restore(number)
         rows = rows() if callable(rows) else rows
@@ -193,9 +192,8 @@ class Driver(RunState):
             momentary=self.momentary,
             lateness=self.frontier.lateness,
         )
-        if (
-            changed or not self.options.commit_every
-        ):  # a batch that runs again, also on another machine, begins with the same decisions
+        # a batch that runs again, also on another machine, begins with the same decisions
+        if changed or not self.options.commit_every:
             self.log.save()
         return MicroBatch(number, after, task, [*self.state.files], clock)
 
@@ -253,8 +251,7 @@ class Driver(RunState):
 
     def _answers_together(self, number: int) -> bool:
         """Whether the answers are lines that need not be withheld or sent by query."""
-        failed = self.catalog is not None and self.quotas.failed_among([m.id for m in self.catalog.sharing.members], number)
-        free = self.options.limits == NO_LIMITS and not failed
+        free = self.options.limits == NO_LIMITS and not self.quotas.failed_until(number)
         return free and self.sink.format == "jsonl" and not isinstance(self.sink, ReadsByQuery)
 
     def _observe(self, batch: MicroBatch) -> dict[str, dict[str, Observed]]:
@@ -435,11 +432,6 @@ class Driver(RunState):
     def since_record(self) -> float:
         """Seconds since the last commit record was written."""
         return time.monotonic() - self._written
-
-    @property
-    def unwritten(self) -> bool:
-        """Whether there are batches without a commit record on the disk."""
-        return self.state.batch > self.log.written
 
     def _reported(self, batch: MicroBatch) -> dict[str, int]:
         """The instant that each query reported last."""

@@ -77,7 +77,7 @@ class Quotas:
         """
         over: dict[str, str] = {}
         members = self._members(programs)
-        again = self.failed_among({name for names in members.values() for name in names}, batch)
+        again = self.failed_until(batch)
         for program in programs:
             over |= self._over(program, members[program.id], taken, format)
         if not over and not again:
@@ -101,9 +101,12 @@ class Quotas:
             if mine := [name for name in members[program.id] if name in gone]:
                 self._withhold(program, mine, len(members[program.id]), taken, format)
 
-    def failed_among(self, names: Collection[str], batch: int) -> set[str]:
-        """The queries among some that have failed with this batch or before it."""
-        return {name for name, (failed, _) in self.failures.items() if failed <= batch and name in names}
+    def failed_until(self, batch: int) -> set[str]:
+        """The queries of the current programs that have failed with this batch or before it."""
+        if not self.failures or self.catalog is None:
+            return set()
+        there = {member.id for member in self.catalog.sharing.members}
+        return {name for name, (failed, _) in self.failures.items() if failed <= batch and name in there}
 
     def _members(self, programs: Sequence[CompiledProgram]) -> dict[str, list[str]]:
         """The names of the queries of each program."""

@@ -90,7 +90,7 @@ class Reconfiguration:
         change while some have not reported since the last version. A batch takes new changes only if no batch before it can run
         again, and if no batch that ran before a kill has reached its elements.
         """
-        take = self.driver.log.is_written and self.driver.log.reached <= self.driver.frontier.value
+        take = self.driver.log.is_written and self.driver.has_caught_up
         catalog.know(self.driver.scheme.displaced, self.driver.term_pages(self.driver.state.files))
         if (
             not self.driver.state.renewed
@@ -115,11 +115,11 @@ class Reconfiguration:
             raise InputError(
                 f"{member.id}: it reads no stream, and such a query is answered when a run starts: start it in another run"
             )
-        if _made_by(member) in driver.all_streams:
+        if member.query.output_stream in driver.all_streams:
             raise InputError(
                 f"{member.id}: it makes the stream {member.query.output}, which others read: start the run again with it"
             )
-        made = {_made_by(other) for other in driver.catalog.members()}
+        made = {other.query.output_stream for other in driver.catalog.members()}
         for window in member.query.windows:
             if window.stream not in driver.streams and (window.stream not in driver.all_streams or window.stream not in made):
                 raise InputError(f"{member.id}: it reads the stream {window.stream}, which this run does not")
@@ -128,7 +128,7 @@ class Reconfiguration:
         """InputError if a query cannot be removed from the running job."""
         assert self.driver.catalog is not None
         members = {member.id: member for member in self.driver.catalog.members()}
-        stream = _made_by(members[name]) if name in members else None
+        stream = members[name].query.output_stream if name in members else None
         if any(window.stream == stream for member in members.values() for window in member.query.windows):
             raise InputError(f"{name}: others read the stream that it makes")
 
@@ -261,8 +261,3 @@ class Reconfiguration:
         state, gone = self.driver.state, set(old)
         self.driver.state = replace(state, files=[*(f for f in state.files if f not in gone), *made])
         self.driver.schedule_deletion(number, {f.path for f in gone})
-
-
-def _made_by(member: Member) -> str | None:
-    """The stream that a query makes."""
-    return None if member.query.output is None else f"<{member.query.output.strip('<>')}>"

@@ -144,6 +144,11 @@ class RunState(ABC):
         """Restores the state of the checkpoint. The last step of the construction."""
 
     # -------------------------------------------------------------- state
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether the batches that ran before a kill have run again."""
+        return self.log.reached <= self.frontier.value
+
     def _claim_outputs(self) -> None:
         """Takes files and folders of output for this run, before anything in them is changed."""
         owner, last = Owner(self.run_id, self.folder), self.log.last()

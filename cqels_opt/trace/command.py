@@ -7,7 +7,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cqels_opt.errors import InputError
 from cqels_opt.trace.follow import follow
 from cqels_opt.trace.page import trace_page
 from cqels_opt.trace.records import read_trace
@@ -29,18 +28,8 @@ def summary(file: Path) -> str:
 
 def write_page(file: Path, html: Path, other: Path | None = None) -> None:
     """Writes the page of a trace, and of another one to compare with."""
-    check_page(html)
     compared = (read_trace(other), str(other) if other.name == file.name else other.name) if other is not None else None
     html.write_text(trace_page(read_trace(file), file.name, compared), encoding="utf-8")
-
-
-def check_page(html: Path) -> None:
-    """InputError if a file exists that is no page: it would be lost."""
-    if html.is_file():
-        with html.open("rb") as file:
-            begin = file.read(15)
-        if begin and begin.lower() != b"<!doctype html>":
-            raise InputError(f"--html {html}: it exists and is not a page: name another file")
 
 
 def follow_file(file: Path, address: tuple[str, int] | None = None) -> None:

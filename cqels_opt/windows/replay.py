@@ -106,7 +106,7 @@ def _allow_open_files(number: int) -> None:
     needed = number + OTHER_FILES
     if needed <= soft or soft == resource.RLIM_INFINITY:
         return
-    if hard not in (resource.RLIM_INFINITY, max(hard, needed)):
+    if needed > hard != resource.RLIM_INFINITY:
         raise InputError(
             f"a replay reads all of its {number:,} files at once, and this process may open {hard:,}: raise `ulimit -n`"
         )

@@ -18,6 +18,7 @@ from local_runs import Cut
 from random_cases import FIXED, Maker, make
 from store_update_cases import Living, changes
 
+from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.errors import InputError, RunWarning
 from cqels_opt.lod.build import build_store
@@ -76,7 +77,7 @@ class Run:
         return [json.loads(line)["time"] for line in self.sink.lines if f'"query": "{name}"' in line]
 
 
-def query(name: str):  # type: ignore[no-untyped-def]
+def query(name: str) -> Member:
     return member_of(record_of(TEXT.format(name[0]), name))
 
 
@@ -94,7 +95,7 @@ def test_a_failed_query_keeps_the_answers_before_its_failure(killed: int, tmp_pa
 
 @pytest.mark.parametrize("killed", [2, 3, 5])
 def test_an_added_query_is_there_after_a_kill(killed: int, tmp_path: Path) -> None:
-    """From the batch that recorded it, and under a name that is taken, whoever adds it again."""
+    """From the batch that recorded it, under a name that is taken, so that a program which adds it again gets an error."""
     run = Run(tmp_path, ["q"])
     run.upto(1)
     run.catalog.add([query("q2")])
