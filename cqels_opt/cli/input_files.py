@@ -87,7 +87,8 @@ def new_state(text: str, what: str) -> Path | str:
         return place
     folder = state_folder(place, what)
     files = [path.name for path in folder.iterdir() if path.is_file() and path.name[0] != "."] if folder.is_dir() else []
-    if files and not (folder / "commits").is_dir():  # which each checkpoint has, a damaged one too
+    files = [name for name in files if not name.startswith("terms-")]  # which a run writes first: it may have been killed then
+    if files and not (folder / "commits").is_dir():  # which each other checkpoint has, a damaged one too
         raise InputError(f"{what}: {text}: it is a folder with other files in it, such as {min(files)}: name another one")
     return named(str(folder), what)
 
