@@ -239,7 +239,7 @@ def _repeated(parts: Sequence[StaticPart]) -> set[str]:
 
 
 def _whole_row(node: p.Tree, below: LogicalPlan) -> set[str]:
-    """The variables that RAND(), BNODE() and their like depend on, where a BIND calls one: all that a query can write."""
-    if not isinstance(node, p.ExtendNode) or not seeded(node.expression):
+    """The variables that RAND(), BNODE() and their like depend on, where the operator calls one: all that a query can write."""
+    if not any(map(seeded, (*node.conditions, *node.values))):
         return set()
     return {v for v in mentioned(below) if is_nameable(v)}

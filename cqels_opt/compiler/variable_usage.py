@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from functools import reduce
 
 from cqels_opt.query import algebra as a
-from cqels_opt.query.scope import uses_now
+from cqels_opt.query.scope import seeded, uses_now
 from cqels_opt.query.visible import nameable, visible
 
 
@@ -39,8 +39,24 @@ def _mention(node: object, found: Counter[str]) -> None:
     elif is_dataclass(node):
         for part in fields(node):
             _mention(getattr(node, part.name), found)
-        if isinstance(node, a.OrderBy) or (isinstance(node, a.Group) and counts_whole_rows(node)):
-            found.update(written_in(node.input))
+        if (rows := _whole_rows(node)) is not None:
+            found.update(written_in(rows))
+
+
+def _whole_rows(node: object) -> a.Algebra | None:
+    """The pattern whose rows an operator reads with all their variables: for the order of ties, for COUNT(DISTINCT *), for an operator of a
+    plugin, and where it calls RAND(), BNODE() or their like."""
+    match node:
+        case a.OrderBy(inner) | a.Service(inner):
+            return inner
+        case a.Group(inner, _, aggregates):
+            drawn = any(spec.argument is not None and seeded(spec.argument) for _, spec in aggregates)
+            return inner if drawn or counts_whole_rows(node) else None
+        case a.Extend(inner, _, expression) | a.Filter(inner, expression):
+            return inner if seeded(expression) else None
+        case a.LeftJoin(_, _, condition):
+            return node if condition is not None and seeded(condition) else None
+    return None
 
 
 def moves(node: object) -> bool:
