@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from cqels_opt.query import algebra as a
 from cqels_opt.query.printing.formulas import constraint, expression
 from cqels_opt.query.printing.writing import Writing
+from cqels_opt.query.visible import visible
 
 
 @dataclass
@@ -86,14 +87,14 @@ def graph_of(node: a.Algebra) -> a.Variable | None:
 
 def select(writing: Writing, node: a.Algebra, head: str | None = None, clauses: str = "", operator: str = "") -> str:
     """The text of a query or sub-select. ``head`` stands instead of ``SELECT …``, ``clauses`` before WHERE, ``operator`` behind SELECT."""
-    parts = parts_of(node)
+    parts, form = parts_of(node), writing.query.form if node is writing.query.body else None
     named = [variable for variable in parts.variables if variable != writing.graph]  # which the graph adds by itself
     aggregates = {v.name: spec for v, spec in parts.group.aggregates} if parts.group is not None else {}
     within = replace(writing, aggregates=aggregates)
     items = " ".join(_item(within, variable, parts.made) for variable in named) or "*"
     text = [head if head is not None else f"SELECT{operator} {'DISTINCT ' * parts.distinct}{items}", clauses]
     body = replace(writing, aggregates={})
-    text.append(f"WHERE {{ {writing.pattern(body, parts.body)} }}")
+    text.append(f"WHERE {{ {writing.pattern(body, _with_names_hidden(writing, parts, form))} }}")
     if parts.group is not None:
         if keys := [key for key in parts.group.keys if key != writing.graph]:
             text.append(f"GROUP BY {' '.join(map(writing.node, keys))}")
@@ -107,6 +108,25 @@ def select(writing: Writing, node: a.Algebra, head: str | None = None, clauses: 
     if parts.values is not None:
         text.append(writing.pattern(body, parts.values))
     return " ".join(filter(None, text))
+
+
+def _with_names_hidden(writing: Writing, parts: Parts, form: a.Form | None) -> a.Algebra:
+    """The pattern of a query. Where something reads all variables of its rows, a sub-select hides blank nodes that only the text names.
+
+    ``form`` is that of the query, unless the parts are those of a sub-select. Blank nodes of a template are made of whole rows.
+    """
+    if parts.group is not None:
+        reads_all = any(spec.distinct and spec.argument is None for _, spec in parts.group.aggregates)
+    else:
+        stars = not parts.variables and not isinstance(form, a.Ask)
+        reads_all = stars or isinstance(form, a.Construct) or bool(parts.order) or parts.slice is not None
+    found = visible(parts.body) if reads_all else ()
+    blank = {variable for variable in found if variable.name.startswith("_:")}
+    if not any(writing.node(variable).startswith("?") for variable in blank):
+        return parts.body
+    if blank == {*found}:
+        writing.fail("it reads all variables, and a blank node between the steps of a path would become one of them")
+    return a.Project(parts.body, tuple(variable for variable in found if variable not in blank))
 
 
 def _item(writing: Writing, variable: a.Variable, made: dict[a.Variable, a.Expression]) -> str:
