@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from cqels_opt.query import algebra as a
 from cqels_opt.query.formulas import read_iri
+from cqels_opt.query.graphs import unit
 from cqels_opt.query.reading import Branch, Reading, branches, only, tokens
 from cqels_opt.query.selects import read_select
 from cqels_opt.query.triples import read_triples
@@ -30,7 +31,10 @@ def _template(reading: Reading, tree: Branch, body: a.Algebra) -> tuple[a.Triple
     if (path := next(iter(paths), None)) is not None:
         reading.fail(path, "a property path cannot be made: write a predicate IRI, 'a' or a variable")
     if written is None:
-        return tuple(_patterns(reading, tree, _solutions(body)))
+        pattern = _solutions(body)
+        if only(tree, "values_clause") is not None:  # joined with the pattern, unless this is empty
+            pattern = pattern.left if isinstance(pattern, a.Join) else unit(reading.default)
+        return tuple(_patterns(reading, tree, pattern))
     # Blank-node labels of the template are independent of those of the WHERE clause (§16.2.1).
     outside, reading.labels = reading.labels, {}
     block = only(written, "triples_block")
@@ -41,7 +45,7 @@ def _template(reading: Reading, tree: Branch, body: a.Algebra) -> tuple[a.Triple
 
 def _solutions(body: a.Algebra) -> a.Algebra:
     """The pattern below the solution modifiers of a query."""
-    while isinstance(body, a.Slice | a.Distinct | a.Project):
+    while isinstance(body, a.Slice | a.Distinct | a.Project | a.OrderBy):
         body = body.input
     return body
 

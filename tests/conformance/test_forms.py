@@ -141,20 +141,28 @@ def test_in_every_dialect(dialect: str, head: str, operator: str, tmp_path: Path
 
 
 def test_construct_where_takes_its_triples(tmp_path: Path) -> None:
-    for dialect, text in (
-        ("cqels", "CONSTRUCT WHERE { STREAM :S [RANGE 2s] { ?a :at ?x ; :val [] } STREAM :T [RANGE 1s] { ?a :knows ?b } }"),
+    for number, (dialect, text) in enumerate(
         (
-            "rspql",
-            "CONSTRUCT FROM NAMED WINDOW :w ON :S [RANGE 2s STEP 1s] WHERE { WINDOW :w { ?a :at ?x . _:b :knows ?a } ?x :near ?y }",
-        ),
-        ("csparql", "CONSTRUCT FROM STREAM :S [RANGE 2s STEP 1s] WHERE { ?a :at ?x . ?x :near ?y }"),
+            ("cqels", "CONSTRUCT WHERE { STREAM :S [RANGE 2s] { ?a :at ?x ; :val [] } STREAM :T [RANGE 1s] { ?a :knows ?b } }"),
+            (
+                "rspql",
+                "CONSTRUCT FROM NAMED WINDOW :w ON :S [RANGE 2s STEP 1s] WHERE { WINDOW :w { ?a :at ?x . _:b :knows ?a } ?x :near ?y }",
+            ),
+            ("csparql", "CONSTRUCT FROM STREAM :S [RANGE 2s STEP 1s] WHERE { ?a :at ?x . ?x :near ?y }"),
+            ("cqels", "CONSTRUCT WHERE { STREAM :S [RANGE 2s] { ?a :at ?x } } ORDER BY ?x LIMIT 2"),
+            (
+                "csparql",
+                "CONSTRUCT FROM STREAM :S [RANGE 2s STEP 1s] WHERE { ?a :at ?x . ?x :near ?y } ORDER BY ?y VALUES ?a { :a :b }",
+            ),
+            ("cqels", "CONSTRUCT WHERE { } VALUES ?a { :a :b }"),
+        )
     ):
         policy, duplicates = REPORTS.get(dialect, ("cc", "bag"))
         query = parse(f"PREFIX : <{EX}> {text}", dialect)
         for seed in range(EXAMPLES):
             settings = Settings("istream", {"": policy}, duplicates=duplicates)  # type: ignore[arg-type]
-            there = world(random.Random(f"{dialect} {seed}"))
-            registered = register(query, there, tmp_path / dialect / str(seed), settings)
+            there = world(random.Random(f"{number} {seed}"))
+            registered = register(query, there, tmp_path / f"{number}-{seed}", settings)
             verdict = registered.judged(registered.run(Cut("3")).answers)
             assert verdict.equal, f"{text}\n{verdict.text()}"
 

@@ -62,6 +62,10 @@ def marked(text: str) -> tuple[str, int, int]:
         # not supported
         ("SELECT ?x { ^SERVICE <http://a> { ?x ?y ?z } }", "SERVICE is not supported: load the data with"),
         # other forms than SELECT
+        (
+            "^CONSTRUCT WHERE { VALUES ?x { 1 } } VALUES ?x { 2 }",
+            "CONSTRUCT WHERE holds triples alone: write those that it makes as",
+        ),
         ("^CONSTRUCT WHERE { ?x ?y ?z FILTER(?z > 1) }", "CONSTRUCT WHERE holds triples alone: write those that it makes as"),
         ("^CONSTRUCT WHERE { GRAPH <http://g> { ?x ?y ?z } }", "CONSTRUCT WHERE cannot hold GRAPH: write the triples that it"),
         (
