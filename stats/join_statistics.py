@@ -45,9 +45,11 @@ class StaticPair:
         if "old" in contents:
             entered, left = self.window.waiting
             size = self._whole + sum(map(self._slot, entered)) - sum(map(self._slot, left))
-        size += sum(held.weight * self._slot(held) for held in self.window.apart(*contents))
-        gone = self.window.ended(since, *contents) if since is not None else []
-        return size - sum(self._slot(held) * rows / held.total for held, rows in gone)
+        gone = dict(self.window.ended(since, *contents)) if since is not None else {}
+        for held in self.window.apart(*contents):  # one product per slot: none is left of a slot whose rows have all ended
+            size += self._slot(held) * ((held.spans.rows - gone.pop(held, 0)) / held.total)
+        size -= sum(self._slot(held) * rows / held.total for held, rows in gone.items())
+        return max(0.0, size)  # what is added and removed is rounded
 
     def _slot(self, held: SlotStatistics) -> float:
         found = held.known.get(self.name)

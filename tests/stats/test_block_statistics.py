@@ -133,6 +133,36 @@ def test_rows_of_one_instant_are_joined_as_often_as_values_and_times_are_equal(
     assert found == pytest.approx(at_once + share * (equal - at_once))
 
 
+def test_a_window_whose_rows_have_ended_joins_nothing() -> None:
+    """Also where shares of slots have been added and removed, which are rounded."""
+    empty = 0
+    for seed in range(40):
+        rng, now = np.random.default_rng(seed), 0
+        statistics = BlockStatistics(
+            [
+                WindowedRelation("now", ("x",), lambda t: (t, t + 1)),
+                WindowedRelation("last", ("x",), lambda t: (t, t + 5_000)),
+                StaticRelation("s", ("x",), rows=1_000, distincts={"x": 100}, fanouts={"x": lambda values: values % 7}),
+            ]
+        )
+        for number in range(20):
+            after = now + int(rng.choice([1_000, 3_000, 7_000]))
+            new = {}
+            for name, first in (("now", (now + after) // 2), ("last", now)):
+                if name == "now" or rng.random() < 0.6:
+                    rows = int(rng.integers(1, 60))
+                    new[name] = slot_parts(number, np.sort(rng.integers(first, after, rows)), {"x": rng.integers(0, 30, rows)}, 1)
+            statistics.advance(new, now, after)
+            now = after
+            view = statistics.view({"now": ("delta",), "last": ("old",)})
+            size = view.join_size("last", "s", "x")
+            assert size is not None and size >= 0
+            if not view.cardinality("last"):
+                empty += 1
+                assert size == 0
+    assert empty > 10
+
+
 def test_what_is_not_observed_is_none() -> None:
     view = view_of(block(), "lsnow")
     assert view.cardinality("lsnow") == 0  # observed: nothing has come
