@@ -1,20 +1,18 @@
 """The pairs of connected sub-patterns that the plans of a block consist of: DPccp (Moerkotte & Neumann 2006, §3).
 
 A pair is a connected subset and a connected subset of the other relations, with a variable in common. Every bushy tree
-without cross products consists of such pairs, and each pair is found once. If units require variables that several relations bind
-together, the graph has hyperedges and is searched by DPhyp (``dphyp.py``); the conflict rules (``conflict_rules.py``) say which pairs
-with units are legal, and in which orientation. Components of a disconnected graph are enumerated alone and then multiplied,
-one component at a time; units that need several of them follow. Beyond a budget of pairs the caller searches greedily
-(``greedy.py``) instead.
+without cross products consists of such pairs, and each pair is found once. A graph with units may have hyperedges, because a unit can
+require variables that several relations bind together: it is searched by DPhyp (``dphyp.py``). Components of a disconnected graph are
+enumerated alone and then multiplied, one component at a time; units that need several of them follow. Beyond a budget of pairs the
+caller searches greedily (``greedy.py``) instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import TypeAlias
 
-from cqels_opt.plans.conflict_rules import TreeOperator, legal, operators, orientations, written
 from cqels_opt.plans.dphyp import HyperSearch, TooManyPairsError
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, below, contains, members, size, subsets
@@ -84,36 +82,21 @@ def connected_pairs(graph: QueryGraph, budget: int = PAIR_BUDGET) -> list[Pair] 
     return search.pairs
 
 
-def _legal_pairs(graph: QueryGraph, budget: int) -> list[Pair] | None:
-    """The ordered pairs of a graph with units that the conflict rules allow; None beyond the budget."""
-    found: list[Pair] = []
-    try:
-        for component in graph.components:
-            rules = operators(written(graph, component))
-            if graph.is_simple:
-                search = _Search(graph, budget)
-                search.run(component)
-                found += legal(rules, search.pairs)
-            else:
-                found += hyper_pairs(graph.hyperedges, rules, component, budget)
-    except TooManyPairsError:
-        return None
-    return found
-
-
-def hyper_pairs(
-    edges: Iterable[Pair], rules: Sequence[TreeOperator], relations: RelationSet, budget: int = PAIR_BUDGET
-) -> list[Pair]:
-    """The ordered pairs of some relations of a hypergraph that the conflict rules allow. Raises TooManyPairsError."""
+def _pairs_with_units(graph: QueryGraph, budget: int) -> list[Pair] | None:
+    """The ordered pairs of a graph with units, in every orientation that :meth:`QueryGraph.fits` allows; None beyond the budget."""
     found: list[Pair] = []
 
     def accept(one: RelationSet, other: RelationSet) -> bool:
-        oriented = orientations(rules, one, other)
-        found.extend(oriented)
-        return bool(oriented)
+        ways = [pair for pair in ((one, other), (other, one)) if graph.fits(*pair)]
+        found.extend(ways)
+        return bool(ways)
 
-    inside = [(left, right) for left, right in edges if contains(relations, left | right)]
-    HyperSearch(inside, budget, accept).run(relations)
+    try:
+        for component in graph.components:
+            inside = [edge for edge in graph.hyperedges if contains(component, edge[0] | edge[1])]
+            HyperSearch(inside, budget, accept).run(component)
+    except TooManyPairsError:
+        return None
     return found
 
 
@@ -134,7 +117,7 @@ def join_pairs(graph: QueryGraph, budget: int = PAIR_BUDGET) -> list[Pair] | Non
     """All *ordered* pairs that the plans of this graph consist of: (left, right) and (right, left); None beyond the budget."""
     if len(graph.components) + size(graph.spanning) > COMPONENT_BUDGET:
         return None
-    pairs = _legal_pairs(graph, budget) if graph.units else connected_pairs(graph, budget)
+    pairs = _pairs_with_units(graph, budget) if graph.units else connected_pairs(graph, budget)
     if pairs is None:
         return None
     reversed_pairs = [] if graph.units else [(right, left) for left, right in pairs]

@@ -33,6 +33,7 @@ class HyperSearch:
                 self._simple[left.bit_length() - 1] = self._simple.get(left.bit_length() - 1, 0) | right
         self._complex: Sequence[Hyperedge] = [(u, v) for u, v in both if size(u) + size(v) > 2]
         self._around: dict[RelationSet, RelationSet] = {}
+        self._neighbourhoods: dict[Hyperedge, RelationSet] = {}
 
     def run(self, relations: RelationSet) -> list[Hyperedge]:
         """The paper's Solve. Raises :class:`TooManyPairsError` beyond the budget."""
@@ -54,7 +55,14 @@ class HyperSearch:
 
     def _neighbourhood(self, relations: RelationSet, excluded: RelationSet) -> RelationSet:
         """N(S, X): the lowest relation of each set that an edge leads to and that is disjoint with S and X."""
-        outside = ~(relations | excluded)
+        if not self._complex:
+            return self._reached(relations) & ~(relations | excluded)
+        known = self._neighbourhoods.get((relations, excluded))
+        if known is None:
+            known = self._neighbourhoods[relations, excluded] = self._led_to(relations, ~(relations | excluded))
+        return known
+
+    def _led_to(self, relations: RelationSet, outside: RelationSet) -> RelationSet:
         found = self._reached(relations) & outside
         sets = [v for u, v in self._complex if contains(relations, u) and contains(outside, v) and not v & found]
         for v in sets:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations
+from math import prod
 from typing import Literal, TypeAlias
 
 from cqels_opt.plans import plan as planning
@@ -17,7 +18,7 @@ from cqels_opt.plans.base_estimates import BaseEstimates
 from cqels_opt.plans.cost import CostModel, JoinShape
 from cqels_opt.plans.dpccp import Pair, join_pairs
 from cqels_opt.plans.plan import Plan
-from cqels_opt.plans.query_graph import QueryGraph
+from cqels_opt.plans.query_graph import FilterNode, QueryGraph
 from cqels_opt.plans.relation_set import size
 
 Placing: TypeAlias = Literal["cost", "early", "late", "last"]
@@ -27,6 +28,9 @@ HEAVY = 8.0
 
 LIFTED = 6
 """The most filters that are operators, the heaviest ones: each can double the number of sub-patterns."""
+
+LIFTED_EDGES = 64
+"""The most minimal sets of relations that bind the variables of such a filter; each is a hyperedge."""
 
 LIFTED_BUDGET = 20_000
 """The most pairs of a block with such filters; beyond it, the lightest filters are evaluated as soon as possible."""
@@ -47,15 +51,23 @@ def operators_among(
         return graph, join_pairs(graph, budget)
     if placing != "cost":
         return _after_all_joins(graph, placing, budget)
-    heavy = [] if mode in ("first", "heuristic") else [f for f in graph.filters if f.weight >= HEAVY and f.variables]
+    heavy = (
+        [] if mode in ("first", "heuristic") else [f for f in graph.filters if f.weight >= HEAVY and _may_be_operator(f, graph)]
+    )
     heavy = sorted(heavy, key=lambda f: -f.weight)[:LIFTED]
     while heavy:
         lifted = graph.with_filter_units([f.name for f in heavy])
         pairs = join_pairs(lifted, min(budget, LIFTED_BUDGET))
         if pairs is not None:
             return lifted, pairs
-        heavy.pop()
+        heavy = heavy[: len(heavy) // 2]
     return graph, join_pairs(graph, budget)
+
+
+def _may_be_operator(condition: FilterNode, graph: QueryGraph) -> bool:
+    """Whether a filter reads variables, and few sets of relations bind them together."""
+    sets = prod(size(graph.carriers[x]) for x in condition.variables)
+    return bool(condition.variables) and sets <= LIFTED_EDGES
 
 
 def filter_order(base: BaseEstimates, weights: Mapping[str, float]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, product
+from itertools import combinations, groupby
 from typing import Literal, TypeAlias
 
 from cqels_opt.errors import CqelsOptError
@@ -180,15 +180,12 @@ class QueryGraph:
         """The hyperedges: two relations with a common variable, and a unit with each minimal set that binds the variables it requires."""
         found = [(1 << e.left, 1 << e.right) for e in self.edges if not (1 << e.left | 1 << e.right) & self.units]
         for k in members(self.units):
-            choices = product(*(list(members(self.carriers[x])) for x in sorted(self.relations[k].requires)))
-            sets = {sum(1 << i for i in set(choice)) for choice in choices}
-            found += [(s, 1 << k) for s in sorted(sets) if not any(other != s and contains(s, other) for other in sets)]
+            sets: Collection[RelationSet] = [0]
+            for x in sorted(self.relations[k].requires):
+                carriers = self.carriers[x]
+                sets = _minimal({s if s & carriers else s | 1 << i for s in sets for i in members(carriers)})
+            found += [(s, 1 << k) for s in sorted(sets)]
         return tuple(dict.fromkeys(found))
-
-    @cached_property
-    def is_simple(self) -> bool:
-        """Whether all edges are between two relations."""
-        return all(size(left) == size(right) == 1 for left, right in self.hyperedges)
 
     @cached_property
     def neighbours(self) -> tuple[RelationSet, ...]:
@@ -291,3 +288,12 @@ class QueryGraph:
     def __repr__(self) -> str:
         relations = ", ".join(f"{r.name}({' '.join('?' + v for v in sorted(r.variables))})" for r in self.relations)
         return f"QueryGraph({relations}{'; ' + ', '.join(f.name for f in self.filters) if self.filters else ''})"
+
+
+def _minimal(sets: Collection[RelationSet]) -> list[RelationSet]:
+    """The sets that contain no other one."""
+    kept, smaller = list[RelationSet](), list[RelationSet]()
+    for _, equal in groupby(sorted(sets, key=size), key=size):
+        kept += [s for s in equal if not any(contains(s, other) for other in smaller)]
+        smaller = list(kept)
+    return kept
