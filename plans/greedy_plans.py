@@ -42,21 +42,20 @@ class GreedyPlans:
 
         ``moved`` are the statistics that have changed, ``seconds`` is what a search takes.
         """
-        estimator = Estimator(self._base)
+        search: GreedySearch | None = None
         for own in self._plans.values():
             own.memo.refresh(moved)
-        search = GreedySearch(estimator)
         for number, (source, own) in enumerate(self._plans.items()):
             own.stays = own.current
-            # after a restart the memo has no joins
-            if own.current is not None and cost_of(own.memo, source, own.current) is None:
-                own.memo = self._memo(estimator, source, ())
+            if own.current is not None and own.priced is None and cost_of(own.memo, source, own.current) is None:
+                own.memo = self._memo(Estimator(self._base), source, ())  # after a restart it has no joins
             if own.kept is not None:
                 continue
             current = None if self._selection.mode != "adaptive" else own.current
-            if current is None or self._budget.due(source, self._selection.cost(source, current), seconds):
-                own.memo, own.stays = self._memo(estimator, source, search.pairs(number)), None
-        self.priced += search.candidates
+            if current is None or self._budget.due(source, self._selection.current_cost(source, current), seconds):
+                search = search or GreedySearch(Estimator(self._base))  # which takes as long as many batches of such a block
+                own.memo, own.stays = self._memo(search.estimator, source, search.pairs(number)), None
+        self.priced += search.candidates if search else 0
 
     def _memo(self, estimator: Estimator, source: str, found: Iterable[Pair]) -> Memo:
         own = self._plans[source]

@@ -130,7 +130,7 @@ class PlanSelection:
         """The plan to use: the current one, unless another is worth a switch. To be called once per batch."""
         own = self._plans[source]
         if own.current is not None and self.mode == "adaptive" and own.stays is None:
-            saving = self._current_cost(source, own.current) - plan_extraction.cheapest_cost(own.memo, source)
+            saving = self.current_cost(source, own.current) - plan_extraction.cheapest_cost(own.memo, source)
             if not self.switching.is_due(source, saving, compared_cost(own.memo, source)):
                 return own.current
         return self.select(source, self.best(source)).plan
@@ -162,12 +162,13 @@ class PlanSelection:
         """The cost of the plan that :meth:`select` takes in adaptive mode, or of the current one if it ``stays``."""
         own = self._plans[source]
         if own.current is not None:
-            cost = self._current_cost(source, own.current)
+            cost = self.current_cost(source, own.current)
             if stays or cost <= greatest_kept(own.memo, source):
                 return cost
         return plan_extraction.cheapest_cost(own.memo, source)
 
-    def _current_cost(self, source: str, current: Plan) -> float:
+    def current_cost(self, source: str, current: Plan) -> float:
+        """The cost of the current plan; see :meth:`cost`."""
         own = self._plans[source]
         return own.priced.cost if own.priced is not None and own.priced.memo is own.memo else self.cost(source, current)
 

@@ -17,7 +17,7 @@ from cqels_opt.plans import plan as planning
 from cqels_opt.plans.base_estimates import BaseEstimates
 from cqels_opt.plans.cost import CostModel, JoinShape
 from cqels_opt.plans.dpccp import Pair, join_pairs
-from cqels_opt.plans.plan import Plan
+from cqels_opt.plans.plan import Plan, PlanError
 from cqels_opt.plans.query_graph import FilterNode, QueryGraph
 from cqels_opt.plans.relation_set import size
 
@@ -41,13 +41,18 @@ def operators_among(
 ) -> tuple[QueryGraph, list[Pair] | None]:
     """The graph with some filters as operators, and the pairs that its plans consist of (None: more than the budget).
 
-    With given plans, the filters that the plans name are operators.
+    With given plans, the filters that the plans name are operators. Raises :class:`PlanError` if the cost model has no such operators.
     """
+    has_operators = bool(model.operators(JoinShape(True, True, True, "filter")))
     if not isinstance(mode, str):
         named = {name for plan in mode.values() for name in planning.relations(plan)}
         lifted = graph.with_filter_units([f.name for f in graph.filters if f.name in named])
+        if lifted.filters != graph.filters and not has_operators:
+            raise PlanError(
+                f"a plan names a filter as an operator, {lifted.relations[-1].name}, and the cost model has no such operators"
+            )
         return lifted, join_pairs(lifted, budget)
-    if not model.operators(JoinShape(True, True, True, "filter")) or placing == "early":
+    if not has_operators or placing == "early":
         return graph, join_pairs(graph, budget)
     if placing != "cost":
         return _after_all_joins(graph, placing, budget)
@@ -81,15 +86,20 @@ def filter_order(base: BaseEstimates, weights: Mapping[str, float]) -> tuple[str
 
 
 def _after_all_joins(graph: QueryGraph, placing: Placing, budget: int) -> tuple[QueryGraph, list[Pair] | None]:
-    """Filters as operators after all joins, in any order among themselves."""
+    """Filters as operators after all joins: the first ones in any order among themselves, others behind them as written."""
     pairs = join_pairs(graph, budget)
     wanted = [f.name for f in graph.filters if f.variables and (f.uncertain or placing == "last")]
-    wanted = wanted[:LIFTED]
     lifted = graph.with_filter_units(wanted)
-    units = [1 << lifted.index[name] for name in wanted]
-    if pairs is None or not units:
+    if pairs is None or not wanted:
         return lifted, pairs
+    units = [1 << lifted.index[name] for name in wanted]
+    free, fixed = units[:LIFTED], units[LIFTED:]
     last = [
-        (graph.everything | sum(before), unit) for n in range(len(units)) for before in combinations(units, n) for unit in units
+        (graph.everything | sum(before), unit)
+        for n in range(len(free))
+        for before in combinations(free, n)
+        for unit in free
+        if unit not in before
     ]
-    return lifted, [*pairs, *((left, right) for left, right in last if not left & right and size(right) == 1)]
+    last += [(graph.everything | sum(units[:n]), unit) for n, unit in enumerate(fixed, len(free))]
+    return lifted, [*pairs, *last]

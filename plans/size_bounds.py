@@ -9,8 +9,8 @@ has at most
 - for R(x) ⋈ M(x, y) ⋈ S(y): ℓ2(R)·ℓ2(S)·√(ℓ∞(M, x)·ℓ∞(M, y)); the other relations as before.
 
 These are the terms of the linear program of LpBound for norms 1, 2 and ∞ that start at one, two or three relations, so their least is a
-bound for every join, cyclic ones included. Conditions and times only remove rows. Relations that share a variable with the delta are
-restricted to the values that the delta has, where those have been looked up.
+bound for every join, cyclic ones included; so is the bound of some relations times ℓ∞ of the others. Conditions and times only remove
+rows. Relations that share a variable with the delta are restricted to the values that the delta has, where those have been looked up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from itertools import combinations
 from typing import Protocol, TypeAlias
 
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.relation_set import RelationSet, members
+from cqels_opt.plans.relation_set import RelationSet, contains, members, size
 
 Norms: TypeAlias = "tuple[float, float, float]"
 """ℓ1, ℓ2 and ℓ∞ of a degree sequence, or more."""
@@ -30,6 +30,12 @@ ROUNDING = 1e-9
 """Relative; many times the rounding errors of a bound's factors."""
 
 UNKNOWN: Norms = (math.inf, math.inf, math.inf)
+
+ALL_STARTS = 6
+"""The most relations of a set whose bound is the least from all starts: their number grows with the cube of the relations."""
+
+FEW_STARTS = 2
+"""For larger sets: the starts at one relation, besides the largest subset that has a bound."""
 
 
 class DegreeStatistics(Protocol):
@@ -91,7 +97,7 @@ class SizeBounds:
         if any(self._rows_of(i, inner) == 0 for i in some):
             return 0.0
         found = math.inf
-        for rows, placed in sorted(self._starts(some, inner)):
+        for rows, placed in sorted(self._starts(some, inner) if len(some) <= ALL_STARTS else self._few_starts(some, inner)):
             if rows >= found:
                 break
             found = min(found, self._grown(placed, rows, some, inner, found))
@@ -112,6 +118,13 @@ class SizeBounds:
                     for y in relations[j].variables & relations[m].variables - {x}:
                         middle = self._norm(m, x, inner)[2] * self._norm(m, y, inner)[2]
                         yield self._norm(i, x, inner)[1] * self._norm(j, y, inner)[1] * math.sqrt(middle), (i, m, j)
+
+    def _few_starts(self, some: Sequence[int], inner: RelationSet) -> Iterator[tuple[float, tuple[int, ...]]]:
+        """Bounds of the smallest relations, and of the largest subset whose bound is known: operators of a plan cover nested sets."""
+        yield from sorted((self._rows_of(i, inner), (i,)) for i in some)[:FEW_STARTS]
+        known = max((part for part in self._bounds if contains(inner, part)), key=size, default=0)
+        if known:
+            yield self._bounds[known], tuple(members(known))
 
     def _grown(self, placed: Sequence[int], rows: float, some: Sequence[int], inner: RelationSet, below: float) -> float:
         """The bound of all relations from that of some: each next one joins with the least factor. It may stop once it is not ``below``."""

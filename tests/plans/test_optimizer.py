@@ -22,6 +22,7 @@ from cqels_opt.plans import (
     check,
     parse_plans,
 )
+from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.dpccp import Pair
 from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.greedy import GreedySearch
@@ -278,13 +279,18 @@ def test_beyond_the_budget_a_block_is_planned_greedily_and_says_so() -> None:
 def test_greedy_plans_are_looked_for_as_often_as_plans_cost_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """And a restart, which knows the plans and what they have cost, continues in the same way."""
     graph, sources, asked = clique(7), ["r0", "r1"], []
-    found = GreedySearch.pairs
+    found, prepare, prepared = GreedySearch.pairs, GreedySearch.__init__, []
+
+    def begun(search: GreedySearch, estimator: Estimator) -> None:
+        prepared.append(search)
+        prepare(search, estimator)
 
     def counted(search: GreedySearch, source: int) -> list[Pair]:
         asked.append(sources[source])
         return found(search, source)
 
     monkeypatch.setattr(GreedySearch, "pairs", counted)
+    monkeypatch.setattr(GreedySearch, "__init__", begun)
     few, many = (dict.fromkeys(sources, uniform_statistics(graph, [10.0, 10.0, *([rows] * 5)], 0.001)) for rows in (20.0, 7e6))
     optimizer, again = (Optimizer(graph, sources, pair_budget=100) for _ in range(2))
     choices = optimizer.choose(few, sampling_seconds=1.0)
@@ -294,7 +300,7 @@ def test_greedy_plans_are_looked_for_as_often_as_plans_cost_enough(monkeypatch: 
         assert {s: c.plan for s, c in optimizer.choose(few, sampling_seconds=2 * cost).items()} == {
             s: c.plan for s, c in choices.items()
         }
-    assert asked == sources
+    assert asked == sources and len(prepared) == 1  # what a search needs is not made for batches without one
     again.resume(json.loads(json.dumps(optimizer.state())))
     for one in (optimizer, again):
         assert one.choose(few, sampling_seconds=2 * cost)["r0"].plan == choices["r0"].plan

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from cqels_opt.bench.shapes import relation
-from cqels_opt.plans import NEAR_TIE, WORTH, FilterNode, KnownStatistics, Optimizer, QueryGraph
+from cqels_opt.plans import NEAR_TIE, WORTH, FilterNode, KnownStatistics, Optimizer, PlanError, QueryGraph, parse_plan
 from cqels_opt.plans.plan import relations
 from cqels_opt.plans.plan_extraction import ranked
-from cqels_opt.plans.predicate_placement import LIFTED, operators_among
+from cqels_opt.plans.predicate_placement import LIFTED, Placing, operators_among
 
 from .graphs import random_graph, random_statistics
 
@@ -65,6 +65,31 @@ def test_early_and_late_place_a_filter_whatever_it_costs() -> None:
         last = Optimizer(world(), ["s"], placing="last").choose(known(joined, kept))["s"]
         assert relations(last.plan)[:2] == ["s", "a"]
         assert set(relations(last.plan)[2:]) == {"f", "plain"}
+
+
+@pytest.mark.parametrize("placing", ["late", "last"])
+def test_more_filters_than_are_ordered_by_cost_come_after_all_joins_too(placing: Placing) -> None:
+    filters = [FilterNode(f"f{i}", frozenset("x"), None, 1.0 + i, uncertain=True) for i in range(LIFTED + 3)]
+    graph = QueryGraph([relation("s", "x", True), relation("a", "x y"), relation("b", "y z")], filters)
+    plan = Optimizer(graph, ["s"], placing=placing).choose({"s": KnownStatistics()})["s"].plan
+    assert set(relations(plan)[:3]) == {"s", "a", "b"}
+    assert set(relations(plan)[3:-3]) == {f"f{i}" for i in range(LIFTED)}
+    assert relations(plan)[-3:] == [f"f{i}" for i in range(LIFTED, LIFTED + 3)]
+
+
+def test_a_plan_that_names_a_filter_needs_a_cost_model_that_has_filters_as_operators() -> None:
+    with pytest.raises(PlanError, match="a plan names a filter as an operator, f, and the cost model has no such operators"):
+        Optimizer(world(), ["s"], "paper", {"s": parse_plan(EARLY)})
+
+
+def test_a_filter_that_many_sets_of_relations_bind_is_evaluated_as_soon_as_possible() -> None:
+    """Each set would be a hyperedge."""
+    names = [f"{variable}{i}" for variable in "xyz" for i in range(5)]
+    graph = QueryGraph(
+        [relation(name, f"k {name[0]} {name}", name == "x0") for name in names], [FilterNode("f", frozenset("xyz"), None, 50.0)]
+    )
+    lifted, _ = operators_among(graph, Optimizer(world(), ["s"]).model, "adaptive", "cost", 1_000)
+    assert [condition.name for condition in lifted.filters] == ["f"]
 
 
 def test_late_is_about_probabilities_alone() -> None:

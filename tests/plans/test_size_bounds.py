@@ -11,9 +11,9 @@ from itertools import product
 
 import pytest
 
-from cqels_opt.bench.shapes import relation
-from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph
-from cqels_opt.plans.relation_set import members
+from cqels_opt.bench.shapes import SHAPES, relation
+from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, size_bounds
+from cqels_opt.plans.relation_set import RelationSet, members
 from cqels_opt.plans.size_bounds import Norms, SizeBounds
 
 from .graphs import random_graph, unit
@@ -81,7 +81,10 @@ def random_rows(rng: random.Random, graph: QueryGraph) -> Rows:
 
 
 @pytest.mark.parametrize("seed", range(1500))
-def test_a_bound_is_never_below_the_rows_of_a_join(seed: int) -> None:
+def test_a_bound_is_never_below_the_rows_of_a_join(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second seed bounds sets of three and more relations as those of many."""
+    if seed % 2:
+        monkeypatch.setattr(size_bounds, "ALL_STARTS", 2)
     rng = random.Random(seed)
     graph = random_graph(rng, 4)
     if rng.random() < 0.3:
@@ -95,6 +98,24 @@ def test_a_bound_is_never_below_the_rows_of_a_join(seed: int) -> None:
             graph.relations[i].requires <= graph.bound(relations & ~graph.units) for i in members(relations & graph.units)
         ):
             assert joined(graph, rows, relations) <= bounds.rows(relations)
+
+
+@pytest.mark.parametrize("shape", ["star", "chain", "clique"])
+def test_the_bounds_of_a_long_plan_take_few_steps(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """About as many as the plan has pairs of relations, not their third or fourth power."""
+    entered, steps = SizeBounds._entered, Counter[int]()
+
+    def counted(self: SizeBounds, i: int, bound: frozenset[str], inner: RelationSet) -> float:
+        steps[inner.bit_count()] += 1
+        return entered(self, i, bound, inner)
+
+    monkeypatch.setattr(SizeBounds, "_entered", counted)
+    graph = SHAPES[shape](16)
+    rows = random_rows(random.Random(1), graph)
+    bounds = SizeBounds(graph, graph.relations[0].name, Counted(rows))
+    for count in range(1, 17):
+        bounds.rows((1 << count) - 1)
+    assert max(steps.values()) <= 3 * 16 * 16
 
 
 CHAIN = QueryGraph([relation("d", "x", True), relation("r", "x y"), relation("s", "y z")])
