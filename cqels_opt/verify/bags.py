@@ -6,11 +6,10 @@ window holds some triple k times, each *triple pattern* t inside ``GRAPH <w> { �
 
     { { GRAPH <w> { t } } UNION { GRAPH <w#2> { t } } UNION … UNION { GRAPH <w#k> { t } } }
 
-separately per pattern, because a basic graph pattern over a bag is the join of its triple patterns over the bag. The rewriting
-adds no variable, so the rest of the query (DISTINCT, MINUS, ``*``, groups) is not affected. Where the graphs of a window's
-elements have copies, GRAPH over all of them becomes a UNION over the existing ones. ``;`` ``,`` ``[ ]`` and lists are expanded
-first; a blank node becomes a variable ``?_bag_…``, because patterns may share it; :func:`~cqels_opt.verify.heads.hidden`
-recognizes such variables.
+separately per pattern, because a basic graph pattern over a bag is the join of its triple patterns over the bag. Where the graphs
+of a window's elements have copies, GRAPH over all of them becomes a UNION over the existing ones. ``;`` ``,`` ``[ ]`` and lists are
+expanded first; a blank node becomes a variable ``?_bag_…``, because patterns may share it, which ``*`` does not list and
+:func:`~cqels_opt.verify.heads.hidden` recognizes.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 from cqels_opt.verify.dialects import DEFAULT, HERE, OF_ELEMENTS, graph_copy, window_graph
+from cqels_opt.verify.heads import check_rows_are_not_counted, with_listed_variables
 from cqels_opt.verify.path_syntax import Path
 from cqels_opt.verify.tokens import Token
 from cqels_opt.verify.triples import TripleReader
@@ -36,7 +36,11 @@ def over_copies(
     graphs = {window_graph(name): k for name, k in copies.items()} | dict(merged or {}) | dict(elements or {})
     many = {f"<{graph}>": (graph, k) for graph, k in graphs.items() if k > 1}
     named = [f"<{graph}>" for graph in elements or ()]
-    return _Spreader(plain, many, named).text() if many or HERE in plain else plain
+    if not many and HERE not in plain:
+        return plain
+    text = _Spreader(with_listed_variables(plain), many, named).text()
+    check_rows_are_not_counted(plain, text)
+    return text
 
 
 def written_out(triples: str) -> list[tuple[str, str, str]]:

@@ -1,8 +1,8 @@
 """Compares answers: missing and extra rows per instant.
 
-A computed number can be written in several ways, so numeric literals are compared by value (15 significant digits; doubles and
-parameters of distributions finally within 1e-9) and datatype. Blank nodes are compared without their labels, the parts of a
-GROUP_CONCAT in any order, and every other term exactly.
+A computed number can be written in several ways, so numeric literals are compared by value (decimals by 15 significant digits; doubles
+and parameters of distributions finally within 1e-9) and datatype. Of blank nodes only those of one row are told apart. The parts of a
+GROUP_CONCAT are compared in any order, and every other term exactly.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from cqels_opt.verify.literals import literal, literal_parts
 from cqels_opt.verify.model import Answers, Row, Triple
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
-_EXACT = frozenset(
+_WHOLE = frozenset(
     (
-        *("integer", "decimal", "long", "int", "short", "byte", "positiveInteger", "negativeInteger", "nonPositiveInteger"),
+        *("integer", "long", "int", "short", "byte", "positiveInteger", "negativeInteger", "nonPositiveInteger"),
         *("nonNegativeInteger", "unsignedLong", "unsignedInt", "unsignedShort", "unsignedByte"),
     )
 )
@@ -153,7 +153,9 @@ def comparable(term: str) -> str:
     value, datatype, _ = literal_parts(term)
     kind = (datatype or "").removeprefix(_XSD)
     try:
-        if kind in _EXACT:
+        if kind in _WHOLE:
+            return literal(str(int(value.strip())), datatype, None)
+        if kind == "decimal":
             number = _DIGITS.plus(Decimal(value.strip())).normalize(_DIGITS)
             return literal(f"{number + 0:f}" if number else "0", datatype, None)
         if kind in _FLOATING:
@@ -171,8 +173,12 @@ def _comparable(answers: Answers, concatenations: Mapping[str, str]) -> Answers:
         for _, term in row:
             if term not in known:
                 known[term] = comparable(term)
-        cells = ((n, _in_order(t, concatenations[n]) if n in concatenations else known[t]) for n, t in row)
-        found[time, op, frozenset(cells)] += count
+        cells = {n: _in_order(t, concatenations[n]) if n in concatenations else known[t] for n, t in row}
+        blank = sorted((n, t) for n, t in row if t.startswith("_:")) if len(row) > 1 else []
+        if len(blank) > 1:
+            order = list(dict.fromkeys(label for _, label in blank))
+            cells |= {n: f"_:{order.index(label)}" for n, label in blank}
+        found[time, op, frozenset(cells.items())] += count
     return found
 
 

@@ -123,11 +123,12 @@ def _merged_with_static(query: Query, window: str, after_from: str) -> bool:
 
 def _header(found: list[Token]) -> Iterator[tuple[int, int, str]]:
     """Edits that remove REGISTER … AS, and RSTREAM, ISTREAM or DSTREAM after the form."""
-    form = next((p for p, t in enumerate(found) if t.word() in FORMS), len(found))
-    for place, token in enumerate(found[:form]):
-        if token.word() == "REGISTER":
-            last = next(p for p in range(place, form) if found[p].word() == "AS")
-            yield token.start, found[last].end, " "
+    registered = next((p for p, t in enumerate(found) if t.word() == "REGISTER"), None)
+    begin = 0
+    if registered is not None:  # REGISTER QUERY name …: a name may be a keyword
+        begin = next(p for p in range(registered + 3, len(found)) if found[p].word() == "AS")
+        yield found[registered].start, found[begin].end, " "
+    form = next((p for p in range(begin, len(found)) if found[p].word() in FORMS), len(found))
     if form + 1 < len(found) and found[form + 1].word() in ("RSTREAM", "ISTREAM", "DSTREAM"):
         yield found[form + 1].start, found[form + 1].end, " "
 

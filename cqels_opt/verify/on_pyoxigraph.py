@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,12 +14,10 @@ from cqels_opt.verify.literals import literal_parts
 from cqels_opt.verify.model import Row, Triple
 from cqels_opt.verify.quoted import FUNCTIONS, text_of, to_triple
 from cqels_opt.verify.sparql_engine import TIMESTAMP, extension_functions
+from cqels_opt.verify.tokens import apply, tokens
 from cqels_opt.verify.uncertainty import Function
 
 _XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
-_VARIADIC = re.compile(r"\b(COALESCE|CONCAT)\s+\(", re.IGNORECASE)
-"""pyoxigraph's parser accepts no space between these two and the bracket."""
-
 _XSD_BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
 
 
@@ -66,7 +63,7 @@ class Oxigraph:
 
     def select(self, text: str) -> Counter[Row]:
         """See :class:`SparqlEngine`."""
-        text = _VARIADIC.sub(r"\1(", text)
+        text = _without_spaces(text)
         try:
             found: Any = self._store.query(text, custom_functions=self._functions())
             names = [v.value for v in found.variables]
@@ -162,3 +159,14 @@ def _round_trip(term: Any) -> Any:
     store, node = ox.Store(), ox.NamedNode("urn:x")
     store.add(ox.Quad(node, node, term))
     return next(iter(store)).object
+
+
+def _without_spaces(text: str) -> str:
+    """The text without spaces between COALESCE or CONCAT and the bracket, which pyoxigraph's parser does not accept."""
+    found = tokens(text)
+    spaces = [
+        (space.start, space.end, "")
+        for word, space, bracket in zip(found, found[1:], found[2:])
+        if word.word() in ("COALESCE", "CONCAT") and space.kind == "space" and bracket.text == "("
+    ]
+    return apply(text, spaces) if spaces else text

@@ -12,44 +12,26 @@ Within ``GRAPH ?g`` a path of length zero matches once in each graph that :data:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from cqels_opt.errors import QueryError
 from cqels_opt.verify.dialects import GRAPHS, NAME
+from cqels_opt.verify.heads import check_rows_are_not_counted, with_listed_variables
 from cqels_opt.verify.path_syntax import Path
-from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
+from cqels_opt.verify.tokens import Token
 from cqels_opt.verify.walker import Walker
 
 
 def expand_paths(plain: str) -> str:
     """The plain text with expanded paths; unchanged without paths or if it is not SPARQL, which the engine reports."""
     try:
-        writer = _Writer(_named(plain))
+        writer = _Writer(with_listed_variables(plain))
         text = writer.text()
     except (IndexError, ValueError):  # the text ends too early, or does not begin like a path
         return plain
     if not writer.found:
         return plain
-    if writer.fresh and re.search(r"COUNT\s*\(\s*DISTINCT\s*\*", plain, re.IGNORECASE):
-        raise QueryError(
-            "verify cannot count the distinct rows of a property path: name the variables that COUNT looks at", plain, 1, 1
-        )
+    check_rows_are_not_counted(plain, text)
     return text
-
-
-def _named(plain: str) -> str:
-    """``SELECT DISTINCT *`` with the variables of its group listed, because generated variables would appear in ``*``."""
-    found = solid(tokens(plain))
-    edits = []
-    for place, token in enumerate(found):
-        if token.text != "*" or found[place - 1].word() not in ("DISTINCT", "REDUCED") or found[place - 2].word() != "SELECT":
-            continue
-        opening = next(p for p in range(place, len(found)) if found[p].text == "{")
-        names = {t.text for t in found[opening : closing(found, opening)] if t.kind == "variable"}
-        if names:
-            edits.append((token.start, token.end, " ".join(sorted(names))))
-    return apply(plain, edits)
 
 
 class _Writer(Walker):

@@ -12,19 +12,20 @@ After (the window's content is a named graph)::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Query
 from cqels_opt.verify.blank_nodes import with_blank_nodes
 from cqels_opt.verify.dialects import FORMS, WINDOW, rewritten, window_graph
-from cqels_opt.verify.heads import SELECT, Form, form_and_edit
+from cqels_opt.verify.heads import SELECT, Form, form_and_edit, hidden
 from cqels_opt.verify.paths import expand_paths
 from cqels_opt.verify.quoted import quoted_in_binds, with_our_functions
 from cqels_opt.verify.ties import with_ties
-from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
+from cqels_opt.verify.tokens import Token, apply, closing, solid, string_of, tokens
 
 NOW_MARK = '"urn:cqels-opt:now"^^<http://www.w3.org/2001/XMLSchema#dateTime>'
 """The placeholder of NOW() in the rewritten text, until the instant is known."""
@@ -62,6 +63,8 @@ def plain_sparql(query: Query) -> Plain:
     edits: list[tuple[int, int, str]] = []
     default: list[str] = []
     named_graphs: list[str] = []
+    if own := next((t.text for t in tokens(query.text) if t.kind == "variable" and hidden(t.text[1:])), None):
+        raise QueryError(f"verify cannot check a query with the variable {own}: it gives such names itself", query.text, 1, 1)
     place_of_form = next(p for p, t in enumerate(found) if t.word() in FORMS)
     form, edit = form_and_edit(found, place_of_form, query)
     made = (edit[0], edit[1]) if edit is not None else (0, 0)  # the range of the edit, in which no other edit is allowed
@@ -104,22 +107,45 @@ def _call_end(found: list[Token], opening: int) -> int:
 
 
 def concatenations(query: Query) -> dict[str, str]:
-    """The variables computed by a GROUP_CONCAT, with their separators: SPARQL does not define the order of the parts."""
+    """The variables computed by a GROUP_CONCAT, with their separators: SPARQL does not define the order of the parts.
+
+    Raises QueryError if anything is computed from a concatenation.
+    """
     found = solid(tokens(query.text))
     names: dict[str, str] = {}
     for place, token in enumerate(found):
         if token.word() != "GROUP_CONCAT":
             continue
-        depth, separator = 0, " "
-        for end in range(place + 1, len(found)):
-            depth += {"(": 1, ")": -1}.get(found[end].text, 0) if found[end].kind == "mark" else 0
-            if found[end].word() == "SEPARATOR":
-                separator = found[end + 2].text.strip("\"'")
-            if depth == 0:
-                break
-        if found[end + 1].word() == "AS":
-            names[found[end + 2].text[1:]] = separator
+        end = closing(found, place + 1)
+        separator = next((p + 2 for p in range(place, end) if found[p].word() == "SEPARATOR"), None)
+        if found[end + 1].word() != "AS":
+            raise QueryError(
+                "verify cannot check what is computed from a GROUP_CONCAT: the order of its parts is open", query.text, 1, 1
+            )
+        names[found[end + 2].text[1:]] = " " if separator is None else string_of(found[separator])
+    if computed := next(_read_below_select(found, names), None):
+        raise QueryError(
+            f"verify cannot check what is computed from {computed}, a GROUP_CONCAT: the order of its parts is open",
+            query.text,
+            1,
+            1,
+        )
     return names
+
+
+def _read_below_select(found: Sequence[Token], names: Collection[str]) -> Iterator[str]:
+    """Those of some variables that stand elsewhere than in the list of a SELECT or behind AS."""
+    listed, depth = False, 0
+    for before, token in pairwise(found):
+        if token.kind == "mark":
+            depth += {"(": 1, ")": -1}.get(token.text, 0)
+            listed = listed and token.text != "{"
+        elif token.word() in FORMS:
+            listed, depth = True, 0
+        elif token.word() in ("FROM", "WHERE"):
+            listed = False
+        elif token.kind == "variable" and token.text[1:] in names and before.word() != "AS" and not (listed and depth == 0):
+            yield token.text
 
 
 def at_instant(plain: str, at: int) -> str:

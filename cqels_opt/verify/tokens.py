@@ -21,12 +21,16 @@ _TOKEN = re.compile(
   | (?P<blank>_:\w(?:[\w.-]*[\w-])?)
   | (?P<name>(?:[^\W\d_](?:[\w.-]*[\w-])?)?:(?:{_LOCAL}(?:{_LOCAL_INNER}*{_LOCAL_LAST})?)?)
   | (?P<number>(?:\d+\.?\d*|\.\d+)[eE][+-]?\d+|\d*\.\d+|\d+)
-  | (?P<language>@[A-Za-z]+(?:-[A-Za-z0-9]+)*)
+  | (?P<language>@[A-Za-z]+(?:-[A-Za-z0-9]+)*(?:--(?:ltr|rtl))?)
   | (?P<word>[^\W\d]\w*)
   | (?P<mark>\^\^|&&|\|\||!=|<=|>=|<<|>>|\{{\||\|\}}|.)
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
+_ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,12 @@ def tokens(text: str) -> list[Token]:
 def solid(found: list[Token]) -> list[Token]:
     """The tokens without white space and comments."""
     return [t for t in found if t.kind != "space"]
+
+
+def string_of(token: Token) -> str:
+    """The characters of a string, without its quotation marks and with its escapes replaced."""
+    marks = 3 if token.text[:3] in ('"""', "'''") and len(token.text) >= 6 else 1
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1]) or chr(int(found[1][1:], 16)), token.text[marks:-marks])
 
 
 def closing(found: Sequence[Token], opening: int) -> int:

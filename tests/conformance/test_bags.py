@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from cqels_opt.errors import QueryError
 from cqels_opt.verify import Element, Options
 from cqels_opt.verify.bags import over_copies
 
@@ -42,6 +43,8 @@ CASES = {
     "star shows no blank node": ("SELECT * FROM W { GRAPH ?w { [ :in :m ] :at ?x } }", ["x", "x", "x"]),
     "distinct": ("SELECT DISTINCT ?p FROM W { GRAPH ?w { ?p :at :x } }", ["a", "b"]),
     "distinct star": ("SELECT DISTINCT * FROM W { GRAPH ?w { ?p :at :x } }", ["a", "b"]),
+    "distinct star shows no blank node": ("SELECT DISTINCT * FROM W { GRAPH ?w { ?p :at [] } }", ["a", "b", "z"]),
+    "a language with a direction": ("SELECT ?p FROM W { GRAPH ?w { ?p :at 'x'@ar--rtl } }", []),
     "count distinct": ("SELECT (COUNT(DISTINCT ?p) AS ?k) FROM W { GRAPH ?w { ?p :at :x } }", ["2"]),
     "with static data": ("SELECT ?f FROM W { GRAPH ?w { ?p :at :x } ?p :likes ?f }", ["c", "c", "c", "d", "d", "d"]),
     "optional, the left twice": (
@@ -78,6 +81,12 @@ CASES = {
 def test_a_window_is_a_bag(case: str, at_ten: Callable[[str], list[str]]) -> None:
     text, expected = CASES[case]
     assert sorted(at_ten(text)) == sorted(expected)
+
+
+def test_distinct_rows_with_blank_nodes_are_not_counted(at_ten: Callable[[str], list[str]]) -> None:
+    assert at_ten("SELECT (COUNT(DISTINCT *) AS ?k) FROM W { GRAPH ?w { ?p :at ?x } }") == ["3"]
+    with pytest.raises(QueryError, match="verify cannot count the distinct rows of a property path or of a blank node"):
+        at_ten("SELECT (COUNT(DISTINCT *) AS ?k) FROM W { GRAPH ?w { ?p :at [] } }")
 
 
 def test_set_semantics_on_request(ask: Ask, at: At) -> None:

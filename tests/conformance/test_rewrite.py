@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +11,7 @@ from cqels_opt.errors import QueryError, RunError
 from cqels_opt.query.algebra import Bgp, Query, Window
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element, Inputs, Options, evaluate
+from cqels_opt.verify.on_pyoxigraph import Oxigraph
 from cqels_opt.verify.path_syntax import read_path
 from cqels_opt.verify.rewrite import at_instant, concatenations, plain_sparql
 from cqels_opt.verify.ties import with_ties
@@ -112,6 +114,46 @@ def test_concatenations_are_found() -> None:
         'SELECT (GROUP_CONCAT(DISTINCT STR(?p); SEPARATOR=", ") AS ?all) (GROUP_CONCAT(?l) AS ?places) FROM NAMED :S [NOW] AS ?w'
     )
     assert concatenations(parse(f"{PREFIX}{text} {{ GRAPH ?w {{ ?p :at ?l }} }}")) == {"all": ", ", "places": " "}
+
+
+def test_a_separator_may_have_escapes() -> None:
+    text = "SELECT (GROUP_CONCAT(?p; SEPARATOR = '\\n\\u0041') AS ?all) FROM NAMED :S [NOW] AS ?w { GRAPH ?w { ?p :at ?l } }"
+    assert concatenations(parse(PREFIX + text)) == {"all": "\nA"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT (UCASE(GROUP_CONCAT(?l)) AS ?k) FROM NAMED :S [NOW] AS ?w { GRAPH ?w { ?p :at ?l } }",
+        "SELECT (GROUP_CONCAT(?l) AS ?k) FROM NAMED :S [NOW] AS ?w { GRAPH ?w { ?p :at ?l } } HAVING(STRLEN(?k) > 2)",
+        "SELECT (STR(?k) AS ?m) FROM NAMED :S [NOW] AS ?w { SELECT (GROUP_CONCAT(?l) AS ?k) { GRAPH ?w { ?p :at ?l } } }",
+        "SELECT ?m FROM NAMED :S [NOW] AS ?w { { SELECT (GROUP_CONCAT(?l) AS ?k) { GRAPH ?w { ?p :at ?l } } } BIND(CONCAT(?k) AS ?m) }",
+    ],
+)
+def test_what_is_computed_from_a_concatenation_is_refused(text: str) -> None:
+    with pytest.raises(QueryError, match=r"what is computed from .*GROUP_CONCAT: the order of its parts is open"):
+        concatenations(parse(PREFIX + text))
+
+
+def test_a_concatenation_of_a_sub_select_may_be_an_answer() -> None:
+    text = "SELECT ?k FROM NAMED :S [NOW] AS ?w { { SELECT (GROUP_CONCAT(?l) AS ?k) { GRAPH ?w { ?p :at ?l } } } }"
+    assert concatenations(parse(PREFIX + text)) == {"k": " "}
+
+
+@pytest.mark.parametrize("name", ["ask", "as", "select"])
+def test_the_name_of_a_query_may_be_a_keyword(name: str, ask: Ask) -> None:
+    text = f"REGISTER QUERY {name} AS SELECT ?p FROM NAMED :S [NOW] AS ?w {{ GRAPH ?w {{ ?p :at :x }} }}"
+    assert "REGISTER" not in plain(text)
+    assert ask(text) == ask(text.partition(" AS ")[2])
+
+
+def test_variables_of_the_rewriting_are_refused() -> None:
+    with pytest.raises(QueryError, match=r"verify cannot check a query with the variable \?_bag_total"):
+        plain("SELECT ?_bag_total FROM NAMED :S [NOW] AS ?w { GRAPH ?w { ?p :at ?_bag_total } }")
+
+
+def test_strings_are_not_rewritten_for_an_engine() -> None:
+    assert Oxigraph().select("SELECT (CONCAT ('concat (a)', 'b') AS ?x) {}") == Counter([frozenset([("x", '"concat (a)b"')])])
 
 
 @pytest.mark.parametrize(
