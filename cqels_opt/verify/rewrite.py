@@ -155,6 +155,23 @@ def at_instant(plain: str, at: int) -> str:
     return plain.replace(NOW_MARK, f'"{text}"^^<http://www.w3.org/2001/XMLSchema#dateTime>')
 
 
+def _hidden_in_selects(found: Sequence[Token], begin: int, end: int) -> set[str]:
+    """The variables of sub-selects that these do not select: engines confuse them with outer ones of the same name within GRAPH ?g."""
+    hidden_here = set[str]()
+    for place in range(begin, end):
+        if found[place].word() == "SELECT":
+            opening = next(p for p in range(place, end) if found[p].text == "{")
+            inside = {t.text for t in found[opening : closing(found, opening)] if t.kind == "variable"}
+            items = [t for t in found[place + 1 : opening] if t.word() not in ("DISTINCT", "REDUCED", "WHERE")]
+            depth, selected = 0, set[str]()
+            for before, token in zip([found[place], *items], items):
+                depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
+                if token.kind == "variable" and (depth == 0 or before.word() == "AS"):
+                    selected.add(token.text)
+            hidden_here |= inside - selected if items[0].text != "*" else set()
+    return hidden_here
+
+
 def _graph_edits(found: list[Token], place: int, windows: dict[str, str]) -> list[tuple[int, int, str]]:
     """``GRAPH ?w`` of a window becomes its graph; any other ``GRAPH ?g`` matches all named graphs except those of windows."""
     keyword, name = found[place], found[place + 1]
@@ -163,5 +180,14 @@ def _graph_edits(found: list[Token], place: int, windows: dict[str, str]) -> lis
     window = windows.get(name.text[1:])
     if window:
         return [(keyword.start, name.end, f"GRAPH <{window}>")]
-    end = found[closing(found, place + 2)].end
+    last = closing(found, place + 2)
+    end = found[last].end
+    outside = {t.text for t in (*found[:place], *found[last:]) if t.kind == "variable"} - {name.text}
+    if (both := sorted(outside & _hidden_in_selects(found, place, last))) != []:
+        raise QueryError(
+            f"verify cannot check a sub-select in GRAPH {name.text} that hides {both[0]}, which stands outside as well: rename one of them",
+            "".join(t.text for t in found),
+            1,
+            1,
+        )
     return [(keyword.start, keyword.start, "{ "), (end, end, f" FILTER({_NOT_A_WINDOW.format(variable=name.text)}) }}")]

@@ -152,6 +152,17 @@ def test_variables_of_the_rewriting_are_refused() -> None:
         plain("SELECT ?_bag_total FROM NAMED :S [NOW] AS ?w { GRAPH ?w { ?p :at ?_bag_total } }")
 
 
+def test_a_hidden_variable_in_a_graph_that_stands_outside_as_well_is_refused() -> None:
+    windows = "FROM NAMED :S [NOW] AS ?w"
+    for select in ("SELECT (COUNT(*) AS ?n)", "SELECT ?n"):
+        with pytest.raises(
+            QueryError, match=r"a sub-select in GRAPH \?g that hides \?l, which stands outside as well: rename one of them"
+        ):
+            plain(f"SELECT ?g ?n {windows} {{ GRAPH ?w {{ ?p :at ?l }} GRAPH ?g {{ {select} {{ ?l :name ?n }} }} }}")
+        plain(f"SELECT ?g ?n {windows} {{ GRAPH ?w {{ ?p :at ?l }} GRAPH ?g {{ {select} {{ ?m :name ?n }} }} }}")
+    plain(f"SELECT ?g ?n {windows} {{ GRAPH ?w {{ ?p :at ?l }} GRAPH ?g {{ SELECT * {{ ?l :name ?n }} }} }}")
+
+
 def test_strings_are_not_rewritten_for_an_engine() -> None:
     assert Oxigraph().select("SELECT (CONCAT ('concat (a)', 'b') AS ?x) {}") == Counter([frozenset([("x", '"concat (a)b"')])])
 
