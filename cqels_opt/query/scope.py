@@ -15,7 +15,7 @@ def variables(expression: a.Expression) -> frozenset[str]:
         if isinstance(part, a.Variable):
             found.add(part.name)
         elif isinstance(part, a.Exists):
-            found |= visible(part.pattern)
+            found |= _substitutable(part.pattern)
     return frozenset(found)
 
 
@@ -68,7 +68,7 @@ def _pattern_uses_now(pattern: a.Algebra) -> bool:
     return any(map(uses_now, _expressions(pattern))) or any(map(_pattern_uses_now, inputs(pattern)))
 
 
-def visible(pattern: a.Algebra) -> frozenset[str]:
+def _substitutable(pattern: a.Algebra) -> frozenset[str]:
     """The variables of a pattern that an outer mapping can bind: all except blank nodes and those hidden in a sub-select."""
     if isinstance(pattern, a.Project):
         return frozenset(v.name for v in pattern.variables)
@@ -87,7 +87,7 @@ def visible(pattern: a.Algebra) -> frozenset[str]:
         own = {pattern.variable.name}
     for expression in _expressions(pattern):
         own |= variables(expression)
-    return frozenset(own.union(*map(visible, inputs(pattern))))
+    return frozenset(own.union(*map(_substitutable, inputs(pattern))))
 
 
 def inputs(pattern: a.Algebra) -> tuple[a.Algebra, ...]:

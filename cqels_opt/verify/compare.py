@@ -1,7 +1,7 @@
 """Compares answers: missing and extra rows per instant.
 
 A computed number can be written in several ways, so numeric literals are compared by value (decimals by 15 significant digits; doubles
-and parameters of distributions finally within 1e-9) and datatype. Of blank nodes only those of one row are told apart. The parts of a
+and parameters of distributions finally within 1e-9) and datatype. Blank nodes are distinguished within a row only. The parts of a
 GROUP_CONCAT are compared in any order, and every other term exactly.
 """
 
