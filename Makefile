@@ -106,9 +106,9 @@ demo: $(if $(findstring spark,$(DEMO)),$(WITH_SPARK) java,$(CORE))
 $(CLASSES): $(STAMP) | java
 	@$(PY) tests/spark/class_archive.py
 
-# Bytecode is kept, for the processes that tests start and for the next run, whatever the shell asks for. Three processes for two cores:
+# Bytecode is kept, for the processes that tests start and for the next run, whatever the shell asks for. Four processes for two cores:
 # two of them have the tests that start JVMs, and wait for these much of the time (tests/conftest.py).
-PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 3 --dist loadgroup --ignore=tests/services --ignore=tests/installed --ignore=tests/rivals
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 4 --dist loadgroup --ignore=tests/services --ignore=tests/installed --ignore=tests/rivals
 
 test: setup $(CLASSES)
 	@$(PYTEST) $(TESTS)

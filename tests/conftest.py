@@ -1,6 +1,6 @@
 """What all rooms' tests share: one Spark session for the whole run, and the real data where it is there.
 
-``make test`` runs them in three processes: one has the Spark session, one the tests that start JVMs of their own, the third all else.
+``make test`` runs them in four processes: one has the Spark session, one the tests that start JVMs of their own, the others all else.
 """
 
 from __future__ import annotations
