@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
 
 import pyarrow as pa
 
@@ -29,6 +31,11 @@ FORMATS = (".ndjson", ".jsonl")
 READ = "read.json"
 MOST_BYTES = 8 << 20
 """Bytes of a file in one micro-batch."""
+
+TAIL = 256
+"""The bytes before a position that are compared when a file has grown."""
+
+_APPENDED = "a file that grows is only appended to; bring its content back, or use another checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +57,26 @@ class LinesBatch:
     elements: Mapping[int, int]
 
 
+class _Position(NamedTuple):
+    """How far a file is read: bytes, lines, and the checksum of the last bytes before, by which another file is noticed."""
+
+    bytes: int = 0
+    lines: int = 0
+    tail: int = -1  # not known
+
+
+_BEGINNING = _Position()
+
+
 @dataclass(slots=True)
 class _Place:
-    """How far a file is read: bytes and lines; ``next`` after the batch that is running. ``waits``: its size when it had no element.
+    """The position in a file; ``next`` after the batch that is running. ``waits``: its size when it had no element.
     ``seen``: the bytes that the batch has read, also without effect.
     """
 
     path: Path
-    at: tuple[int, int] = (0, 0)
-    next: tuple[int, int] = (0, 0)
+    at: _Position = _BEGINNING
+    next: _Position = _BEGINNING
     waits: int = -1
     seen: int = 0
 
@@ -82,7 +100,8 @@ class GrowingFiles:
     def restore(self, lengths: Mapping[str, int]) -> None:
         """Back to what is committed."""
         for number, place in self._places.items():
-            place.at = place.next = (lengths.get(f"bytes of {number}", 0), lengths.get(f"lines of {number}", 0))
+            found = {field: lengths[key] for field in _Position._fields if (key := f"{field} of {number}") in lengths}
+            place.at = place.next = _Position(**found)
 
     def take(self, reports: Iterable[IngestReport]) -> list[str]:
         """A batch has read its lines."""
@@ -91,11 +110,8 @@ class GrowingFiles:
         return []
 
     def put(self) -> dict[str, int]:
-        """The bytes and lines that are read."""
-        found: dict[str, int] = {}
-        for number, place in self._places.items():
-            found |= {f"bytes of {number}": place.at[0], f"lines of {number}": place.at[1]}
-        return found
+        """The positions."""
+        return {f"{field} of {n}": value for n, place in self._places.items() for field, value in place.at._asdict().items()}
 
     @property
     def seen(self) -> dict[int, int]:
@@ -139,20 +155,22 @@ class ReadLog:
 
 
 def _read(number: int, place: _Place, upto: int | None) -> NewLines | None:
-    """The new lines of a file. DataError if it is shorter than what was read of it."""
-    start, line = place.at
+    """The new lines of a file. DataError if it does not continue what was read of it."""
+    start, line, tail = place.at
     with naming(place.path):
         size = place.path.stat().st_size
         size = place.seen = size if upto is None else min(size, upto)
         if size in (start, place.waits):
             return None
         if size < start:
-            raise DataError(
-                f"{place.path}: the file has {size:,} bytes, but {start:,} were read of it: a file that grows is only appended to; "
-                "bring its content back, or use another checkpoint"
-            )
+            raise DataError(f"{place.path}: the file has {size:,} bytes, but {start:,} were read of it: {_APPENDED}")
         with disk.opened(place.path) as file:
-            file.seek(start)
+            file.seek(max(0, start - TAIL))
+            before = file.read(start - file.tell())
+            if tail not in (-1, crc32(before)):
+                raise DataError(
+                    f"{place.path}: the file has other content before byte {start:,} than what was read of it: {_APPENDED}"
+                )
             text = file.read(min(MOST_BYTES, size - start))
             if b"\n" not in text:
                 text += file.read(min(LONGEST_LINE, size - start - len(text)))
@@ -165,7 +183,8 @@ def _read(number: int, place: _Place, upto: int | None) -> NewLines | None:
     if not found.used:
         place.waits = size
         return None
-    place.next = start + found.used, line + text.count(b"\n", 0, found.used)
+    tail = crc32((before + text[: found.used])[-TAIL:])
+    place.next = _Position(start + found.used, line + text.count(b"\n", 0, found.used), tail)
     return NewLines(number, place.path.name, found.parts, found.rejects)
 
 

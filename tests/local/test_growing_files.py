@@ -52,6 +52,35 @@ def test_answers_do_not_depend_on_the_reads(seed: int, files: Files, tmp_path: P
     assert out.read_text() and whole.read_text().startswith(out.read_text())  # the latest time of a live stream may go on
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_another_file_in_its_place_is_refused(again: bool, files: Files, tmp_path: Path) -> None:
+    """Also a longer one, whose first lines would never be read: while the run is there, and at the next start."""
+    content, live, out, state = files.stream.read_bytes(), tmp_path / "live.ndjson", tmp_path / "out.jsonl", tmp_path / "c"
+    half = content.index(b"\n", len(content) // 2) + 1
+    live.write_bytes(content[:half])
+
+    def follow(to_the_end: bool) -> cq.local.LocalRun:
+        return query(files).start(
+            {STREAM: live}, out, state, follow=True, to_the_end=to_the_end, commit_every="1ms", listener=batches.put
+        )
+
+    batches: queue.Queue[TraceRecord] = queue.Queue()
+    run = follow(again)
+    batches.get(timeout=60)
+    if again:
+        run.await_termination()
+    live.write_bytes(content[half:] + content)
+    with pytest.raises(
+        cq.CqelsOptError, match=r"live\.ndjson: the file has other content before byte [\d,]+ than what was read of it"
+    ):
+        (follow(True) if again else run).await_termination()
+    live.write_bytes(content)
+    follow(True).await_termination()
+    whole = tmp_path / "whole.jsonl"
+    query(files).start({STREAM: files.stream}, whole, tmp_path / "w").await_termination()
+    assert out.read_text() and whole.read_text().startswith(out.read_text())
+
+
 def test_lines_that_are_written_later(files: Files, tmp_path: Path) -> None:
     content, live = files.stream.read_bytes(), tmp_path / "live.ndjson"
     half = content.index(b"\n", len(content) // 2) + 1
