@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from cqels_opt.stats.block_statistics import BlockStatistics, Contents
 from cqels_opt.stats.frequencies import EMPTY, FrequencyTable, Ints, ValueCounts, tally
 from cqels_opt.stats.frequency_sketch import BoundedCounts, DegreeNorms
-from cqels_opt.stats.relations import StaticRelation
+from cqels_opt.stats.relations import StaticRelation, WindowedRelation
 from cqels_opt.stats.slot_statistics import SlotStatistics
 from cqels_opt.stats.slots import SlotCounts
-from cqels_opt.stats.window import Part
+from cqels_opt.stats.window import BOTH, Part
 
 MOST_LOOKED_UP = 4096
 """If a delta has more distinct values, they are not looked up in other relations."""
@@ -49,7 +49,7 @@ class DegreeView:
         begun = self.begun.get(relation, ())
         if begun is None:
             return None
-        window, contents = self.block.windows[relation], self.contents[relation]
+        window, contents = self.block.windows[relation], self._read(found)
         mixed = window.begun_before() if "delta" not in contents else []
         return float(window.card(*contents) + sum(held.spans.rows for held in mixed) + sum(slot.total for slot in begun))
 
@@ -63,13 +63,14 @@ class DegreeView:
         if rows is None:
             return None
         window, column = self.block.windows[relation], found.column(variable)
-        exact, reduced = self._apart(relation, column, self.contents[relation])
+        contents = self._read(found)
+        exact, reduced = self._apart(relation, column, contents)
         if len(exact) > 1 and sum(map(len, exact)) <= MOST_MERGED:
             exact = [ValueCounts(_summed(exact))]
         total = DegreeNorms(0.0, 0.0, 0.0)
         for counts in (*map(BoundedCounts, exact), *reduced):
             total = total.plus(counts.norms)
-        if "old" in self.contents[relation]:
+        if "old" in contents:
             total = total.plus(window.whole[column].norms)
         greatest = min(total.greatest, rows)
         return DegreeNorms(rows, min(total.l2, math.sqrt(rows * greatest)), greatest)
@@ -85,7 +86,7 @@ class DegreeView:
         """
         own = self.block.relations[source]
         assert not isinstance(own, StaticRelation)
-        if self.begun.get(source, ()) is None:
+        if own.late or self.begun.get(source, ()) is None:
             return None
         parts, _ = self._apart(source, own.column(variable), ("delta",))  # counts of a delta are exact
         if any(part.distinct > MOST_LOOKED_UP for part in parts):
@@ -100,6 +101,11 @@ class DegreeView:
         return float(delta.counts @ degrees), DegreeNorms(rows, math.sqrt(squares), greatest)
 
     # ------------------------------------------------------------------ inside
+    def _read(self, relation: WindowedRelation) -> tuple[Part, ...]:
+        """The contents in which the rows that are read of an occurrence can be."""
+        contents = tuple(self.contents[relation.name])
+        return BOTH if relation.late and "delta" in contents else contents
+
     def _slots(self, relation: str, contents: tuple[Part, ...]) -> list[SlotStatistics]:
         """The slots of a content that are not whole, with those of the delta that may have old rows."""
         window = self.block.windows[relation]

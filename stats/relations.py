@@ -57,7 +57,8 @@ class WindowedRelation:
 
     Occurrences with equal ``identity`` have the same rows, in columns ``v0``, ``v1``, … in the order of the variables. One without has
     columns that are named like its variables. ``momentary``: its rows are valid for an instant, and other such relations are joined with
-    it, so that rows with equal values and times are counted as well (:func:`with_instants`).
+    it, so that rows with equal values and times are counted as well (:func:`with_instants`). ``late``: a row may begin in a later
+    micro-batch than it arrives in (``[ELEMENTS 10 STEP 5]``), so that the rows of a delta are among the old ones too.
     """
 
     name: str
@@ -66,6 +67,7 @@ class WindowedRelation:
     moving: bool = False
     identity: str = ""
     momentary: bool = False
+    late: bool = False
 
     @property
     def counted(self) -> tuple[str, ...]:

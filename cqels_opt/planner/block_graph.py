@@ -72,12 +72,15 @@ def _occurrence(o: PatternOccurrence, elements: Mapping[str, Ints], momentary: b
     if not kind.counts_elements:
         return StatisticsOccurrence(o.name, o.variables, lambda t: kind.validity(t, o.t0), identity=identity, momentary=momentary)
 
+    every = o.window.every or 1
+
     def intervals(t: Ints) -> tuple[Ints, Ints]:
         times = elements.get(o.window.stream, np.empty(0, np.int64))
-        place = np.searchsorted(times, t, "right") - 1 + o.window.count
-        return t, np.append(times, FOREVER)[np.minimum(place, len(times))]
+        last = np.searchsorted(times, t, "right") - 1
+        end = (last + o.window.count + every) // every * every - 1  # see Last.ranks
+        return t, np.append(times, FOREVER)[np.minimum(end, len(times))]
 
-    return StatisticsOccurrence(o.name, o.variables, intervals, moving=True, identity=identity)
+    return StatisticsOccurrence(o.name, o.variables, intervals, moving=True, identity=identity, late=every > 1)
 
 
 def static_of(s: Static, store: str) -> StaticRelation:

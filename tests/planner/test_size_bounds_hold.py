@@ -6,23 +6,31 @@ import random
 from pathlib import Path
 
 import pytest
-from local_runs import Cut, Registered, force_plans, register
-from merged_source_cases import MergedMaker
+from local_runs import Cut, Registered, Settings, World, force_plans, register
+from merged_source_cases import MergedMaker, SetMaker
 from random_cases import SIX_RELATIONS, make, seeds_with_answers
 
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.plans import Split, operators
+from cqels_opt.query.parser import parse
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.stats import degree_view
 from cqels_opt.stats.frequencies import ValueCounts
 from cqels_opt.stats.window import WindowStatistics
+from cqels_opt.verify import Element
 
 Compared = list[tuple[str, int, float]]
 """A set of relations, the rows that an operator gave for it, and its bound."""
 
 WITHIN_BUDGET = {36, 73, 126, 135, 138}
 """Worlds whose windows never have more values than counters, however few these are."""
+EX = "http://ex.org/"
+MOVED = parse(
+    f"""PREFIX : <{EX}> REGISTER RSTREAM <q> AS SELECT ?a ?b FROM NAMED WINDOW :w ON :S [ELEMENTS 10 STEP 5]
+    WHERE {{ WINDOW :w {{ ?a :at ?x . ?b :in ?x }} }}""",
+    "rspql",
+)
 NOTHING_EXPIRES = {29, 36, 50}
 """Worlds in which no row expires whose count has been read."""
 
@@ -31,6 +39,10 @@ NOTHING_EXPIRES = {29, 36, 50}
 def _no_merging(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that became equal stay apart, so that the rows of each operator are counted and not estimated from merged ones."""
     monkeypatch.setattr(DeltaJoin, "merges_equal", False)
+
+
+def node(name: str) -> str:
+    return f"<{EX}{name}>"
 
 
 def compared(block: BlockPlanner) -> Compared:
@@ -87,6 +99,21 @@ def test_nor_in_joins_of_six_relations(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     query = register(SIX_RELATIONS, make(seed).world, tmp_path)
     found, _ = run(query, Cut(rng.choice(["2", "5", "700ms"])), rng)
+    assert found
+    assert not exceeded(found)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_nor_where_windows_move_by_several_elements(seed: int, tmp_path: Path) -> None:
+    """A row of such a window begins in a later batch than it arrives in."""
+    rng = random.Random(seed)
+    case = make(seed, SetMaker)
+    query = register(case.query(), case.world, tmp_path / "by lot", case.settings)
+    found, _ = run(query, Cut(rng.choice(["1", "3", "7"])), rng)
+    assert not exceeded(found)
+    elements = [Element(1000 * i, ((node(f"p{i}"), node("at" if i % 2 else "in"), node("x")),)) for i in range(24)]
+    query = register(MOVED, World({f"{EX}S": [elements]}), tmp_path / "moved", Settings("rstream", {"": "wc"}, duplicates="set"))
+    found, _ = run(query, Cut("3"), rng)
     assert found
     assert not exceeded(found)
 
