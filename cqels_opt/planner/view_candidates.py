@@ -53,7 +53,9 @@ def kept_variables(block: Block, group: RelationSet) -> tuple[str, ...]:
 def relation_name(block: Block, group: RelationSet) -> str:
     """The name of a group's relation in plans: the compiled one, or the names of its parts."""
     there = next((static.name for static in (*block.inner, *block.parts) if static.of == group), None)
-    return there or "+".join(block.parts[i].name for i in members(group))
+    name = there or "+".join(block.parts[i].name for i in members(group))
+    merged = {occurrence.name for occurrence in block.occurrences}  # those of merged windows are made in the same way
+    return name if there or name not in merged else f"{name}#static"
 
 
 def redesigned(block: Block, statics: Sequence[Static]) -> Block:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from local_runs import Cut, Registered, Settings, force_designs, force_plans, register
+from local_runs import Cut, Registered, Settings, World, force_designs, force_plans, register
 from random_cases import make
 
 from cqels_opt.lod.open_store import open_store
@@ -17,6 +17,7 @@ from cqels_opt.operators.blocks import Block
 from cqels_opt.planner import view_candidates
 from cqels_opt.plans import DeltaRule
 from cqels_opt.plans.view_selection import neighbours
+from cqels_opt.query.parser import parse
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.state import worker_cache
@@ -198,3 +199,16 @@ def test_the_statistics_of_windows_go_on_under_another_design(tmp_path: Path) ->
     for source in rule.order:
         assert one.view(rule.contents(source)).values() == other.view(rule.contents(source)).values()
     assert np.array_equal(early.ingest_state.in_order()["<http://ex.org/S>"], late.ingest_state.in_order()["<http://ex.org/S>"])
+
+
+def test_a_sub_result_does_not_take_the_name_of_merged_windows(tmp_path: Path) -> None:
+    """Both are made of the names of their parts: streams here, predicates there."""
+    ex = "http://ex.org/"
+    text = f"""PREFIX : <{ex}> SELECT * FROM STREAM :likes [RANGE 1s STEP 1s] FROM STREAM :knows [RANGE 1s STEP 1s]
+        WHERE {{ ?a :at ?x . GRAPH :g {{ ?a :likes ?b . ?b :knows ?c . ?c :near ?d }} }}"""
+    triples = [(f"<{ex}a>", f"<{ex}{name}>", f"<{ex}a>") for name in ("likes", "knows", "near")]
+    world = World({f"{ex}likes": [[]], f"{ex}knows": [[]]}, [], {f"{ex}g": triples})
+    (block,) = register(parse(text, "csparql"), world, tmp_path, Settings("istream", {"": "wc,nc"})).program.blocks
+    group = sum(1 << i for i, part in enumerate(block.parts) if part.name in ("likes", "knows"))
+    assert [o.name for o in block.occurrences] == ["likes+knows"]
+    assert view_candidates.relation_name(block, group) == "likes+knows#static"
