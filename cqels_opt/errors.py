@@ -111,6 +111,11 @@ def first_of(findings: Sequence[str]) -> str:
     return f"{findings[0]} (and {more} more)" if more else findings[0]
 
 
+def named(error: BaseException) -> str:
+    """The type of an error and the first line of its message."""
+    return f"{type(error).__name__}: {first_line(error)}"
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, or the name of its type if the message is empty: Spark's have the plan and the trace below."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

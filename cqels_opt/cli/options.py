@@ -21,7 +21,8 @@ PLANS = ("adaptive", "first", "static", "worst", "spark")
 COST_MODELS = ("default", "paper")
 CONSTANTS = ("measured", "default")
 FILTERS = ("cost", "early", "late", "H1", "H2", "H3", "H4")
-JOINS = ("auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark")
+JOINS_OF_SPARK = ("partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark")
+JOINS = ("auto", "probe", *JOINS_OF_SPARK)
 TIME_PREDICATE = "http://www.w3.org/ns/prov#generatedAtTime"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qsl
 
 from cqels_opt import plugins
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, named
 from cqels_opt.operators.algebra.operator import Operator
 from cqels_opt.query.algebra import Service
 
@@ -16,9 +16,10 @@ def extension_operator(service: Service, inner: Operator, variables: tuple[str, 
     try:
         parameters = dict(parse_qsl(service.parameters, keep_blank_values=True, strict_parsing=bool(service.parameters)))
         operator = factory(inner, variables, **parameters)
-    except (TypeError, ValueError) as error:
+    except Exception as error:
+        why = str(error) if isinstance(error, TypeError | ValueError) else named(error)
         raise InputError(
-            f"the operator {service.name} cannot be made with the parameters {service.parameters!r}: {error}"
+            f"the operator {service.name} cannot be made with the parameters {service.parameters!r}: {why}"
         ) from error
     if not isinstance(operator, Operator):
         raise InputError(

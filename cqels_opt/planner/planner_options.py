@@ -11,7 +11,7 @@ from cqels_opt.errors import InputError
 from cqels_opt.planner import join_sampling
 from cqels_opt.planner.calibration_store import Calibration
 from cqels_opt.plans import Plan, SecondsCost, Split
-from cqels_opt.plans.cost import CostModel, Shuffled
+from cqels_opt.plans.cost import CostModel, JoinShape, Shuffled
 from cqels_opt.plans.cost_models import COST_MODELS, model_named
 from cqels_opt.plans.join_methods import (
     BROADCAST,
@@ -72,8 +72,11 @@ class PlannerOptions:
             return SecondsCost(constants, self.shuffled, multiway=self.multiway)
         if self.cost_model in COST_MODELS:
             return model_named(self.cost_model, constants)
-        found: CostModel = _added("cost_models", self.cost_model, COST_MODELS)(constants)
-        return found
+        found = _added("cost_models", self.cost_model, COST_MODELS, constants)
+        if not hasattr(found, "operators") or not found.operators(JoinShape(True, True, True)):
+            raise InputError(f"the cost model {self.cost_model!r} is no CostModel that has operators for inner joins")
+        model: CostModel = found
+        return model
 
     @property
     def window_indexes(self) -> float:
@@ -102,16 +105,16 @@ def join_methods(name: str) -> tuple[JoinMethod, ...]:
 
 
 def _added_method(name: str) -> JoinMethod:
-    method = _added("join_methods", name, _JOINS)()
+    method = _added("join_methods", name, _JOINS)
     if not isinstance(method, JoinMethod) or not method.in_task:
         raise InputError(f"the join method {name!r} is no JoinMethod that takes and gives rows in Python; no other can be added")
     return method
 
 
-def _added(group: plugins.Group, name: str, own: Collection[str]) -> Any:
-    """What an installed package adds under a name that is not one of our ``own``."""
+def _added(group: plugins.Group, name: str, own: Collection[str], *arguments: object) -> Any:
+    """What an installed package makes under a name that is not one of our ``own``."""
     installed = plugins.names(group)
     if name not in installed:
         known = ", ".join((*own, *installed))
         raise InputError(f"there is no {group.removesuffix('s').replace('_', ' ')} {name!r}; choose one of {known}")
-    return plugins.load(group, name)
+    return plugins.make(group, name, *arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, named
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -51,8 +51,17 @@ def load(group: Group, name: str) -> Any:
         raise InputError(f"{name!r} is added to the entry points {PREFIX}{group} by several packages: {packages}")
     try:
         return found[0].load()
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"the entry point {name!r} of {PREFIX}{group} cannot be loaded: {error}") from error
+    except (Exception, SystemExit) as error:  # whatever its module does when it is imported
+        raise InputError(f"the entry point {name!r} of {PREFIX}{group} cannot be loaded: {named(error)}") from error
+
+
+def make(group: Group, name: str, *arguments: object) -> Any:
+    """What the callable behind one entry point makes; :class:`InputError` as for :func:`load`, and where it raises."""
+    factory = load(group, name)
+    try:
+        return factory(*arguments)
+    except Exception as error:
+        raise InputError(f"the entry point {name!r} of {PREFIX}{group} makes nothing: {named(error)}") from error
 
 
 def load_class(group: Group, name: str, base: type) -> Any:

@@ -19,7 +19,7 @@ from cqels_opt.errors import InputError
 from cqels_opt.query.columns import Column, Items, Numbers
 from cqels_opt.query.numeric import Number
 from cqels_opt.query.values import Item, term, value
-from cqels_opt.rdf.terms import canonical
+from cqels_opt.rdf.terms import XSD, canonical
 
 ColumnFunction: TypeAlias = Callable[..., Column]
 """Maps one column per argument to the column of results, row by row; an error is None, or NaN among numbers."""
@@ -100,20 +100,20 @@ def register_function(
     With ``columns`` the function takes one numpy array per argument and returns one array (of float64, where NaN is an error, or
     of objects).
 
-    The function is called once per distinct combination of arguments. Raises InputError for an invalid IRI, number of arguments
-    or cost.
+    The function is called once per distinct combination of arguments, and a call has at least one. Raises InputError for an invalid IRI,
+    number of arguments or cost.
     """
     if not _ABSOLUTE.fullmatch(iri):
         raise InputError(f"{iri!r} is no absolute IRI, like http://example.org/function")
     name, (least, most) = f"<{iri}>", arguments if isinstance(arguments, tuple) else (arguments, arguments)
     known = _KNOWN.get(name)
-    if known is not None and not known.given:
+    if (known is not None and not known.given) or name.startswith(f"<{XSD}"):
         raise InputError(f"{iri} is a function of this project's own: register yours under another IRI")
-    if least < 0 or (most is not None and most < least):
+    if least < 0 or (most is not None and most < max(least, 1)):
         raise InputError(f"{iri} cannot take {least} to {most} arguments")
     if not cost > 0:
         raise InputError(f"{iri} cannot cost {cost} seconds: a call takes more than none")
-    _register(name, least, most, _OfColumns(function) if columns else _OfValues(function), cost, True)
+    _register(name, max(least, 1), most, _OfColumns(function) if columns else _OfValues(function), cost, True)
 
 
 @dataclass(frozen=True, slots=True)

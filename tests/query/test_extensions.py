@@ -148,6 +148,8 @@ def test_the_number_of_arguments_is_checked() -> None:
     [
         ("f", {"arguments": 1}, "no absolute IRI"),
         (IRI, {"arguments": (2, 1)}, "cannot take 2 to 1"),
+        (IRI, {"arguments": 0}, "cannot take 0 to 0"),
+        ("http://www.w3.org/2001/XMLSchema#double", {"arguments": 1}, "is a function of this project's own"),
         (IRI, {"arguments": 1, "cost": 0.0}, "cannot cost 0"),
         ("http://w3id.org/rsp/rspu#add", {"arguments": 2}, "this project's own"),
     ],
