@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Window
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER, Times
 
@@ -62,8 +63,13 @@ class WindowKind(ABC):
         return 0
 
     def validity(self, t: Times, t0: int) -> tuple[Times, Times]:
-        """The intervals of elements; empty for those before the first that the window holds."""
+        """The intervals of elements; empty for those before the first that the window holds. InputError if there is not one of each."""
         start, end = self.interval(t, t0)
+        if not np.shape(start) == np.shape(end) == np.shape(t):
+            raise InputError(
+                f"the window kind {self.window.kind!r} gives starts of shape {np.shape(start)} and ends of shape {np.shape(end)} "
+                f"for times of shape {np.shape(t)}"
+            )
         first = self.first(t0)
         if first == BEFORE_TIME:
             return start, end

@@ -162,6 +162,15 @@ def test_an_entry_point_that_is_no_window_kind(tmp_path: Path) -> None:
         register(CQELS.replace("months(2)", "broken()"), World({}), tmp_path)
 
 
+def test_an_interval_for_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = kind_of(Window("w", S, "months", count=1))
+    monkeypatch.setattr(type(kind), "interval", lambda self, t, t0: (t[:1], t[:1] + 5))
+    with pytest.raises(
+        InputError, match=r"the window kind 'months' gives starts of shape \(1,\) and ends of shape \(1,\) for times of"
+    ):
+        kind.validity(np.arange(3), 0)
+
+
 def test_the_independent_evaluation_refuses_it(tmp_path: Path) -> None:
     given = elements(random.Random(0))
     query = register(CQELS, World({f"{EX}S": [given]}, STATIC), tmp_path)
