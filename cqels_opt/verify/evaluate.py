@@ -222,7 +222,7 @@ def _emitted(operator: str, current: Counter[Row], before: Counter[Row]) -> tupl
             return "+", current - before
         case "dstream":
             return "-", before - current
-    raise InputError(f"unknown output operator {operator!r}")
+    raise InputError(f"verify cannot check the output operator {operator!r}: it knows RSTREAM, ISTREAM and DSTREAM alone")
 
 
 def _sorted_streams(query: Query, inputs: Inputs) -> dict[str, list[Element]]:
