@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from cqels_opt.cli.analysis import Inspect, analyzed
-from cqels_opt.cli.options import JOINS_OF_SPARK, ExplainOptions, RunOptions
+from cqels_opt.cli.options import JOINS, LOCAL_JOINS, ExplainOptions, RunOptions
 from cqels_opt.cli.run_parts import (
     input_streams,
     live_options,
@@ -86,7 +86,7 @@ def check(options: RunOptions) -> None:
         "--packages": options.packages is not None,
         "--conf": bool(options.conf),
         "--plan spark": options.plan == "spark",
-        f"--joins {options.joins}": options.joins in JOINS_OF_SPARK,
+        f"--joins {options.joins}": options.joins in JOINS and options.joins not in LOCAL_JOINS,
         "--stream": bool(options.topics),
         "--out": options.out_topic is not None,
     }

@@ -21,8 +21,8 @@ PLANS = ("adaptive", "first", "static", "worst", "spark")
 COST_MODELS = ("default", "paper")
 CONSTANTS = ("measured", "default")
 FILTERS = ("cost", "early", "late", "H1", "H2", "H3", "H4")
-JOINS_OF_SPARK = ("partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark")
-JOINS = ("auto", "probe", *JOINS_OF_SPARK)
+LOCAL_JOINS = ("auto", "probe")
+JOINS = (*LOCAL_JOINS, "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark")
 TIME_PREDICATE = "http://www.w3.org/ns/prov#generatedAtTime"
 
 

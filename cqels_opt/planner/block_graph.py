@@ -25,6 +25,7 @@ from cqels_opt.stats import WindowedRelation as StatisticsOccurrence
 from cqels_opt.storage.checksum import digest
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.kinds import kind_of
+from cqels_opt.windows.window_kind import CountWindowKind
 
 
 def graph_of(block: Block, graphs: bool = True, as_written: bool = True, window_indexes: float = 1.0) -> QueryGraph:
@@ -69,18 +70,15 @@ def occurrences_of(block: Block, elements: Mapping[str, Ints]) -> list[Statistic
 def _occurrence(o: PatternOccurrence, elements: Mapping[str, Ints], momentary: bool) -> StatisticsOccurrence:
     kind = kind_of(o.window)
     identity = f"{o.shape.stream} {o.shape.key} {replace(o.window, name='')} {o.t0} {o.since}{' momentary' if momentary else ''}"
-    if not kind.counts_elements:
+    if not isinstance(kind, CountWindowKind):
         return StatisticsOccurrence(o.name, o.variables, lambda t: kind.validity(t, o.t0), identity=identity, momentary=momentary)
-
-    every = o.window.every or 1
 
     def intervals(t: Ints) -> tuple[Ints, Ints]:
         times = elements.get(o.window.stream, np.empty(0, np.int64))
-        last = np.searchsorted(times, t, "right") - 1
-        end = (last + o.window.count + every) // every * every - 1  # see Last.ranks
+        _, end = kind.ranks(np.searchsorted(times, t, "right") - 1)
         return t, np.append(times, FOREVER)[np.minimum(end, len(times))]
 
-    return StatisticsOccurrence(o.name, o.variables, intervals, moving=True, identity=identity, late=every > 1)
+    return StatisticsOccurrence(o.name, o.variables, intervals, moving=True, identity=identity, late=o.window.every > 1)
 
 
 def static_of(s: Static, store: str) -> StaticRelation:

@@ -85,7 +85,7 @@ def plain_sparql(query: Query) -> Plain:
         elif token.word() == "SAMPLE" and after.text == "(":  # SEMANTICS §6: the first in term order
             edits.append((token.start, token.end, "MIN"))
         elif token.word() == "GROUP_CONCAT":  # a simple literal; pyoxigraph keeps a language that all members share
-            edits += [(token.start, token.start, "STR("), (end := _call_end(found, place + 1), end, ")")]
+            edits += [(token.start, token.start, "STR("), (end := found[closing(found, place + 1)].end, end, ")")]
         elif token.word() in _SEEDED and after.text == "(":
             raise QueryError(f"verify cannot check {token.word()}(): its values are the run's own", query.text, 1, 1)
     if query.dialect == "rspql":
@@ -94,16 +94,6 @@ def plain_sparql(query: Query) -> Plain:
     plain = expand_paths(with_ties(apply(text, edits)))
     only = tuple(named_graphs) if (default or named_graphs) and not query.windows else None
     return Plain(plain, prologue, tuple(default), only, changed.merged, changed.element_graphs, form)
-
-
-def _call_end(found: list[Token], opening: int) -> int:
-    """The position after the bracket that closes the one at the token ``opening``."""
-    depth = 0
-    for token in found[opening:]:
-        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
-        if depth == 0:
-            return token.end
-    raise QueryError("a ( is not closed", "".join(t.text for t in found), 1, 1)
 
 
 def concatenations(query: Query) -> dict[str, str]:
