@@ -13,6 +13,7 @@ import numpy as np
 from cqels_opt.errors import InputError
 from cqels_opt.rdf.payloads import Decoded, Payload, decode
 from cqels_opt.storage import disk
+from cqels_opt.storage.file_errors import naming
 
 ELEMENT = "urn:cqels-opt:element:"
 POSITION = ".position.json"
@@ -67,7 +68,7 @@ class LiveFolder:
         disk.write_atomically(self.path / name, text.encode())
 
     def _refuse(self, refusals: Sequence[tuple[int, str, bytes]]) -> None:
-        with disk.append(self.refused) as file:
+        with naming(self.refused), disk.append(self.refused) as file:
             for when, reason, value in refusals:
                 record = {"received": when, "reason": reason, "value": value.decode(errors="backslashreplace")}
                 file.write((json.dumps(record, ensure_ascii=False) + "\n").encode())

@@ -32,6 +32,7 @@ from cqels_opt.lod.store import PartitionEntry, array_bytes
 from cqels_opt.rdf.ids import KIND_IRI, KIND_LITERAL, KIND_SHIFT, IdScheme
 from cqels_opt.rdf.static import Failure, Failures, Piece, graph_term, read
 from cqels_opt.storage import disk
+from cqels_opt.storage.file_errors import naming
 
 _KINDS: Final = KIND_LITERAL - KIND_IRI + 2  # of hashed ids; the last are triple terms
 
@@ -149,12 +150,14 @@ def spill_pieces(pieces: Sequence[Piece], folder: Path, scheme: IdScheme, skip: 
     subjects = cuts.subjects * _KINDS
     cell = bucket_of(quads[3], quads[1], cuts.buckets) * subjects + range_of(quads[0], cuts.subjects)
     order = np.argsort(cell)
-    with disk.create(folder / f"{name}.quads.npy") as file:
+    path = folder / f"{name}.quads.npy"
+    with naming(path), disk.create(path) as file:
         np.save(file, quads[:, order])
     ids = np.concatenate([found.graph_ids, *(q.term_ids for q in found.quads)])
     distinct, texts = distinct_terms(ids, pa.concat_arrays([found.graph_texts, *(q.term_texts for q in found.quads)]))
     table = pa.table({"id": pa.array(distinct), "text": texts})
-    with disk.create(folder / f"{name}.terms.arrow") as file, pa.ipc.new_file(cast("Any", file), table.schema) as writer:
+    path = folder / f"{name}.terms.arrow"
+    with naming(path), disk.create(path) as file, pa.ipc.new_file(cast("Any", file), table.schema) as writer:
         writer.write_table(table)
     return Outcome(
         read=found.read,

@@ -20,6 +20,7 @@ from cqels_opt.lod.order import Ids, is_sorted, run_starts, stable_order
 from cqels_opt.lod.relation import described_index, save_header
 from cqels_opt.stats.frequencies import distinct_values
 from cqels_opt.storage import disk
+from cqels_opt.storage.file_errors import naming
 
 #: Rows that are sorted at a time.
 MERGED: Final = 1 << 20
@@ -37,14 +38,16 @@ class GrowingArray:
 
     def append(self, values: NDArray[Any]) -> None:
         """Append values."""
-        self._file.write(np.ascontiguousarray(values, self.dtype).data)
+        with naming(self.path):
+            self._file.write(np.ascontiguousarray(values, self.dtype).data)
         self.length += len(values)
 
     def close(self) -> FileEntry:
         """Complete the file; its size and checksum."""
-        self._file.seek(0)
-        self._write_header()
-        self._file.close()
+        with naming(self.path):
+            self._file.seek(0)
+            self._write_header()
+            self._file.close()
         return file_entry(self.path)
 
     def _write_header(self) -> None:
@@ -90,7 +93,8 @@ class PartitionWriter:
         self._in_order &= is_sorted(o) and (self._last_object is None or bool(o[0] >= self._last_object))
         self._last, self._last_object = int(s[-1]), int(o[-1])
         order = stable_order(o)
-        with disk.create(self.folder / _RUNS / f"{self._runs}.npy") as file:
+        path = self.folder / _RUNS / f"{self._runs}.npy"
+        with naming(path), disk.create(path) as file:
             np.save(file, np.stack([o[order], before + order]))
         self._runs += 1
 

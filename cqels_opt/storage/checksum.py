@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.errors import CheckpointError, CqelsOptError, StoreError
 from cqels_opt.storage import disk
+from cqels_opt.storage.file_errors import naming
 from cqels_opt.storage.shared_cache import SharedCache
 
 BLOCK = 1 << 20
@@ -211,7 +212,7 @@ def entry(path: Path, blocks: Path | None = None) -> tuple[int, str]:
     hasher = Hasher()
     hasher.update(_mapped(path).data)
     if blocks is not None and hasher.size > WHOLE:
-        with disk.create(blocks) as file:
+        with naming(blocks), disk.create(blocks) as file:
             file.write(hasher.blocks)
     return hasher.size, hasher.text
 
@@ -261,7 +262,7 @@ def damaged(path: Path, reason: str = "its content does not have its checksum") 
 # ------------------------------------------------------------------ files whose name holds their digest
 def write_named(path: Path, write: Callable[[Any], object]) -> Path:
     """Writes a file with a function of a file object, then puts the digest into its name, before the suffix; returns the new name."""
-    with disk.create(path) as opened:
+    with naming(path), disk.create(path) as opened:
         file = HashedFile(opened)
         write(file)
     return _named(path, file.hasher.text)

@@ -45,15 +45,18 @@ _REASON = re.compile("|".join(map(re.escape, _REASONS)))
 _BEFORE = re.compile(r"(?:file:)?(/[^:'\"]*?)(?:: | \()$")
 _BEHIND = re.compile(r"^: ['\"](.+?)['\"]")
 _DENIED = re.compile(r"(?:AccessDeniedException: |Mkdirs failed to create )(?:file:)?(/[^\n]*?)(?: \(|\n|$)")
-_CUT_OFF = re.compile(r"\d+ requested and \d+ written")  # numpy's message when it cannot write all of a file
+_CUT_OFF = re.compile(r"\d+ requested and \d+ written|Not enough free space to write \d+ bytes")
+"""What numpy says, without an error number, when it cannot write all of an array."""
 
 
 @contextmanager
 def naming(path: Path | str) -> Iterator[None]:
-    """Adds the path to the error of a failed write, which does not name it."""
+    """Adds the path to the error of a failed write, which does not name it, and the error number to that of an array."""
     try:
         yield
     except OSError as error:
+        if error.errno is None and _CUT_OFF.search(str(error)):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
         if error.filename is None and error.errno in ADVICE:
             error.filename = str(path)
         raise

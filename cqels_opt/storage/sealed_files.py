@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from cqels_opt.storage import checksum, disk
 from cqels_opt.storage.checksum import VERIFIED, Blocks, HashedFile, Hasher, damaged, hash_of, hashes_of
+from cqels_opt.storage.file_errors import naming
 
 HEADER: Final = 64
 _MAGIC: Final = b"cqelsopt"
@@ -195,7 +196,7 @@ def _renamed_into(path: Path) -> Iterator[BinaryIO]:
         except FileNotFoundError:
             path.parent.mkdir(parents=True, exist_ok=True)
             opened = disk.create(temporary)
-        with opened as file:
+        with naming(path), opened as file:
             yield file
         disk.rename(temporary, path)
     except BaseException:

@@ -55,6 +55,7 @@ OSError: [Errno 28] No space left on device: '/data/state/slots/1.arrow'
         ),
         ("java.io.IOException: No space left on device", f"/the/checkpoint or /the/scratch: {NO_SPACE}"),
         ("OSError: 1000 requested and 24 written", f"/the/checkpoint or /the/scratch: {NO_SPACE}"),
+        ("OSError: Not enough free space to write 20577850 bytes after offset 128", f"/the/checkpoint or /the/scratch: {NO_SPACE}"),
     ],
 )
 def test_what_spark_says_of_a_file(text: str, said: str) -> None:
@@ -86,6 +87,16 @@ def test_the_cause_counts() -> None:
             raise RunError("the run failed") from error
     except RunError as failed:
         assert str(file_error(failed)) == f"/a: {NO_SPACE}"
+
+
+@pytest.mark.parametrize(
+    "said", ["1000 requested and 24 written", "Not enough free space to write 20577850 bytes after offset 128"]
+)
+def test_an_array_that_is_cut_off(said: str) -> None:
+    """numpy's error has neither a number nor a path."""
+    with pytest.raises(OSError) as failed, naming("/store/0.text.npy"):
+        raise OSError(said)
+    assert str(file_error(failed.value)) == f"/store/0.text.npy: {NO_SPACE}"
 
 
 @pytest.mark.parametrize(("number", "named"), [(errno.ENOSPC, "/out"), (errno.EROFS, "/out"), (errno.EACCES, "/state")])
@@ -144,6 +155,26 @@ def test_a_file_that_may_not_become_larger(what: str, tmp_path: Path) -> None:
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("most", [500, 2_000, 20_000, 40_000])
+def test_a_store_whose_files_may_not_become_larger(most: int, tmp_path: Path) -> None:
+    """Which file fails depends on the limit: that of quads, of terms, of texts, of an index. Each sentence has its path."""
+    data, said = tmp_path / "data.nt", tmp_path / "said"
+    data.write_text("".join(f'<a:s{i}> <a:p> "text {i}" .\n' for i in range(3_000)))
+    child = os.fork()
+    if child == 0:
+        code = 9
+        try:
+            sys.dont_write_bytecode = True
+            sys.stderr = said.open("w", buffering=1)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+            code = main.main(["load", str(data), "--store", str(tmp_path / "store"), "--engine", "local"])
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    (line,) = said.read_text().splitlines()
+    assert re.match(rf"{tmp_path}/\S+\.(npy|arrow|json|blocks): (No space left on device|File too large): ", line), line
 
 
 def complaint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
