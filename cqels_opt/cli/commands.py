@@ -173,9 +173,11 @@ def _follow_topics(
     spark: SparkSession, catalog: QueryCatalog, options: RunOptions, folder: Path, watch: Watcher | None
 ) -> tuple[StreamRun, bool]:
     handle = _live(spark, catalog, options, folder, watch, None)
-    topics = {iri.strip("<>"): topic for iri, topic in options.topics}
+    given = {iri.strip("<>"): topic for iri, topic in options.topics}
     streams = handle.driver.streams
-    messages = {iri: topic_stream(spark, topics[iri.strip("<>")]) for iri in streams}
+    topics = {iri: given[iri.strip("<>")] for iri in streams}
+    messages = {iri: topic_stream(spark, topic) for iri, topic in topics.items()}
+    handle.topics = [*topics.values()]
     handle.messages = reading_of([messages[iri].payload for iri in streams], handle.driver.frontier)
     return handle, wait(handle.start(message_stream(messages, streams), folder / "spark"))
 

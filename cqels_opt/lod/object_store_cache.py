@@ -30,6 +30,7 @@ from cqels_opt.lod.locations import cache_folder, is_uri, shown
 from cqels_opt.storage import disk
 from cqels_opt.storage.checksum import blocks_file
 from cqels_opt.storage.locks import exclusive_lock
+from cqels_opt.storage.object_store import first_sentence, reason
 
 DATA: Final = "data-"
 
@@ -61,7 +62,7 @@ def filesystem(uri: str) -> tuple[fs.FileSystem, str]:
     try:
         system, path = fs.FileSystem.from_uri(uri)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise StoreError(f"{shown(uri)}: {_first_sentence(error)}") from error
+        raise StoreError(f"{shown(uri)}: {first_sentence(error)}") from error
     return system, path.rstrip("/")
 
 
@@ -89,25 +90,10 @@ def _has_bucket(uri: str) -> bool:
     return found
 
 
-_REASONS: Final = (
-    (r"NO_SUCH_BUCKET|NoSuchBucket", "there is no such bucket"),
-    (
-        r"ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE|InvalidAccessKeyId|HTTP response code: 403|[Cc]redentials",
-        "access is denied; check the credentials, for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-    ),
-    (r"[Cc]hecksums? mismatch", "what came is not what was written: the store is damaged, load it again"),
-    (r"NETWORK_CONNECTION|[Cc]ouldn.?t connect|[Tt]imed? ?out|resolve host", "the server does not answer"),
-)
-
-
 def _reason(error: Exception) -> str:
-    text = _first_sentence(error)
-    known = next((reason for pattern, reason in _REASONS if re.search(pattern, str(error))), None)
-    return f"{known} ({text})" if known else text
-
-
-def _first_sentence(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+    if re.search("[Cc]hecksums? mismatch", str(error)):
+        return f"what came is not what was written: the store is damaged, load it again ({first_sentence(error)})"
+    return reason(error)
 
 
 @dataclass(frozen=True, slots=True)

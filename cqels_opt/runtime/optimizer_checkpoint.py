@@ -121,11 +121,11 @@ def read_optimizer_state(folder: Path, path: str, planners: Mapping[str, QueryPl
     except LostOptimizerStateError:
         raise
     except Exception as error:  # any error that a file of another version causes in the readers
-        raise LostOptimizerStateError(f"{folder / path}: {str(error) or type(error).__name__}") from error
+        raise LostOptimizerStateError.of(folder / path, error) from error
 
 
 def _content(path: Path) -> dict[str, Any]:
     try:
         return cast("dict[str, Any]", unpack(bytes(sealed_files.opened_whole(path))))
     except Exception as error:  # any error that a damaged file, or one of another version, causes in the readers
-        raise LostOptimizerStateError(f"{path}: {str(error) or type(error).__name__}") from error
+        raise LostOptimizerStateError.of(path, error) from error

@@ -12,15 +12,17 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import __version__ as spark_version
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from cqels_opt.errors import InputError, RunError, first_line, option
+from cqels_opt.errors import InputError, RunError, option
 from cqels_opt.operators.algebra.triple import TRIPLE
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.answer_messages import AnswerLines, answer_messages
 from cqels_opt.runtime.evaluate_task import FinishReport, Format
+from cqels_opt.spark.failures import reason
 from cqels_opt.spark.job_descriptions import batch_name, described
 from cqels_opt.spark.kafka_topic import ANSWERS, KafkaTopic
 from cqels_opt.spark.messages import Messages
@@ -45,8 +47,8 @@ def topic_stream(spark: SparkSession, topic: KafkaTopic) -> Messages:
     return Messages(frame.select("partition", "offset", "timestamp", "value"), reading)
 
 
-def _wrong(topic: KafkaTopic, error: PySparkException) -> InputError:
-    message = first_line(error)
+def _wrong(topic: KafkaTopic, error: BaseException) -> InputError:
+    message = reason(error)
     if "data source" in message.lower() and "kafka" in message.lower():
         connector = option(f"the setting spark.jars.packages={CONNECTOR}", f"--packages {CONNECTOR}")
         return InputError(f"this Spark session has no Kafka connector: start it with {connector}")
@@ -111,7 +113,7 @@ class KafkaSink:
         try:
             with described(self.spark.sparkContext, f"{name}: send answers to topic {self.topic.topic}"):
                 frame.write.format("kafka").options(**options, includeHeaders="true").save()
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             raise RunError(f"batch {batch} could not be sent: {_wrong(self.topic, error)}") from error
         return {}
 

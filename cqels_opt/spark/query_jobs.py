@@ -117,6 +117,7 @@ def start(
     if (messages := of_messages(spark, sources, driver.streams, order)) is not None:
         frame = message_stream(messages, driver.streams)
         run.messages = reading_of([messages[iri].payload for iri in driver.streams], driver.frontier)
+        run.topics = [source for source in sources.values() if isinstance(source, KafkaTopic)]
     else:
         frames = {iri: source for iri, source in sources.items() if isinstance(source, DataFrame)}
         frame = row_stream(frames, driver.streams, order)

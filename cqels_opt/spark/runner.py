@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from cqels_opt.errors import CqelsOptError, EngineWarning, RunError, first_line
+from cqels_opt.errors import CqelsOptError, EngineWarning, RunError
 from cqels_opt.runtime.chunks import ROWS_PER_TASK, Piece, read, shares
 from cqels_opt.runtime.evaluate_task import EvaluateReport, EvaluateTask, finish_parts
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
@@ -29,6 +29,7 @@ from cqels_opt.runtime.live_files import FileBatch
 from cqels_opt.runtime.local_runner import part_of_answers, share_of_batch, whole_batch
 from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.batch_tasks import BatchTasks, UnreachableError, rows_of_task
+from cqels_opt.spark.failures import reason
 from cqels_opt.spark.files import reading_files
 from cqels_opt.spark.ingest_rows import Batches, RowBatch, frame_of, ingesting
 from cqels_opt.spark.job_descriptions import described, joined
@@ -169,7 +170,7 @@ class SparkRunner(BatchJobs):
             with described(context, "merge small files of the state"):
                 return list(self._reported(one_stage(self._slots_of(1), _merging(tasks))))
         except (PySparkException, Py4JError) as error:
-            raise RunError(first_line(error)) from error
+            raise RunError(reason(error)) from error
 
     def _run(self, work: Numbered, parts: int, apart: str, together: str) -> list[Any]:
         """Runs the parts of a function in a job described as ``apart``, or in the tasks of the batch, in one described as ``together``.

@@ -14,14 +14,16 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cqels_opt.errors import CqelsOptError, InputError, RunError, first_line
+from cqels_opt.errors import CqelsOptError, InputError, RunError
 from cqels_opt.relational.column_names import quoted
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.live_files import MOST_BYTES, FileBatch
 from cqels_opt.runtime.run_handle import Progress, Register, RunHandle
 from cqels_opt.spark.drop_in import at_most
+from cqels_opt.spark.failures import reason, topics_failed
 from cqels_opt.spark.files import NO_ORDER, NumberedBatch, OrderedBatch
 from cqels_opt.spark.ingest_rows import RowBatch
+from cqels_opt.spark.kafka_topic import KafkaTopic
 from cqels_opt.spark.messages import MessageBatch, MessageReading, first_place
 from cqels_opt.spark.paths import to_read
 from cqels_opt.spark.runner import SparkRunner
@@ -150,6 +152,7 @@ class StreamRun(RunHandle):
         self._over = False  # for runs without a query of Spark
         self.files: Callable[[int], FileBatch] | None = None  # by batch number, if sources are live folders
         self.messages: Callable[[int], MessageReading] | None = None  # by batch number, if streams are messages
+        self.topics: Sequence[KafkaTopic] = ()  # that it reads
         self.ordered = False  # a column orders the elements, also within a batch
         self.chunks: Sequence[Path] = ()  # of a replay: the file of each batch, see :func:`chunk_stream`
 
@@ -246,10 +249,12 @@ class StreamRun(RunHandle):
         except PySparkException as error:
             if isinstance(self._failure, CqelsOptError | BrokenPipeError):  # or the reader of the answers has closed the pipe
                 raise self._failure from None
-            places = (self.driver.folder, process_folder())
-            if (of_file := file_error(self._failure or error, places) or file_error(error, places)) is not None:
+            places, failure = (self.driver.folder, process_folder()), self._failure or error
+            if (of_file := file_error(failure, places) or file_error(error, places)) is not None:
                 raise of_file from error
-            raise RunError(f"the run failed: {first_line(error)}") from error
+            if self.topics and (of_kafka := topics_failed(self.topics, failure)) is not None:
+                raise of_kafka from error
+            raise RunError(f"the run failed: {reason(failure)}") from error
 
     @property
     def streaming_query(self) -> StreamingQuery:

@@ -44,6 +44,12 @@ Pending: TypeAlias = "dict[str, list[WaitingCounts]]"
 class LostOptimizerStateError(Exception):
     """A file of statistics is damaged or missing."""
 
+    @classmethod
+    def of(cls, path: Path, error: Exception) -> LostOptimizerStateError:
+        """The error for a file that could not be read; an error of the file itself names it already."""
+        said = str(error) or type(error).__name__
+        return cls(said if said.startswith(str(path)) else f"{path}: {said}")
+
 
 def write_pending(folder: Path, number: int, waiting: Sequence[tuple[str, WaitingCounts]]) -> list[SlotFile]:
     """Writes the file of counts that still wait, at the commit record of a batch; none if there are no such counts."""
@@ -83,4 +89,4 @@ def _opened(path: Path) -> ZipFile:
     try:
         return ZipFile(pa.BufferReader(sealed_files.opened_whole(path)))
     except Exception as error:
-        raise LostOptimizerStateError(f"{path}: {str(error) or type(error).__name__}") from error
+        raise LostOptimizerStateError.of(path, error) from error

@@ -4,6 +4,7 @@ read verifies."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import struct
 from collections.abc import Iterable, Iterator
@@ -44,7 +45,7 @@ class ObjectStore:
                 f"{self.name}: {error}: a URI needs fsspec and its driver, such as s3fs: pip install 'cqels-opt[object-store]'"
             ) from error
         except (OSError, TypeError, ValueError) as error:
-            raise InputError(f"{self.name}: fsspec cannot open it: {_first_line(error)}") from error
+            raise InputError(f"{self.name}: fsspec cannot open it: {first_sentence(error)}") from error
         if not _creates(self._system):
             raise InputError(f"{self.name}: {no_conditional_writes()}")
         self._root = str(root).rstrip("/")
@@ -67,7 +68,7 @@ class ObjectStore:
             except FileExistsError:
                 return False
             except FileNotFoundError as error:
-                raise FileError(f"{self.name}: {_first_line(error)}") from error
+                raise FileError(f"{self.name}: {first_sentence(error)}") from error
         self.uploaded += len(content)
         return True
 
@@ -159,16 +160,33 @@ class ObjectStore:
         except (CqelsOptError, FileNotFoundError):
             raise
         except Exception as error:
-            raise FileError(f"{self.name}/{name}: {_first_line(error)}") from error
+            raise FileError(f"{self.name}/{name}: {reason(error)}") from error
+
+
+_REASONS: Final = (
+    (r"NO_SUCH_BUCKET|NoSuchBucket", "there is no such bucket"),
+    (
+        r"ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE|InvalidAccessKeyId|HTTP response code: 403|[Cc]redentials|request signature",
+        "access is denied; check the credentials, for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    ),
+    (r"NETWORK_CONNECTION|[Cc]ouldn.?t connect|[Tt]imed? ?out|resolve host", "the server does not answer"),
+)
+
+
+def reason(error: Exception) -> str:
+    """What a driver of an object store reports, after the cause if it is a common one."""
+    known = next((reason for pattern, reason in _REASONS if re.search(pattern, str(error))), None)
+    return f"{known} ({first_sentence(error)})" if known else first_sentence(error)
+
+
+def first_sentence(error: Exception) -> str:
+    """The beginning of a message, or the name of its type if it is empty."""
+    return (" ".join(str(error).split()) or type(error).__name__)[:300]
 
 
 def no_conditional_writes() -> str:
     """The sentence about a file system that cannot create an object only if there is none."""
     return "this file system has no conditional writes, which a checkpoint needs: use another one, or a folder that all machines mount"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
 
 
 def _creates(system: Any) -> bool:

@@ -55,7 +55,10 @@ OSError: [Errno 28] No space left on device: '/data/state/slots/1.arrow'
         ),
         ("java.io.IOException: No space left on device", f"/the/checkpoint or /the/scratch: {NO_SPACE}"),
         ("OSError: 1000 requested and 24 written", f"/the/checkpoint or /the/scratch: {NO_SPACE}"),
-        ("OSError: Not enough free space to write 20577850 bytes after offset 128", f"/the/checkpoint or /the/scratch: {NO_SPACE}"),
+        (
+            "OSError: Not enough free space to write 20577850 bytes after offset 128",
+            f"/the/checkpoint or /the/scratch: {NO_SPACE}",
+        ),
     ],
 )
 def test_what_spark_says_of_a_file(text: str, said: str) -> None:

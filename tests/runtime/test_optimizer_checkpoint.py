@@ -90,6 +90,7 @@ def test_observed_rows_may_be_lost(damage: bytes | None, seed: int, tmp_path: Pa
         with pytest.warns(RuntimeWarning, match=f"statistics of the optimizer are lost and are counted again: {newest}") as told:
             driver = query.driver(how, folder, sink=sink)
         (record,) = driver.batch(number, rows)
+        assert all(str(one.message).count(str(newest)) == 1 for one in told)
         assert record.notices == tuple(str(one.message) for one in told if issubclass(one.category, RuntimeWarning))
         assert TraceRecord.from_json(record.to_json()) == record
     assert sorted(sink.lines) == sorted(whole.lines)

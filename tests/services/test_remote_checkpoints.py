@@ -67,7 +67,7 @@ def test_what_is_wrong_is_one_sentence(s3: S3, tmp_path: Path) -> None:
         (
             f"{s3.bucket('wrong')}/state",
             {"AWS_SECRET_ACCESS_KEY": "another"},
-            "s3://wrong/state/condition: The request signature",
+            "s3://wrong/state/condition: access is denied; check the credentials, for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         ),
     ):
         done = call([*words, "--checkpoint", place], variables)
