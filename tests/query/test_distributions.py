@@ -237,8 +237,12 @@ def test_a_number_cannot_come_first() -> None:
     assert arithmetic.add(column(1.0), column("N(0, 1)")).items() == [None]
 
 
-def test_infinite_thresholds_are_fine_and_infinite_shifts_are_not() -> None:
-    assert arithmetic.less_than(column("N(0, 1)"), column(float("inf")))[0] == 1
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_infinite_thresholds_are_fine_and_infinite_shifts_are_not(text: str) -> None:
+    for bound, below in ((float("inf"), 1), (1e300, 1), (-1e300, 0), (float("-inf"), 0)):
+        assert arithmetic.less_than(column(text), column(bound))[0] == below
+        assert arithmetic.greater_than(column(text), column(bound))[0] == 1 - below
     assert arithmetic.add(column("N(0, 1)"), column(float("inf"))).items() == [None]
 
 

@@ -28,6 +28,7 @@ OfPoints: TypeAlias = Callable[[Floats, Floats], Floats]
 CELLS: Final = 256
 REACH: Final = 6.0  # range of the levels of Q, in standard deviations of a normal distribution
 GRID: Final = 2049
+FAR: Final = 40.0  # standard deviations beyond which a normal distribution has no mass
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -116,6 +117,7 @@ def _normal_and_uniform(p: Floats, x: Floats) -> Floats:
     """The mean of Φ over an interval: (g(z_a) − g(z_b)) / (z_a − z_b) with g(z) = z·Φ(z) + φ(z)."""
     variance, a, b = _columns(p)
     sigma = np.sqrt(variance)
+    x = np.clip(x, a - FAR * sigma, b + FAR * sigma)  # infinity as well
     za, zb = (x - a) / sigma, (x - b) / sigma
     width, middle = (b - a) / sigma, (za + zb) / 2
     narrow = _scipy_special().ndtr(middle) - np.square(width) / 24 * middle * _density(middle)  # avoids cancellation
