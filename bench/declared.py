@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ SECOND = BatchSize(duration=1000)
 class Stream:
     """The stream of a scenario.
 
-    ``rates`` are in elements per second (None: the data have their own times), for ``seconds`` after a first batch that fills a
-    window of ``window`` seconds. The first ``warm_up`` batches do not count.
+    ``rates`` are in elements per second (None: the data have their own times), for ``seconds`` after a first batch of ``window``
+    seconds, which fills a window of that length. The first ``warm_up`` batches do not count.
     """
 
     rates: tuple[float | None, ...] = (None,)
@@ -39,6 +39,10 @@ class Stream:
     window: int = 0
     batch: BatchSize = SECOND
     warm_up: int = 3
+
+    def batches(self, rate: float | None) -> BatchSize:
+        """The sizes of the first batch, and of the others."""
+        return replace(self.batch, first=round((rate or 0) * self.window) if self.batch.count else 1000 * self.window)
 
 
 @dataclass(frozen=True, slots=True)

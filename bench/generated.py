@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The input of a generator: the seed, and elements per second for ``seconds``, after filling ``window`` seconds.
+    """The input of a generator: the seed, and elements per second for ``window`` seconds, which fill a window, and then ``seconds``.
 
     Without a ``rate`` the data have their own times. ``folder`` is that of the scenario's file: paths in its parameters are
     relative to it.
@@ -22,14 +22,9 @@ class Request:
     folder: Path = Path()
 
     @property
-    def filling(self) -> int:
-        """The number of elements that fill the window before the first counted second."""
-        return round((self.rate or 0) * self.window)
-
-    @property
     def elements(self) -> int:
         """The total number of elements, if there is a rate."""
-        return self.filling + round((self.rate or 0) * self.seconds)
+        return round((self.rate or 0) * (self.window + self.seconds))
 
 
 @dataclass(frozen=True, slots=True)

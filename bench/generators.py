@@ -16,7 +16,7 @@ from cqels_opt.bench.loading import module_of
 from cqels_opt.bench.lsbench import lsbench
 from cqels_opt.bench.nexmark import nexmark
 from cqels_opt.bench.sensors import sensors
-from cqels_opt.bench.social import CONGRESS, DRIFT, PLACES_GRAPH, STEADY, STREAM, fill_first, social
+from cqels_opt.bench.social import CONGRESS, DRIFT, PLACES_GRAPH, STEADY, STREAM, social
 from cqels_opt.bench.srbench import srbench
 from cqels_opt.bench.watdiv import watdiv
 from cqels_opt.errors import InputError
@@ -56,8 +56,6 @@ def report_world(
         skew=skew,
         stream_format="parquet",
     )
-    if request.filling:
-        fill_first(files.stream, request.filling, request.rate)
     described = f"{authors:,} authors, {files.coauthor_pairs:,} co-author pairs, {files.triples:,} triples, {places:,} places"
     return Data({STREAM: files.stream}, (files.static,), {PLACES_GRAPH: files.places}, described)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cqels_opt.bench.scenarios import QUERIES, SECOND, WARM_UP
-from cqels_opt.bench.social import STEADY, STREAM, Phase, fill_first, social
+from cqels_opt.bench.social import STEADY, STREAM, Phase, social
 from cqels_opt.spark.load import load
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.windows.replay import BatchSize
@@ -29,8 +29,8 @@ class World:
 class ReportWorld:
     """The report's world at a scale.
 
-    The first batch has as many elements as the largest window, of ``window`` seconds, holds at ``rate`` elements per second, all
-    within one second, so that the window is full afterwards; each later batch has one second of the stream at its rate.
+    The first batch has the elements of ``window`` seconds at ``rate`` elements per second, so that the largest window, which is that
+    long, is full afterwards, and as many elements leave it as enter it; each later batch has one second of the stream.
     """
 
     queries: Mapping[str, Path]
@@ -64,13 +64,13 @@ class ReportWorld:
             phases=self.phases,
             stream_format="parquet",
         )
-        fill_first(files.stream, filling, rate)
         load(spark, files.sources, folder / "store", durable=False)
         described = (
             f"{self.authors // part:,} authors, {files.coauthor_pairs:,} co-author pairs, {files.triples:,} triples, "
             f"{rate:,} elements per batch, {self.window} s window of {rate * self.window:,}"
         )
-        return World(((STREAM, files.stream),), folder, folder / "store", BatchSize(duration=SECOND), WARM_UP, described)
+        batch = BatchSize(duration=SECOND, first=self.window * SECOND)
+        return World(((STREAM, files.stream),), folder, folder / "store", batch, WARM_UP, described)
 
 
 REPORT = ReportWorld(

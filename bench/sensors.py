@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from cqels_opt.bench.generated import Data, Request
-from cqels_opt.bench.social import START, fill_first
+from cqels_opt.bench.social import START
 from cqels_opt.errors import InputError
 
 STREAM = "http://example.org/sensors/readings"
@@ -64,6 +64,4 @@ def sensors(
         "t": pa.array(times),
     }
     parquet.write_table(pa.table(columns), stream)
-    if request.filling:
-        fill_first(stream, request.filling, request.rate)
     return Data({STREAM: stream}, (static,), {}, f"{stations:,} stations in {regions} regions, each near {near} others")

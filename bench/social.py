@@ -118,18 +118,6 @@ def social(
     return SocialFiles(static, rooms, stream, triples, len(paper), pairs, len(citing), elements)
 
 
-def fill_first(stream: Path, filling: int, rate: float) -> None:
-    """Moves the first elements of a Parquet stream into its first second; the others follow at the stream's rate.
-
-    So a window is full from the first batch onwards.
-    """
-    table = pa_parquet.read_table(stream)
-    number = np.arange(table.num_rows)
-    later = START + 1000 + ((number - filling) * 1000 / rate).astype(np.int64)
-    t = np.where(number < filling, START + number * 1000 // max(1, filling), later)
-    pa_parquet.write_table(table.set_column(table.schema.get_field_index("t"), "t", pa.array(t, pa.int64())), stream)
-
-
 def write_locations(file: Path, people: Sequence[str], person: Ints, places: Sequence[str], place: Ints, times: Ints) -> None:
     """Writes a stream of locations; ``person`` and ``place`` are indexes into the lists of terms; the extension is the format."""
     if file.suffix == ".parquet":

@@ -251,11 +251,11 @@ class _Cutter:
 
     def _keys(self, merged: Merged, begins: NDArray[np.bool_]) -> NDArray[np.int64]:
         """The chunk of each row, as a number that only grows."""
-        if self._batch.count:
-            return (self._elements + np.cumsum(begins) - 1) // self._batch.count
         if self._start is None:
             self._start = int(merged.reached[0])
-        return (merged.reached - self._start) // self._batch.duration
+        count, size = self._batch.count, self._batch.count or self._batch.duration
+        place = self._elements + np.cumsum(begins) - 1 if count else merged.reached - self._start
+        return np.maximum(place - max(0, self._batch.first - size), 0) // size
 
     def _rows(self, merged: Merged, element: NDArray[np.int64]) -> pa.Table:
         numbers = np.array([(p.stream, p.partition) for p in self.partitions], np.int32)[merged.source]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
 from cqels_opt.bench.comparing import compare
-from cqels_opt.bench.declared import read, shipped
+from cqels_opt.bench.declared import Stream, read, shipped
 from cqels_opt.bench.generated import Request
 from cqels_opt.bench.generators import generate
 from cqels_opt.errors import InputError
+from cqels_opt.windows.replay import ReplaySource, cut
 
 SMALL = {
     "social": {"authors": 40, "places": 5},
@@ -33,11 +35,15 @@ def test_seeded_and_filled(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["social", "sensors"])
-def test_the_first_second_fills_the_window(tmp_path: Path, name: str) -> None:
-    data = generate(tmp_path, Request(1, 20, 4, 10), {"generator": name, **SMALL[name]})
-    times = parquet.read_table(next(iter(data.streams.values())))["t"].to_pylist()
-    assert sum(t < times[0] + 1000 for t in times) == 200
-    assert len(times) == 280
+def test_as_many_elements_enter_a_window_as_leave_it(tmp_path: Path, name: str) -> None:
+    """Once the first batch, of 10 seconds, has filled it."""
+    data = generate(tmp_path / "data", Request(1, 20, 4, 10), {"generator": name, **SMALL[name]})
+    ((iri, path),) = data.streams.items()
+    plan = cut([ReplaySource(iri, (path,))], tmp_path / "cut", Stream(window=10).batches(20))
+    assert [chunk.elements for chunk in plan.chunks] == [200, 20, 20, 20, 20]
+    times = np.array(parquet.read_table(path)["t"].to_pylist())
+    ends = [max(chunk.greatest.values()) for chunk in plan.chunks]
+    assert [int(((times > end - 10_000) & (times <= end)).sum()) for end in ends] == [200] * 5
 
 
 @pytest.mark.parametrize("name", SMALL)

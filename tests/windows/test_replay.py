@@ -53,7 +53,10 @@ def expected(files: list[list[Element]], lateness: int) -> list[tuple[int, int, 
 
 
 FILES = st.lists(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 3)), max_size=25), min_size=1, max_size=4)
-BATCHES = st.one_of(st.builds(BatchSize, count=st.integers(1, 30)), st.builds(BatchSize, duration=st.integers(1, 20)))
+FIRST = st.sampled_from([0, 0, 7, 50])
+BATCHES = st.one_of(
+    st.builds(BatchSize, count=st.integers(1, 30), first=FIRST), st.builds(BatchSize, duration=st.integers(1, 20), first=FIRST)
+)
 
 
 @pytest.mark.long
@@ -95,10 +98,11 @@ def test_chunks_are_the_merged_elements(
     sizes = [len({(r["stream"], r["partition"], r["offset"]) for r in rows}) for rows in written]
     assert sizes == [chunk.elements for chunk in plan.chunks]
     if batch.count:
-        assert all(size == batch.count for size in sizes[:-1])
-        assert not sizes or 0 < sizes[-1] <= batch.count
+        most = [max(batch.count, batch.first), *[batch.count] * len(sizes)]
+        assert all(size == full for size, full in zip(sizes[:-1], most))
+        assert not sizes or 0 < sizes[-1] <= most[len(sizes) - 1]
     elif written:
-        start = written[0][0]["t"]
+        start, first = written[0][0]["t"], max(batch.duration, batch.first)
         reached = defaultdict(lambda: start)
         spans = []
         for rows in written:
@@ -106,7 +110,8 @@ def test_chunks_are_the_merged_elements(
             for row in rows:
                 source = place[row["stream"], row["partition"]]
                 reached[source] = max(reached[source], row["t"])
-                span.add((reached[source] - start) // batch.duration)
+                after = reached[source] - start
+                span.add(0 if after < first else 1 + (after - first) // batch.duration)
             assert len(span) == 1
             spans.append(span.pop())
         assert spans == sorted(set(spans))
@@ -249,6 +254,7 @@ def test_what_is_no_batch_size() -> None:
         with pytest.raises(InputError, match="--batch"):
             BatchSize(count, duration)
     assert str(BatchSize(duration=500)) == "500ms"
+    assert str(BatchSize(count=5, first=20)) == "5 after 20"
 
 
 def test_a_replay_of_many_files_raises_the_limit_of_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
