@@ -62,6 +62,8 @@ def _of_job(job: Job, quick: bool, data: Path | None) -> dict[str, Any]:
 def figures(job: Job, about: str, quick: bool, measured: Mapping[str, Measured]) -> dict[str, Any]:
     """The measurements of a job as its part of the report."""
     results = [_result(job, quick, name, one) for name, one in measured.items()]
+    for result in results:
+        result["verified"] = result["failure"] is None and sum(other["failure"] is None for other in results) > 1
     base = next(result for result in results if result["contender"] == job.base)
     for result in results:
         same = result["failure"] is None and base["failure"] is None
@@ -90,7 +92,6 @@ def _result(job: Job, quick: bool, name: str, measured: Measured) -> dict[str, A
         "batch_cpu_seconds": [sum(cpu) for cpu in measured.cpu],
         "plans": measured.plans,
         "switches": measured.switches,
-        "verified": measured.failure is None,
     }
     if measured.failure is not None:
         return result
@@ -157,4 +158,7 @@ def _show(job: Mapping[str, Any]) -> None:
             screen.print(f"{row['contender']} failed: {row['failure']}", markup=False, highlight=False, soft_wrap=True)
         elif row["switches"] is not None:
             screen.print(f"{row['contender']} changed its plan {row['switches']} times")
-    screen.print(f"all contenders that finished gave the same answers, {sum(job['answers']):,} rows")
+    same = (
+        "all contenders that finished gave the same answers" if any(row["verified"] for row in job["results"]) else "not compared"
+    )
+    screen.print(f"{same}, {sum(job['answers']):,} rows")

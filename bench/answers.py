@@ -36,6 +36,10 @@ class Bag:
         """The number of answers."""
         return sum(self.counts.values())
 
+    def until(self, upto: int | None) -> int:
+        """The number of answers up to a time (None: of all)."""
+        return sum(count for time, count in self.counts.items() if upto is None or time <= upto)
+
     def difference(self, other: Bag, upto: int | None = None) -> str | None:
         """Describes the first time up to ``upto`` at which both differ; None if they are equal."""
         for time in sorted(self.counts.keys() | other.counts.keys()):

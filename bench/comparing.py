@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import Any
@@ -27,7 +28,7 @@ from cqels_opt.errors import InputError
 from cqels_opt.query.mistakes import nearest
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
-from cqels_opt.windows.replay import ReplaySource, cut
+from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
 __all__ = ["compare"]
 
@@ -102,10 +103,10 @@ class Worlds:
                 data = generate(place / "data", request, {**self.scenario.data, **case.varied})
             except InputError as error:
                 raise InputError(f"{self.scenario.name}: {error}") from error
-            shared = self._static(data)
+            shared, batch = self._static(data), stream.batches(case.rate)
             self._made[key] = (
                 data,
-                {name: self._task(name, path, data, shared, place) for name, path in self.scenario.queries.items()},
+                {name: self._task(name, path, data, shared, place, batch) for name, path in self.scenario.queries.items()},
             )
         return self._made[key]
 
@@ -125,7 +126,7 @@ class Worlds:
             self._stores[key] = folder
         return self._stores[key]
 
-    def _task(self, name: str, path: Path, data: Data, shared: Path, place: Path) -> Task:
+    def _task(self, name: str, path: Path, data: Data, shared: Path, place: Path, batch: BatchSize) -> Task:
         text = path.read_text(encoding="utf-8")
         query = parse(text, file=str(path))
         sources = []
@@ -133,7 +134,7 @@ class Worlds:
             if stream.strip("<>") not in data.streams:
                 raise InputError(f"{path}: reads the stream {stream}, and the data have {', '.join(data.streams)}")
             sources.append(ReplaySource(stream, (data.streams[stream.strip("<>")],)))
-        replay = cut(sources, place / "replay" / name, self.scenario.stream.batch)
+        replay = cut(sources, place / "replay" / name, batch)
         streams = {iri: data.streams[iri] for iri in (source.stream.strip("<>") for source in sources)}
         return Task(
             name,
@@ -143,7 +144,7 @@ class Worlds:
             data.graphs,
             shared / "store",
             replay,
-            self.scenario.stream.batch,
+            batch,
             shared,
             self.scenario.sql,
             {f"{contender}.{key}": v for contender, table in self.scenario.options.items() for key, v in table.items()},
@@ -218,8 +219,8 @@ def _report(
 
 
 def _compared(run: Ran) -> bool:
-    """Whether answers of a run are compared with those of others."""
-    return run.answers and (run.whole or run.upto is not None)
+    """Whether a run has answers that are compared with those of others: no answers are equal to no answers."""
+    return run.answers and (run.whole or run.upto is not None) and run.bag.until(run.upto) > 0
 
 
 def _result(one: Passes, scenario: Scenario, quick: bool, compared: bool) -> dict[str, Any] | None:
@@ -244,7 +245,7 @@ def _result(one: Passes, scenario: Scenario, quick: bool, compared: bool) -> dic
     }
     if phases:
         found["phases"] = {name: median(p.get(name, 0.0) for p in phases) for name in phases[0]}
-    if one.case.rate is not None and run.whole:
+    if one.case.rate is not None and all(run.whole for run in one.runs):
         late = [ms for run in one.runs for ms in latency.open_loop(run.milliseconds[warm:], times[warm:])]
         found["latency"] = latency.as_json(np.concatenate(late))
         found["keeps_up"] = sum(counted) <= _duration(times, warm) * len(one.runs)
@@ -252,16 +253,18 @@ def _result(one: Passes, scenario: Scenario, quick: bool, compared: bool) -> dic
 
 
 def _duration(times: Sequence[Any], warm: int) -> float:
-    """Milliseconds of stream time that the counted batches cover."""
-    non_empty = [t for t in times[max(0, warm - 1) :] if len(t)]
-    return float(non_empty[-1].max() - non_empty[0].max()) if len(non_empty) > 1 else float("inf")
+    """Milliseconds of stream time that the counted batches cover: from the end of the batch before them, or from their first element."""
+    before, counted = (list(filter(len, some)) for some in (times[:warm], times[warm:]))
+    if len(counted) + bool(before) < 2 or not counted:
+        return float("inf")
+    return float(counted[-1].max() - (before[-1].max() if before else counted[0].min()))
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
     """The median and the spread of values, with their histogram."""
     ordered = sorted(values)
     quarters = quantiles(ordered, n=4, method="inclusive") if len(ordered) > 1 else [ordered[0]] * 3
-    at95 = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
+    at95 = ordered[ceil(0.95 * len(ordered)) - 1]
     return {
         "median": quarters[1],
         "mean": fmean(ordered),

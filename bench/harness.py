@@ -1,7 +1,7 @@
 """``cqels-opt bench``: runs scenarios and studies, prints tables, and writes JSON and a page.
 
 A *scenario* is declared in a TOML file and compares contenders (:mod:`cqels_opt.bench.comparing`). A *study* has its own
-measurements. In both, all answers are compared before any times are reported.
+measurements. Where contenders answer the same queries, their answers are compared before any times are reported.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ def _cpu(runner: WorkerRunner) -> float:
 
 
 class _DiscardingSink(LocalSink):
-    """Counts answers and discards them."""
+    """Discards answers."""
 
     def put(self, batch: int, chunks: Any, folder: Path) -> dict[str, int]:
         """Stores nothing."""

@@ -8,6 +8,7 @@ it has the rows of a DataFrame, which Spark reads.
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +48,6 @@ from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 RATES = (1_000, 5_000)
 CONTENDERS = ("adaptive", "rows", "tuned", "noop")
 PIECE = 100  # milliseconds of the stream per file
-FIRST = START + SECOND  # earlier elements fill the window, see ReportWorld
 PERCENTILES = (50, 90, 99, 100)
 TIME_LIMIT = 2  # maximum time after the last element, as a multiple of the stream's length
 AT_LEAST = 120  # but at least this many seconds
@@ -78,6 +78,7 @@ class Paced:
     delay: float  # maximum delay of the pace itself
     answers: int | None
     digest: str | None
+    verified: bool = False  # its answers were compared with those of another contender
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -91,7 +92,7 @@ class Paced:
             "behind": self.behind,
             "pace late by ms": self.delay,
             "answers": self.answers,
-            "verified": self.digest is not None,
+            "verified": self.verified,
         }
 
 
@@ -100,10 +101,11 @@ class Course:
 
     def __init__(self, spark: SparkSession, world: World, folder: Path) -> None:
         self.world, self.folder = world, folder
+        self.first = START + world.batch.first  # earlier elements fill the window
         self.plan = cut(
             [ReplaySource(iri, (path,)) for iri, path in world.streams], world.folder / "pieces", BatchSize(duration=PIECE)
         )
-        self.pace = Pace(self.plan, folder / "live", FIRST)
+        self.pace = Pace(self.plan, folder / "live", self.first)
         self.frame = spark.readStream.schema(CHUNK_SCHEMA).parquet(str(self.pace.folder))
         self.commits = Commits()
 
@@ -136,19 +138,20 @@ def study(quick: bool) -> dict[str, Any]:
 def paced(
     spark: SparkSession, folder: Path, scenario: ReportWorld, queries: Sequence[str], length: Length, quick: bool = False
 ) -> list[Paced]:
-    """Runs the queries of a scenario at its rate, with each contender."""
+    """Runs the queries of a scenario at its rate, with each contender, in a random order: the later ones find a JVM that is warmer."""
     progress = Console(stderr=True)
     world = replace(scenario, counted=length.warm + length.counted - WARM_UP + 1).prepare(spark, folder / "world", quick)
     results = []
     for name in queries:
         mine = []
-        for contender in CONTENDERS:
+        for contender in random.Random(f"{name} {scenario.rate}").sample(CONTENDERS, len(CONTENDERS)):
             progress.print(f"paced: {name} by {contender} at {scenario.batch(quick):,} elements/s")
             mine.append(_run(spark, contender, name, scenario, world, length, empty_folder(folder / "run"), quick))
-        answered = {m.digest for m in mine if m.digest is not None and not m.behind}
-        if len(answered) > 1:
+        compared = [m for m in mine if m.digest is not None and not m.behind]
+        if len({m.digest for m in compared}) > 1:
             raise RunError(f"{name}: contenders give other answers: {[(m.contender, m.answers) for m in mine]}")
-        results += mine
+        found = [replace(m, verified=bool(m in compared and len(compared) > 1 and m.answers)) for m in mine]
+        results += sorted(found, key=lambda m: CONTENDERS.index(m.contender))
     return results
 
 
@@ -163,8 +166,8 @@ def _run(
         runs = {"adaptive": _adaptive, "rows": _rows, "tuned": _tuned, "noop": _noop}
         query, answers, digest = runs[contender](spark, scenario.queries[name], course, seconds)
     t: Times = np.concatenate([parquet.read_table(path).column("t").to_numpy() for _, path in world.streams])
-    counted = t[t >= FIRST + length.warm * SECOND]
-    late = 1000 * course.commits.latencies(counted, course.pace.origin, FIRST)
+    counted = t[t >= course.first + length.warm * SECOND]
+    late = 1000 * course.commits.latencies(counted, course.pace.origin, course.first)
     batches = _batches(course, query, int(counted[0]))
     return Paced(
         name,

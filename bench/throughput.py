@@ -30,6 +30,7 @@ from cqels_opt.bench.on_spark import run_on_spark
 from cqels_opt.bench.report import REPORT
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import STREAM
+from cqels_opt.errors import RunError
 from cqels_opt.spark.session import make_session
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.replay import BatchSize
@@ -63,7 +64,18 @@ def study(quick: bool) -> dict[str, Any]:
             )
             apart.wait(apart.start(run, folder, query, size, output, cores, tasks, cores=cores))
             results.append(json.loads((folder / "found.json").read_text(encoding="utf-8")))
+    _check(results)
     return {"results": results, "cluster": [_estimated(query, results) for query in QUERIES]}
+
+
+def _check(results: Sequence[Mapping[str, Any]]) -> None:
+    """RunError unless all runs of a query over the same batches have the same number of answers."""
+    counts: dict[tuple[str, int], set[int]] = {}
+    for r in results:
+        counts.setdefault((r["parameters"]["query"], r["parameters"]["elements a batch"]), set()).add(r["answers"])
+    for (query, size), found in counts.items():
+        if len(found) > 1:
+            raise RunError(f"{query}, {size:,} elements a batch: runs give {sorted(found)} answers: this is a bug")
 
 
 def _estimated(query: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from bench_tasks import task
 
 from cqels_opt.bench import harness, tables
-from cqels_opt.bench.comparing import compare
+from cqels_opt.bench.comparing import _duration, compare, spread
 from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError, built_in
 from cqels_opt.bench.declared import read
 from cqels_opt.bench.html import page
@@ -106,6 +107,15 @@ def test_the_page_needs_nothing_else(report: dict[str, Any], capsys: pytest.Capt
     assert json.loads(data)[0]["results"] == report["results"]
     tables.show(report)
     assert "median milliseconds per batch" in capsys.readouterr().out
+
+
+def test_percentiles_and_the_time_that_counted_batches_cover() -> None:
+    assert [spread([*range(1, n + 1)])["p95"] for n in (1, 19, 20, 21, 100)] == [1, 19, 19, 20, 95]
+    times = [np.array(t) for t in ([0, 999], [1_000, 1_999], [], [3_000, 3_999])]
+    assert _duration(times, 0) == 3_999  # from the first element on
+    assert _duration(times, 1) == 3_000  # from the end of the batch that does not count
+    assert _duration(times, 2) == 2_000
+    assert _duration(times[:1], 0) == _duration(times, 4) == float("inf")
 
 
 def test_quick_changes_what_it_says(scenario: Path) -> None:

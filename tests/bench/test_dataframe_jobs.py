@@ -279,11 +279,11 @@ def test_a_failure_is_shown(failed: str, capsys: pytest.CaptureFixture[str]) -> 
     }
     found = figures(JOBS["memory"], "data", False, measured)
     assert json.loads(json.dumps(found)) == found
-    assert [one["verified"] for one in found["results"]] == [name != failed for name in measured]
+    assert not any(one["verified"] for one in found["results"])  # there is nothing to compare with
     show({"jobs": [found]})
     shown = capsys.readouterr().out
     assert f"{failed} failed: micro-batch 1: no memory" in shown
-    assert "10 rows" in shown
+    assert "not compared, 10 rows" in shown
 
 
 # ------------------------------------------------------------------ options

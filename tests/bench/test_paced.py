@@ -28,4 +28,5 @@ def test_all_contenders_finish_a_paced_stream(spark: SparkSession, tmp_path: Pat
     ours, rows, rival, nothing = found
     assert (ours.answers, ours.digest) == (rows.answers, rows.digest) == (rival.answers, rival.digest)
     assert ours.answers
+    assert [run.verified for run in found] == [True, True, True, False]
     assert nothing.digest is None
