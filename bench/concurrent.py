@@ -23,8 +23,8 @@ from cqels_opt.bench import apart
 from cqels_opt.bench.answers import digest_of_lines
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import megabytes
+from cqels_opt.bench.concurrent_tables import measured_growth, published_growth
 from cqels_opt.bench.local import frontier_of_replay, load
-from cqels_opt.bench.published import CONCURRENT
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
@@ -234,7 +234,6 @@ def study(quick: bool) -> dict[str, Any]:
         "seed": SEED,
         "world": asdict(scale),
         "concurrent": [_as_json(run, runs) for run in runs],
-        "ratios": ratios(runs),
         "different": to_mean_of_one(runs),
     }
 
@@ -265,17 +264,6 @@ def _check(runs: Sequence[Ran]) -> None:
             raise RunError(
                 f"{run.query} × {run.instances}: {run.contender} gives other answers than {other.contender}: this is a bug"
             )
-
-
-def ratios(runs: Sequence[Ran]) -> dict[str, dict[str, float]]:
-    """The ratio of batch times with the most and the fewest instances, by query and contender that ran both."""
-    found: dict[str, dict[str, float]] = {}
-    for query in ASKED:
-        for contender in CONTENDERS:
-            took = {run.instances: median(run.milliseconds) for run in runs if (run.query, run.contender) == (query, contender)}
-            if took.keys() >= {INSTANCES[0], INSTANCES[-1]}:
-                found.setdefault(query, {})[contender] = took[INSTANCES[-1]] / took[INSTANCES[0]]
-    return found
 
 
 def to_mean_of_one(runs: Sequence[Ran]) -> dict[str, dict[str, float]]:
@@ -309,16 +297,16 @@ def show(found: dict[str, Any]) -> None:
         title=f"{size['authors']:,} people, {size['rate']:,} elements a batch of a second, without Spark",
     )
     rows = found["concurrent"]
-    fewest = {(r["query"], r["contender"]): r["ms"] for r in rows if r["instances"] == INSTANCES[0]}
     for row in rows:
-        least = fewest.get((row["query"], row["contender"]))
+        query, contender, many = row["query"], row["contender"], row["instances"]
+        ratio, printed = measured_growth(query, rows, contender).get(many), published_growth(query, contender).get(many)
         shown.add_row(
-            row["query"],
-            f"{row['instances']:,}",
-            row["contender"],
+            query,
+            f"{many:,}",
+            contender,
             f"{row['ms']:,.1f}",
-            f"{row['ms'] / least:.2f}" if least else "",
-            _published(row["query"], row["contender"], row["instances"]),
+            f"{ratio:.2f}" if ratio else "",
+            f"{printed:.1f}" if printed else "",
             f"{row['registered_s']:.1f} s",
             f"{row['programs']:,}",
             f"{row['memory_mb']:,} MB",
@@ -331,10 +319,3 @@ def show(found: dict[str, Any]) -> None:
             f"{number} different queries, {name}: {of['together_ms']:,.1f} ms per batch, {of['ratio']:.1f} × one alone "
             f"({of['one_ms']:.1f} ms, the mean of all)"
         )
-
-
-def _published(query: str, contender: str, number: int) -> str:
-    """The report's own ratio, for CQELS or for CQELS without the optimizer."""
-    name = {"adaptive": "CQELS", "sub-results": "CQELS w/o opt."}.get(contender, "")
-    took, least = (CONCURRENT.get(query, {}).get(count, {}).get(name) for count in (number, INSTANCES[0]))
-    return f"{took / least:.1f}" if took and least else ""

@@ -10,6 +10,8 @@ from cqels_opt.bench.tables import number
 
 LEAST = 10
 """The baseline number of instances."""
+SYSTEMS = {"adaptive": "CQELS", "sub-results": "CQELS without optimizer"}
+"""The report's system of a contender."""
 
 
 def beside(query: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]], dict[str, dict[float, float]]]:
@@ -40,11 +42,20 @@ def beside(query: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], li
     return heads, lines, series
 
 
-def growth(query: str, rows: Sequence[Mapping[str, Any]], contender: str = "adaptive") -> tuple[int, float] | None:
-    """The greatest number of instances and its cost relative to ten; None without such a pair."""
-    found = {row["instances"]: row["ms"] for row in rows if row["query"] == query and row["contender"] == contender}
-    most = max(found, default=0)
-    return (most, found[most] / found[LEAST]) if LEAST in found and most > LEAST else None
+def growth(query: str, rows: Sequence[Mapping[str, Any]]) -> tuple[int, float] | None:
+    """The greatest number of instances of ``adaptive`` and its cost relative to ten; None without such a pair."""
+    most, ratio = max(measured_growth(query, rows, "adaptive").items(), default=(0, 0.0))
+    return (int(most), ratio) if most > LEAST else None
+
+
+def measured_growth(query: str, rows: Sequence[Mapping[str, Any]], contender: str) -> dict[float, float]:
+    """The measured cost of each number of instances relative to ten; empty without ten."""
+    return _over({row["instances"]: row["ms"] for row in rows if (row["query"], row["contender"]) == (query, contender)})
+
+
+def published_growth(query: str, contender: str) -> dict[float, float]:
+    """The same of the report's system that is like a contender; empty without one."""
+    return _over({count: row.get(SYSTEMS.get(contender, "")) for count, row in CONCURRENT.get(query, {}).items()})
 
 
 def _over(found: Mapping[int, float | None]) -> dict[float, float]:

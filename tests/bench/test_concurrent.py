@@ -34,11 +34,14 @@ def test_no_two_of_the_different_queries_are_alike(small: concurrent.World, tmp_
     assert ran.programs == 6 and ran.answers > 0
 
 
-def test_ratios_are_of_the_most_to_the_fewest() -> None:
-    def ran(number: int, ms: float) -> concurrent.Ran:
-        return concurrent.Ran("Q1'", number, "adaptive", (ms,), 0.0, 0.0, 1, 1, "")
-
-    assert concurrent.ratios([ran(10, 50.0), ran(5_000, 100.0)]) == {"Q1'": {"adaptive": 2.0}}
+def test_growth_is_shown_next_to_the_reports(capsys: pytest.CaptureFixture[str]) -> None:
+    size = {"memory_mb": 9, "registered_s": 0.0, "programs": 1, "answers": 1}
+    counts = ((10, 20.0), (1_000, 90.0))
+    rows = [{"query": "Q2'", "instances": n, "contender": "sub-results", "ms": ms, **size} for n, ms in counts]
+    rows.append({"query": "different", "instances": 20, "contender": "adaptive", "ms": 1.0, **size})
+    concurrent.show({"world": {"authors": 1, "rate": 1}, "concurrent": rows, "different": {}})
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "1,000" in line)
+    assert [cell.strip() for cell in line.split("|")[1:7]] == ["Q2'", "1,000", "sub-results", "90.0", "4.50", "7.5"]
 
 
 def test_different_queries_are_compared_with_the_mean_of_one_alone() -> None:
