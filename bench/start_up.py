@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from rich.console import Console
@@ -95,13 +96,19 @@ def commands(folder: Path) -> dict[str, tuple[list[str], Mapping[str, str]]]:
 def first_answer(name: str, command: list[str], environment: Mapping[str, str]) -> Start:
     """Starts a command, and measures when it prints its first line. RunError if it prints none."""
     began = time.monotonic()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
-        assert process.stdout is not None and process.stderr is not None
+    with (
+        TemporaryFile() as errors,  # a pipe that is not read blocks the command when it is full
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment) as process,
+    ):
+        assert process.stdout is not None
         line = process.stdout.readline()
         seconds, used = time.monotonic() - began, cpu_seconds(process.pid)
         process.communicate()
+        errors.seek(0)
+        messages = errors.read().decode(errors="replace").strip().splitlines()
     if not line or process.returncode:
-        raise RunError(f"{name}: no answer (exit code {process.returncode})")
+        reason = f": {messages[-1]}" if messages else ""
+        raise RunError(f"{name}: no answer (exit code {process.returncode}){reason}")
     return Start(name, seconds, *used, os.getloadavg()[0])
 
 

@@ -31,6 +31,13 @@ def test_a_command_without_an_answer_is_an_error(program: str) -> None:
         first_answer("x", [sys.executable, "-c", program], {})
 
 
+def test_long_messages_do_not_block_a_command_and_the_last_one_is_the_reason() -> None:
+    program = "import sys; sys.stderr.write('x' * 1_000_000 + '\\nno memory\\n'); print(1, flush=True); sys.exit({code})"
+    assert first_answer("x", [sys.executable, "-c", program.format(code=0)], {}).seconds > 0
+    with pytest.raises(RunError, match=r"x: no answer \(exit code 3\): no memory"):
+        first_answer("x", [sys.executable, "-c", program.format(code=3)], {})
+
+
 def test_the_engine_answers_in_process(tmp_path: Path) -> None:
     command, environment = commands(tmp_path)["in process"]
     assert first_answer("in process", command, {**os.environ, **environment}).jvm == 0
