@@ -57,7 +57,7 @@ def _section(report: Mapping[str, Any], titled: bool = True) -> str:
     if "figures" in report:
         return title + _robustness(report)
     if "contenders" not in report:
-        if all("ratios" in result for result in report.get("results", [{}])):
+        if (results := report.get("results")) and all("ratios" in result for result in results):
             return title + _drift(report)
         if report["scenario"] in STUDY_TABLES:
             return title + _study(STUDY_TABLES[report["scenario"]](report))

@@ -7,6 +7,7 @@ import pickle
 import random
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -91,22 +92,37 @@ def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: f
                     raise done.stopped
             except StoppedError as error:
                 run.why, run.upto = str(error), error.upto
-                live.pop(name).close()  # type: ignore[attr-defined]
+                _close(live.pop(name))
                 continue
             except StopIteration:
                 raise RunError(f"{name} ended after {number} of {len(finals)} micro-batches") from None
             except Exception as error:  # noqa: BLE001 - a failing rival is reported, the others continue
-                run.why = str(error) if isinstance(error, UnsupportedError) else f"failed: {type(error).__name__}: {error}"
+                run.why = _reason(error)
                 del live[name]
                 continue
             if run.seconds > limit and number < len(finals) - 1:
                 run.why = f"stopped after {number + 1} of {len(finals)} batches: over {limit:g} s"
                 run.upto = finals[number]
-                live.pop(name).close()  # type: ignore[attr-defined]
-    for generator in live.values():
-        if any(done is not None for done in generator):
+                _close(live.pop(name))
+    for name, generator in live.items():
+        try:
+            more = any(done is not None for done in generator)
+        except Exception as error:  # noqa: BLE001 - its clean-up fails
+            runs[name].why, more = _reason(error), False
+        if more:
             raise RunError("a contender gives more than one result for a micro-batch")
     return list(runs.values())
+
+
+def _reason(error: Exception) -> str:
+    """Why a contender did not finish."""
+    return str(error) if isinstance(error, UnsupportedError) else f"failed: {type(error).__name__}: {error}"
+
+
+def _close(run: Iterator[Done | None]) -> None:
+    """Ends the run of a contender that was stopped, which already has a reason."""
+    with suppress(Exception):
+        run.close()  # type: ignore[attr-defined]
 
 
 def _next(run: Iterator[Done | None]) -> tuple[Done, float]:

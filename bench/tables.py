@@ -43,11 +43,14 @@ def names(report: Report) -> list[str]:
 
 
 def cell(result: Mapping[str, Any] | None, base: Mapping[str, Any] | None) -> str:
-    """Milliseconds, and the ratio to the base."""
+    """Milliseconds, and the ratio to the base (a dash if the base has none)."""
     if result is None:
         return "–"
     ms = result["milliseconds"]["median"]
-    return number(ms) if base is None else f"{number(ms)} ({ms / base['milliseconds']['median']:.2f}×)"
+    if base is None:
+        return number(ms)
+    least = base["milliseconds"]["median"]
+    return f"{number(ms)} ({f'{ms / least:.2f}×' if least else '–'})"
 
 
 def number(ms: float) -> str:

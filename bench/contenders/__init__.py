@@ -138,25 +138,29 @@ def _added(name: str) -> Contender:
     return plugins.load_named("contenders", name, Contender)
 
 
-def _given(one: Given) -> dict[str, Contender]:
+def _given(one: Given) -> Sequence[Contender]:
     """The contender of an entry point's name, those of a Python file's ``CONTENDERS``, or the external engine of a TOML file."""
     if isinstance(one, str):
-        return {one: _added(one)}
+        return [_added(one)]
     if one.suffix == ".toml":
-        external = import_module(f"{__name__}.process").described(one)
-        return {external.name: external}
+        return [import_module(f"{__name__}.process").described(one)]
     from cqels_opt.bench.loading import module_of
 
     found = getattr(module_of(one), "CONTENDERS", None)
     if not isinstance(found, tuple | list) or not found or not all(isinstance(c, Contender) for c in found):
         raise InputError(f"{one}: a file of contenders has CONTENDERS = (Contender(…), …)")
-    return {contender.name: contender for contender in found}
+    return found
 
 
 def find(names: Iterable[str], more: Sequence[Given] = ()) -> list[Contender]:
     """The contenders of these names, and all that are given. Installed packages are imported only for names that a scenario uses."""
-    given = {name: contender for one in more for name, contender in _given(one).items()}
-    known, added = {**built_in(), **given}, plugins.names("contenders")
+    known, added, given = built_in(), plugins.names("contenders"), list[str]()
+    for one in more:
+        for contender in _given(one):
+            if contender.name in known or (contender.name in added and contender.name != one):
+                raise InputError(f"{one}: the name {contender.name!r} is taken by another contender")
+            known[contender.name] = contender
+            given.append(contender.name)
     for name in names:
         if name not in known and name in added:
             known[name] = _added(name)

@@ -19,7 +19,7 @@ from bench_tasks import task
 
 from cqels_opt.bench import harness, tables
 from cqels_opt.bench.comparing import _duration, compare, spread
-from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError, built_in
+from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError, built_in, find
 from cqels_opt.bench.declared import read
 from cqels_opt.bench.html import page
 from cqels_opt.bench.measure import Ran, by_itself, check, in_turns
@@ -193,6 +193,21 @@ def test_who_cannot_or_breaks_is_left_out_with_the_reason(small: Task, tmp_path:
         check("q", runs[1:])
 
 
+def test_a_clean_up_that_fails_is_a_reason_and_others_continue(small: Task, tmp_path: Path) -> None:
+    def fails_at_its_end(task: Task, folder: Path) -> Iterator[Done | None]:
+        try:
+            yield from _own("", *RIGHT).run(task, folder)
+        finally:
+            raise OSError("no space")
+
+    own = [Contender("late", "", fails_at_its_end), built_in()["adaptive"]]
+    runs = in_turns(own, small, tmp_path / "runs", 60)
+    assert [run.why for run in runs] == ["failed: OSError: no space", None]
+    check("q", runs)
+    stopped, _ = in_turns(own, small, tmp_path / "runs", 0.0)
+    assert stopped.why == "stopped after 1 of 3 batches: over 0 s"
+
+
 @pytest.mark.parametrize("batches", [RIGHT[:2], [*RIGHT, []]])
 def test_a_contender_gives_one_result_a_batch(small: Task, tmp_path: Path, batches: list[list[tuple[int, str]]]) -> None:
     with pytest.raises(RunError, match=r"ended after 2 of 3|more than one result"):
@@ -227,6 +242,30 @@ def test_a_process_that_dies_costs_its_task_alone(small: Task, tmp_path: Path) -
     assert [run.whole for run in found] == [True, False, True]
     assert found[1].why == f"a run in a process of its own failed (exit code {-signal.SIGKILL})"
     assert len(found[2].milliseconds) == 3
+
+
+OWN = """
+from cqels_opt.bench.contenders import Contender
+
+CONTENDERS = ({})
+"""
+
+
+@pytest.mark.parametrize(("names", "taken"), [(["mine", "adaptive"], "adaptive"), (["mine", "mine"], "mine")])
+def test_a_name_that_is_taken_is_refused(tmp_path: Path, names: list[str], taken: str) -> None:
+    file = tmp_path / f"{'-'.join(names)}.py"
+    file.write_text(OWN.format("".join(f"Contender({name!r}, '', None), " for name in names)), encoding="utf-8")
+    with pytest.raises(InputError, match=rf"{file.name}: the name '{taken}' is taken by another contender"):
+        find(("first",), [file])
+
+
+def test_a_median_of_zero_has_no_ratio() -> None:
+    one, base = ({"milliseconds": {"median": ms}} for ms in (2.5, 0.0))
+    assert [tables.cell(one, base), tables.cell(one, one), tables.cell(one, None)] == ["2.5 (–)", "2.5 (1.00×)", "2.5"]
+
+
+def test_a_report_without_results_has_a_page() -> None:
+    assert "as JSON" in page([{"scenario": "arena", "title": "Arena", "results": []}])
 
 
 def test_someone_must_answer() -> None:
