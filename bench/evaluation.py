@@ -22,7 +22,7 @@ from cqels_opt.bench.screen import table
 TITLE = "The evaluation of the CQELS report (§6) and of the project's goals, with a page"
 SECTIONS = (FIGURE_5, "phases", "drift", "concurrent", "paced", "start-up")
 """The scenarios and studies of the evaluation."""
-_ON_SPARK = ("paced", "start-up")
+ON_SPARK = ("paced", "start-up")
 """Those that need Spark."""
 
 WIDEST = 400
@@ -36,7 +36,7 @@ def evaluate(section: Callable[[str], dict[str, Any]], quick: bool, spark: bool,
     """Runs its scenarios and studies, each with ``section``; writes the Markdown page to ``page``."""
     progress = Console(stderr=True)
     sections = []
-    for name in (name for name in SECTIONS if spark or name not in _ON_SPARK):
+    for name in (name for name in SECTIONS if spark or name not in ON_SPARK):
         progress.print(f"evaluation: {name}")
         sections.append(section(name))
     report = {

@@ -56,6 +56,8 @@ STUDIES = {
     "robustness": "How far plans fall: random orders, changes of the data, false statistics, cycles, long windows, upper bounds",
 }
 """Titles of the studies. Each is a module of this folder: its ``study(quick)`` measures (small if ``quick``), its ``show`` displays."""
+ON_SPARK = (*evaluation.ON_SPARK, ADAPTIVE_JOIN, "physical-joins", "profile", "recovery", "soak", "stores", "throughput")
+"""The studies that run on Spark."""
 
 
 def check(options: BenchOptions) -> None:
@@ -69,7 +71,9 @@ def check(options: BenchOptions) -> None:
         raise InputError(f"--page: {EVALUATION} or {ARENA} alone has a page; others have --html")
     for name in names:
         _check(name)
-    _check_jobs(names, options)
+        if name in ON_SPARK and not options.spark:
+            raise InputError(f"--no-spark: the study {name} runs on Spark")
+    _check_options(names, options)
 
 
 def bench(options: BenchOptions) -> None:
@@ -111,8 +115,12 @@ def _check(name: str) -> None:
         raise InputError(f"there is no scenario {name!r}{nearest(name, known)}; there are {', '.join(known)}, or a file my.toml")
 
 
-def _check_jobs(names: Sequence[str], options: BenchOptions) -> None:
-    """InputError for options of jobs without the study that has jobs, or for an unknown job."""
+def _check_options(names: Sequence[str], options: BenchOptions) -> None:
+    """InputError for options that none of the scenarios and studies has, for an unknown job, and for two sizes."""
+    if options.quick and options.full:
+        raise InputError("--quick and --full: give one of them")
+    if options.contenders and all(name in STUDIES and name != ARENA for name in names):
+        raise InputError(f"--contender: only scenarios, {EVALUATION} and {ARENA} have contenders")
     for option, given in (("--job", options.jobs), ("--data", options.data)):
         if given and ADAPTIVE_JOIN not in names:
             raise InputError(f"{option}: only {ADAPTIVE_JOIN} has jobs")

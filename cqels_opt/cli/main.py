@@ -70,7 +70,7 @@ def main(words: Sequence[str] | None = None) -> int:
         _complain(error.report() if isinstance(error, QueryError) else _one_line(str(error)), debug)
         return WRONG_INPUT
     except Exception as error:  # noqa: BLE001 - last resort: the user gets one line
-        if is_absent(error):  # a study of the benchmarks that runs on Spark only
+        if is_absent(error):  # a part of the benchmarks that needs Spark
             _complain(str(missing("this command")), debug)
             return WRONG_INPUT
         if (of_file := file_error(error)) is not None:

@@ -298,6 +298,12 @@ def test_everything_that_is_listed_can_be_read(capsys: pytest.CaptureFixture[str
         (BenchOptions(("none.toml",)), "none.toml: cannot be read"),
         (BenchOptions(("hubs",), page=Path("x.md")), "--page: evaluation or arena alone has a page"),
         (BenchOptions(("hubs",), contenders=(Path(__file__),)), "has CONTENDERS"),
+        (
+            BenchOptions(("skew",), contenders=(Path(__file__),)),
+            "--contender: only scenarios, evaluation and arena have contenders",
+        ),
+        (BenchOptions(("drift", "profile"), spark=False), "--no-spark: the study profile runs on Spark"),
+        (BenchOptions(("arena",), quick=True, full=True), "--quick and --full: give one of them"),
     ],
 )
 def test_mistakes_of_the_command(options: BenchOptions, message: str) -> None:

@@ -99,9 +99,9 @@ def test_other_commands_say_what_to_install_and_what_to_do_instead(
     assert found[0][len(WORKS) + number] == (2, "", f"this command {SENTENCE}; {[*REFUSED.values()][number]}\n")
 
 
-def test_a_study_that_runs_on_spark_only_says_what_to_install(found: tuple[list[tuple[int, str, str]], Any]) -> None:
+def test_a_study_that_runs_on_spark_only_is_refused_without_it(found: tuple[list[tuple[int, str, str]], Any]) -> None:
     code, _, err = found[0][-1]
-    assert (code, err) == (2, f"this command {SENTENCE}\n")
+    assert (code, err) == (2, "--no-spark: the study recovery runs on Spark\n")
 
 
 def test_a_misspelt_scenario_is_named_before_what_to_install(found: tuple[list[tuple[int, str, str]], Any]) -> None:
