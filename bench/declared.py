@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from cqels_opt.bench.contenders import check_options
 from cqels_opt.bench.loading import toml_of
 from cqels_opt.bench.scenarios import QUERIES, SHIPPED
 from cqels_opt.errors import InputError, QueryError
@@ -120,6 +121,13 @@ class _Reader:
         for key in self.table("stream"):
             if key not in TABLES["stream"]:
                 raise self.fail(f"stream.{key}", f"there are {', '.join(TABLES['stream'])}")
+        for name, options in self.table("options").items():
+            if not isinstance(options, dict):
+                raise self.fail(f"options.{name}", f"must be a table: [options.{name}]")
+            try:
+                check_options({f"{name}.{key}": value for key, value in options.items()})
+            except InputError as error:
+                raise InputError(f"{self.path}: {error}") from error
 
     def table(self, key: str) -> Mapping[str, Any]:
         found = self.found.get(key, {})

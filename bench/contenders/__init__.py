@@ -9,6 +9,7 @@ A contender comes from this package, from the entry points ``cqels_opt.contender
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -28,6 +29,11 @@ __all__ = ["Answer", "Contender", "Done", "Given", "Run", "Task", "UnsupportedEr
 
 FILES = ("engine", "clairvoyant", "system_x", "oxigraph", "duck", "relational", "typed_rows", "triples", "on_spark")
 """The modules of this package, each with a tuple ``CONTENDERS``."""
+
+LIMITS = ("duckdb.seconds", "pyoxigraph.cpu_seconds", "rdf-engines.cpu_seconds")
+"""The options that are seconds: of one evaluation, of a run, and of a run of each engine in :mod:`.triples`."""
+OPTIONS = (*LIMITS, "system-x.cache")
+"""The options of the contenders of this package."""
 
 Given: TypeAlias = "Path | str"
 """A contender on the command line: a file, or the name of an entry point."""
@@ -83,6 +89,25 @@ def elements(chunk: Path) -> pa.Table:
     if any(rows["late"].to_pylist()):
         rows = rows.filter([not late for late in rows["late"].to_pylist()])
     return rows.select(["stream", "s", "p", "o", "g", "t"])
+
+
+def limit(options: Mapping[str, object], name: str) -> float:
+    """One of :data:`LIMITS`, in seconds; infinite where it is not given."""
+    found = options.get(name, math.inf)
+    if not isinstance(found, int | float) or isinstance(found, bool):
+        raise InputError(f"options.{name}: must be a number of seconds, not {found!r}")
+    return float(found)
+
+
+def check_options(options: Mapping[str, object]) -> None:
+    """InputError for an option that no contender of this package has, or a limit that is no number. Other contenders have any option."""
+    for name in options:
+        contender = name.partition(".")[0]
+        own = [option for option in OPTIONS if option.startswith(f"{contender}.")]
+        if name not in OPTIONS and (own or contender in built_in()):
+            raise InputError(f"options.{name}: the contender has no such option; it has {', '.join(own) or 'none'}")
+        if name in LIMITS:
+            limit(options, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cqels_opt.bench.contenders import Answer, Contender, Done, StoppedError, Task, UnsupportedError, elements
+from cqels_opt.bench.contenders import Answer, Contender, Done, StoppedError, Task, UnsupportedError, elements, limit
 from cqels_opt.bench.contenders.duckdb_connection import connected
-from cqels_opt.errors import InputError
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
 
@@ -34,9 +33,7 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
 
     The option ``duckdb.seconds`` is the most that one evaluation may take, in wall-clock time.
     """
-    text, limit = sql(task), task.options.get("duckdb.seconds", math.inf)
-    if not isinstance(limit, float):
-        raise InputError(f"options.duckdb.seconds: must be a number such as 60.0, not {limit!r}")
+    text, most = sql(task), limit(task.options, "duckdb.seconds")
     reach = max((window.width or 1 for window in parse(task.text).windows), default=0)
     with connected(folder) as connection:
         from duckdb import InterruptException
@@ -58,10 +55,10 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
             connection.execute("INSERT INTO recent_elements SELECT * FROM chunk")
             connection.execute(f"DELETE FROM recent_elements WHERE t <= (SELECT min(t) FROM now_elements) - {reach}")
             began, found = time.perf_counter(), None
-            with _at_most(connection, limit), suppress(InterruptException):
+            with _at_most(connection, most), suppress(InterruptException):
                 found = connection.execute(text).to_arrow_table()
-            if found is None or time.perf_counter() - began > limit:  # a query that ends at once can miss its interruption
-                raise StoppedError(number, len(task.chunks), f"{limit:g} s", int(new["t"].to_numpy().min()) - 1)
+            if found is None or time.perf_counter() - began > most:  # a query that ends at once can miss its interruption
+                raise StoppedError(number, len(task.chunks), f"{most:g} s", int(new["t"].to_numpy().min()) - 1)
             yield Done(_answers(found))
 
 

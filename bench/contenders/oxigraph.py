@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cqels_opt.bench.answers import value_of
-from cqels_opt.bench.contenders import Answer, Contender, Done, StoppedError, Task, UnsupportedError, elements
+from cqels_opt.bench.contenders import Answer, Contender, Done, StoppedError, Task, UnsupportedError, elements, limit
 from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Inputs, Options, read_inputs, stepwise
@@ -32,7 +32,7 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
     ahead = next(instants, None)
     last = len(task.chunks) - 1
     greatest = [int(elements(chunk)["t"].to_numpy().max()) for chunk in task.chunks]
-    limit, used = task.options.get("pyoxigraph.cpu_seconds"), 0.0
+    most, used = limit(task.options, "pyoxigraph.cpu_seconds"), 0.0
     for number, until in enumerate(greatest):
         yield None
         began = time.process_time()
@@ -40,8 +40,8 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
         while ahead is not None and (ahead[0] < until or number == last):
             found.append((ahead[0], ahead[2]))
             ahead = next(instants, None)
-            if isinstance(limit, float) and ahead is not None and used + time.process_time() - began > limit:
-                yield Done(_answers(found), stopped=StoppedError(number, last + 1, f"{limit:g} CPU seconds", found[-1][0]))
+            if ahead is not None and used + time.process_time() - began > most:
+                yield Done(_answers(found), stopped=StoppedError(number, last + 1, f"{most:g} CPU seconds", found[-1][0]))
                 return
         used += time.process_time() - began
         yield Done(_answers(found))

@@ -6,16 +6,14 @@ files of the static data, and the triples of all streams. Terms are in N-Triples
 
 from __future__ import annotations
 
-import math
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from cqels_opt.bench.contenders import Task, elements
+from cqels_opt.bench.contenders import Task, elements, limit
 from cqels_opt.bench.contenders.typed_rows import JVM, NULL, Engine, Session, Table, binary, java
-from cqels_opt.errors import InputError
 
 FILES = Table("files", True, (("graph", "text"), ("path", "text")))
 TRIPLES = Table("triples", False, (*((name, "text") for name in ("stream", "g", "s", "p", "o")), ("t", "integer")))
@@ -59,10 +57,7 @@ class TripleSession(Session):
 
     def limit(self, task: Task) -> float:
         """The option ``rdf-engines.cpu_seconds``."""
-        found = task.options.get("rdf-engines.cpu_seconds", math.inf)
-        if not isinstance(found, float):
-            raise InputError(f"options.rdf-engines.cpu_seconds: must be a number such as 60.0, not {found!r}")
-        return found
+        return limit(task.options, "rdf-engines.cpu_seconds")
 
 
 def set_clock(jar: Path) -> None:

@@ -259,6 +259,12 @@ def test_a_name_that_is_taken_is_refused(tmp_path: Path, names: list[str], taken
         find(("first",), [file])
 
 
+def test_a_limit_may_be_a_whole_number(small: Task, tmp_path: Path) -> None:
+    limited = replace(small, options={"pyoxigraph.cpu_seconds": 0})
+    (run,) = in_turns([built_in()["pyoxigraph"]], limited, tmp_path / "runs", 60)
+    assert run.why == "stopped within micro-batch 1 of 3: over 0 CPU seconds"
+
+
 def test_a_median_of_zero_has_no_ratio() -> None:
     one, base = ({"milliseconds": {"median": ms}} for ms in (2.5, 0.0))
     assert [tables.cell(one, base), tables.cell(one, one), tables.cell(one, None)] == ["2.5 (–)", "2.5 (1.00×)", "2.5"]
@@ -331,6 +337,16 @@ def test_mistakes_of_the_command(options: BenchOptions, message: str) -> None:
         (
             ("seed = 3", "seed = 3\n[options.system-y]\ncache = 1"),
             r"options.system-y: there is no contender .*; did you mean system-x\?",
+        ),
+        (
+            ("seed = 3", "seed = 3\n[options.duckdb]\nsecond = 1"),
+            r"all.toml: options.duckdb.second: the contender has no such option; it has duckdb.seconds",
+        ),
+        (("seed = 3", "seed = 3\n[options.static]\nx = 1"), r"options.static.x: the contender has no such option; it has none"),
+        (("seed = 3", "seed = 3\n[options]\nduckdb = 1"), r"options.duckdb: must be a table: \[options.duckdb\]"),
+        (
+            ("seed = 3", 'seed = 3\n[options.pyoxigraph]\ncpu_seconds = "1s"'),
+            r"all.toml: options.pyoxigraph.cpu_seconds: must be a number of seconds, not '1s'",
         ),
         (("authors = 60", "writers = 60"), r"all: data.writers: the generator social has no such parameter; it has authors, "),
         (('generator = "social"', 'generator = "sozial"'), "there is no generator 'sozial'; did you mean social"),
