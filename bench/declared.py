@@ -78,6 +78,13 @@ class Scenario:
     limit: float = 120.0
     folder: Path = Path()
 
+    @property
+    def files(self) -> list[Path]:
+        """The files that it names: its queries, also as SQL, and the module of a generator."""
+        module = str(self.data["generator"]).rpartition(":")[0]
+        sql = sorted(self.sql.glob("*.sql")) if self.sql is not None else []
+        return [*self.queries.values(), *sql, *([self.folder / module] if module else [])]
+
     def cases(self) -> Iterator[Case]:
         """Each rate with each combination of the varied parameters."""
         for rate in self.stream.rates:

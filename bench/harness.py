@@ -7,6 +7,7 @@ measurements. Where contenders answer the same queries, their answers are compar
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from cqels_opt.bench import evaluation, tables
-from cqels_opt.bench.circumstances import circumstances
+from cqels_opt.bench.circumstances import circumstances, machine
 from cqels_opt.bench.comparing import compare
 from cqels_opt.bench.contenders import available
 from cqels_opt.bench.declared import read, shipped
@@ -88,7 +89,19 @@ def bench(options: BenchOptions) -> None:
         return
     check(options)
     names = options.scenarios or (EVALUATION,)
-    progress = Console(stderr=True)
+    kept = _stored(options)
+    reports = [_reported(name, options, kept) for name in names]
+    if options.json:
+        text = json.dumps(reports[0] if len(reports) == 1 else reports, indent=1)
+        options.json.write_text(text + "\n", encoding="utf-8")
+    if options.html:
+        options.html.write_text(page(reports), encoding="utf-8")
+
+
+def _stored(options: BenchOptions) -> StoredReports:
+    """The folder of ``--keep``, with everything but files that a report depends on."""
+    if options.keep is None:
+        return StoredReports()
     of = {
         "quick": options.quick,
         "spark": options.spark,
@@ -96,14 +109,19 @@ def bench(options: BenchOptions) -> None:
         "jobs": list(options.jobs),
         "arena": [options.full, *options.workloads, *options.rivals],
         "data": str(options.data.resolve()) if options.data is not None else None,
+        **{variable: os.environ.get(variable) for variable in ("CQELS_OPT_DATA", "CQELS_OPT_RIVALS")},
+        "machine": {name: value for name, value in machine().items() if name != "load"},
     }
-    kept = StoredReports(options.keep, of, progress.print)
-    reports = [_reported(name, options, kept) for name in names]
-    if options.json:
-        text = json.dumps(reports[0] if len(reports) == 1 else reports, indent=1)
-        options.json.write_text(text + "\n", encoding="utf-8")
-    if options.html:
-        options.html.write_text(page(reports), encoding="utf-8")
+    return StoredReports(options.keep, of, Console(stderr=True).print)
+
+
+def _files(name: str, options: BenchOptions) -> list[Path]:
+    """The files that the report of a scenario or study depends on, except those of the package."""
+    given = [one for one in options.contenders if isinstance(one, Path)]
+    if name in STUDIES:
+        return given
+    path = shipped().get(name, Path(name))
+    return [path, *read(path, options.quick).files, *given]
 
 
 def _check(name: str) -> None:
@@ -137,7 +155,7 @@ def _reported(name: str, options: BenchOptions, kept: StoredReports) -> dict[str
     """Runs one scenario or study, prints its table, and returns its report."""
 
     def section(name: str) -> dict[str, Any]:
-        return kept.once(name, lambda: _run(name, options))
+        return kept.once(name, lambda: _run(name, options), _files(name, options))
 
     if name == EVALUATION:
         return evaluation.evaluate(section, options.quick, options.spark, options.page)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,17 +18,19 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class StoredReports:
-    """A folder of reports, each with the options and the commit that produced it; without a folder nothing is stored."""
+    """A folder of reports, each with the options, files and commit that produced it; without a folder nothing is stored."""
 
     folder: Path | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     notify: Callable[[str], None] = lambda text: None
 
-    def once(self, name: str, make: Callable[[], Report]) -> Report:
-        """The report stored under a name, or else the result of ``make``, which is then stored."""
+    def once(self, name: str, make: Callable[[], Report], files: Iterable[Path] = ()) -> Report:
+        """The report stored under a name, or else the result of ``make``, which is then stored. It depends on the content of ``files``."""
         if self.folder is None:
             return make()
-        path, of = self.folder / f"{Path(name).stem}.json", {**self.options, "scenario": name, **versions(("cqels-opt",))}
+        path = self.folder / f"{_file_name(name)}.json"
+        digests = {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()}
+        of = {**self.options, "scenario": name, "files": digests, **versions(("cqels-opt",))}
         stored = self._read(path, of)
         if stored is not None:
             return stored
@@ -38,7 +41,7 @@ class StoredReports:
         return report
 
     def _read(self, path: Path, of: Mapping[str, Any]) -> Report | None:
-        """The stored report, unless it has other options or another commit, or the code has uncommitted changes."""
+        """The stored report, unless it has other options, files or another commit, or the code has uncommitted changes."""
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -47,8 +50,14 @@ class StoredReports:
             self.notify(f"{path}: no JSON; run again")
             return None
         if found["of"] != of or (of["commit"] or "").endswith("-dirty"):
-            self.notify(f"{path}: of other options or of other code; run again")
+            self.notify(f"{path}: of other options, files or code, or of another machine; run again")
             return None
         self.notify(f"{path}: kept from {found['taken']}")
         report: Report = found["report"]
         return report
+
+
+def _file_name(name: str) -> str:
+    """The stem of a scenario's file and a digest of its path, so that files of equal stems differ; the name of any other scenario."""
+    path = Path(name)
+    return f"{path.stem}-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}" if path.suffix == ".toml" else name

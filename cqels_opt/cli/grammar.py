@@ -209,7 +209,7 @@ def _bench() -> Command:
             "Leave out the contenders of scenarios that need Spark.",
             name="spark", flag_value=False, default=True),
         Option("--keep DIR",
-            "Store each finished report, and reuse stored ones of the same commit and options.",
+            "Store each finished report, and reuse stored ones of the same commit, options, files and machine.",
             Place(new_folder)),
         Option("--job NAME", "With adaptive-join: only this job; may be repeated.", name="jobs", multiple=True),
         Option("--data FOLDER",
