@@ -17,7 +17,7 @@ from cqels_opt.bench.circumstances import circumstances
 from cqels_opt.bench.claim import HEADS, summary
 from cqels_opt.bench.claims import FIGURE_5, SLACK, claims
 from cqels_opt.bench.concurrent_tables import beside
-from cqels_opt.bench.screen import table
+from cqels_opt.bench.screen import console, table
 
 TITLE = "The evaluation of the CQELS report (§6) and of the project's goals, with a page"
 SECTIONS = (FIGURE_5, "phases", "drift", "concurrent", "paced", "start-up")
@@ -58,7 +58,7 @@ def _show(report: Mapping[str, Any]) -> None:
     shown = table(*HEADS, title="Claims: the CQELS report's, and the project's goals", show_lines=sys.stdout.isatty())
     for claim in found:
         shown.add_row(*claim.row)
-    screen = Console(width=None if sys.stdout.isatty() else WIDEST)
+    screen = console(WIDEST)
     screen.print(shown)
     screen.print(summary(found), _QUICK_FIGURES * quick, highlight=False)
 
@@ -153,6 +153,7 @@ def _concurrent(section: Mapping[str, Any]) -> list[str]:
 
 
 def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 2) -> str:
-    """A Markdown table; columns after the first ``words`` are numbers."""
+    """A Markdown table; columns after the first ``words`` are numbers. Cells have no line breaks."""
     marks = ["---" if place < words else "---:" for place in range(len(heads))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, marks, *rows))
+    lines = ((" ".join(cell.replace("|", "\\|").splitlines()) for cell in line) for line in (heads, marks, *rows))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

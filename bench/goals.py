@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -170,7 +171,8 @@ def _paced(section: Mapping[str, Any]) -> Iterator[Claim]:
     cases = [case for case in by_case.values() if case.keys() >= {"adaptive", "noop"} and not case["noop"]["behind"]]
     done = not any(case["adaptive"]["behind"] for case in cases)
     for name, aim in LATENCY_OVER_NOOP.items():
-        if found := [case["adaptive"]["latency ms"][name] / case["noop"]["latency ms"][name] for case in cases]:
+        latencies = ([case[contender]["latency ms"][name] for contender in ("adaptive", "noop")] for case in cases)
+        if found := [math.inf if ours is None else ours / noop for ours, noop in latencies]:  # an infinite one is None in JSON
             text = f"latency in real time over noop's: {name}, {len(found)} cases"
             ours = f"{_between(found, '{:.1f}×')}, median {median(found):.1f}×"
             yield Claim(text, f"≤ {aim:g}× (goal)", ours, done and max(found) <= aim, _STAGES if done else _NOT_DONE)

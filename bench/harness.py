@@ -21,7 +21,7 @@ from cqels_opt.bench.comparing import compare
 from cqels_opt.bench.contenders import available
 from cqels_opt.bench.declared import read, shipped
 from cqels_opt.bench.html import page
-from cqels_opt.bench.kept import StoredReports
+from cqels_opt.bench.kept import StoredReports, as_json
 from cqels_opt.cli.input_files import check_page
 from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError
@@ -92,7 +92,7 @@ def bench(options: BenchOptions) -> None:
     kept = _stored(options)
     reports = [_reported(name, options, kept) for name in names]
     if options.json:
-        text = json.dumps(reports[0] if len(reports) == 1 else reports, indent=1)
+        text = json.dumps(reports[0] if len(reports) == 1 else reports, indent=1, allow_nan=False)
         options.json.write_text(text + "\n", encoding="utf-8")
     if options.html:
         options.html.write_text(page(reports), encoding="utf-8")
@@ -155,7 +155,7 @@ def _reported(name: str, options: BenchOptions, kept: StoredReports) -> dict[str
     """Runs one scenario or study, prints its table, and returns its report."""
 
     def section(name: str) -> dict[str, Any]:
-        return kept.once(name, lambda: _run(name, options), _files(name, options))
+        return kept.once(name, lambda: as_json(_run(name, options)), _files(name, options))
 
     if name == EVALUATION:
         return evaluation.evaluate(section, options.quick, options.spark, options.page)

@@ -33,7 +33,7 @@ def page(reports: Sequence[Mapping[str, Any]]) -> str:
     """The page of several reports in sequence."""
     title = " · ".join(str(report.get("title", report["scenario"])) for report in reports)
     body = "".join(_report(report) for report in reports)
-    data = json.dumps(list(reports), ensure_ascii=False).replace("<", "\\u003c")
+    data = json.dumps(list(reports), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -37,7 +38,7 @@ class StoredReports:
         report = make()
         self.folder.mkdir(parents=True, exist_ok=True)
         taken = datetime.now(UTC).isoformat(timespec="minutes")
-        disk.write_atomically(path, json.dumps({"of": of, "taken": taken, "report": report}).encode())
+        disk.write_atomically(path, json.dumps({"of": of, "taken": taken, "report": report}, allow_nan=False).encode())
         return report
 
     def _read(self, path: Path, of: Mapping[str, Any]) -> Report | None:
@@ -55,6 +56,15 @@ class StoredReports:
         self.notify(f"{path}: kept from {found['taken']}")
         report: Report = found["report"]
         return report
+
+
+def as_json(value: Any) -> Any:
+    """A report with None instead of infinities and NaN, which JSON does not have."""
+    if isinstance(value, Mapping):
+        return {key: as_json(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _file_name(name: str) -> str:

@@ -14,9 +14,9 @@ WIDE = 140
 """The width of a table in a file or a pipe."""
 
 
-def console() -> Console:
-    """Standard output with the terminal's width."""
-    return Console(width=None if sys.stdout.isatty() else WIDE)
+def console(wide: int = WIDE) -> Console:
+    """Standard output with the terminal's width, or ``wide`` in a file or a pipe. It prints texts as they are, also with brackets."""
+    return Console(width=None if sys.stdout.isatty() else wide, markup=False, emoji=False)
 
 
 def numbers(*heads: str) -> Iterator[Column]:

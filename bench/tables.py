@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple, TypeAlias
@@ -86,8 +87,8 @@ def paced_rows(section: Mapping[str, Any]) -> Rows:
     """The study of latencies: one line per query, rate and contender."""
     lines = []
     for r in section["results"]:
-        cells = [f"{ms:,.0f}" for ms in r["latency ms"].values()]
-        batch = [f"{r['milliseconds']['batches']:,}", f"{r['milliseconds']['median']:,.0f}", f"{r['elements a batch']:,.0f}"]
+        cells = [_whole(ms) for ms in r["latency ms"].values()]
+        batch = [f"{r['milliseconds']['batches']:,}", _whole(r["milliseconds"]["median"]), _whole(r["elements a batch"])]
         lines.append(
             [r["parameters"]["query"], f"{r['parameters']['rate']:,}", r["contender"], *cells, *batch, f"{r['behind']:,}"]
         )
@@ -95,6 +96,11 @@ def paced_rows(section: Mapping[str, Any]) -> Rows:
     heads = ["query", "elements/s", "contender", *percentiles, "batches", "ms per batch", "elements per batch", "never done"]
     text = "Milliseconds from the intended time of an element to its answers in the sink; and a micro-batch (medians)."
     return Rows(text, heads, lines, 3)
+
+
+def _whole(value: float | None) -> str:
+    """A whole number; a dash for an infinite latency, or the median of no batches (None in JSON)."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:,.0f}"
 
 
 def start_up_rows(section: Mapping[str, Any]) -> Rows:
@@ -162,7 +168,7 @@ def show(report: Report) -> None:
     _spreads(report, heads)
     for failed in report["failed"]:
         where = ", ".join([failed["query"], *(f"{k} {v}" for k, v in failed["parameters"].items())])
-        screen.print(f"{failed['contender']}, {where}: {failed['why']}", markup=False, highlight=False)
+        screen.print(f"{failed['contender']}, {where}: {failed['why']}", highlight=False)
 
 
 def _spreads(report: Report, heads: Sequence[str]) -> None:

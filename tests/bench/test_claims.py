@@ -11,11 +11,12 @@ from cqels_opt.bench.charts import Scale, bars, short
 from cqels_opt.bench.claim import HEADS, summary
 from cqels_opt.bench.claims import FIGURE_5, claims
 from cqels_opt.bench.concurrent_tables import beside, growth
-from cqels_opt.bench.evaluation import evaluate, markdown
+from cqels_opt.bench.evaluation import evaluate, markdown, markdown_table
 from cqels_opt.bench.goals import of
 from cqels_opt.bench.html import page
 from cqels_opt.bench.published import Q1_PRIME, Q2_PRIME
 from cqels_opt.bench.ratios import over
+from cqels_opt.bench.tables import paced_rows
 
 
 def _result(contender: str, query: str, ms: float, rate: int = 1000, **phases: float) -> dict[str, Any]:
@@ -113,6 +114,24 @@ def test_an_element_that_is_never_done_misses_the_goal() -> None:
     ]
     found = list(of({"scenario": "paced", "results": results}))
     assert [(claim.ours, claim.holds) for claim in found] == [("1.0×, median 1.0×", False)] * 2
+
+
+def test_a_latency_that_is_none_in_json_is_infinite() -> None:
+    sizes = {"milliseconds": {"median": None, "batches": 0}, "elements a batch": None, "behind": 1}
+    behind = {
+        "contender": "adaptive",
+        "parameters": {"query": "Q1", "rate": 10},
+        "latency ms": {"p50": 7.0, "p99": None},
+        **sizes,
+    }
+    noop = {**behind, "contender": "noop", "behind": 0, "latency ms": {"p50": 7.0, "p99": 7.0}}
+    claims = list(of({"scenario": "paced", "results": [behind, noop]}))
+    assert [(claim.ours, claim.holds) for claim in claims] == [("1.0×, median 1.0×", False), ("inf×, median inf×", False)]
+    assert paced_rows({"results": [behind]}).lines == [["Q1", "10", "adaptive", "7", "–", "0", "–", "–", "1"]]
+
+
+def test_a_cell_of_markdown_has_one_line_and_no_column_marks() -> None:
+    assert markdown_table(("a", "b"), [("x|y", "1\n2")], 1) == "| a | b |\n| --- | ---: |\n| x\\|y | 1 2 |"
 
 
 def test_few_different_queries_and_no_switches_meet_no_goal() -> None:

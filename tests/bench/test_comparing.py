@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 from bench_tasks import task
 
-from cqels_opt.bench import harness, tables
+from cqels_opt.bench import harness, skew, tables
 from cqels_opt.bench.comparing import _duration, compare, spread
 from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError, built_in, find
 from cqels_opt.bench.declared import read
@@ -288,6 +289,22 @@ def test_bench_writes_json_and_a_page(scenario: Path, tmp_path: Path) -> None:
     found = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
     assert [r["parameters"] for r in found["results"]] == [{"query": "Q1", "rate": 5, "quick": True}]
     assert (tmp_path / "o.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_numbers_that_json_does_not_have_are_null(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = {"rows": {"q": (math.inf, math.nan, 1.5)}, "note": "[/tmp/x]"}
+    monkeypatch.setattr(skew, "study", lambda quick: found)
+    monkeypatch.setattr(skew, "show", lambda found: tables.show_rows(tables.Rows(found["note"], ["[b] red"], [["why [/red]"]])))
+    options = BenchOptions(("skew",), json=tmp_path / "o.json", html=tmp_path / "o.html", keep=tmp_path / "kept")
+    harness.bench(options)
+    (kept,) = (tmp_path / "kept").iterdir()
+    for text in (options.json.read_text("utf-8"), kept.read_text("utf-8"), options.html.read_text("utf-8")):
+        assert "NaN" not in text and "Infinity" not in text
+    assert json.loads(options.json.read_text("utf-8"))["rows"] == {"q": [None, None, 1.5]}
+    shown = capsys.readouterr().out
+    assert all(text in shown for text in ("[/tmp/x]", "[b] red", "why [/red]"))
 
 
 def test_everything_that_is_listed_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
