@@ -26,6 +26,7 @@ from rich.table import Table
 
 from cqels_opt.bench.answers import Bag, answers_of_lines
 from cqels_opt.bench.apart import scratch_folder
+from cqels_opt.bench.arguments import at_least, within
 from cqels_opt.bench.contenders import StoppedError, Task, duck
 from cqels_opt.bench.local import Prepared, load, prepare
 from cqels_opt.bench.screen import console, numbers
@@ -217,7 +218,7 @@ def study(
     with scratch_folder() as folder:
         store = load(folder / "store", [])
         for name in patterns or PATTERNS:
-            many = edges or (QUICK if quick else EDGES[name])
+            many = (QUICK if quick else EDGES[name]) if edges is None else edges
             graph, last = hub_last(power_law(many, hub) if data is None else citations(data, many))
             at = folder / name
             write(graph, last, stream := folder / f"{name}.parquet")
@@ -269,12 +270,15 @@ def show(found: Mapping[str, Any]) -> None:
 def main() -> None:
     """Runs the study with its own options."""
     parser = argparse.ArgumentParser(description="Cyclic patterns over a graph stream.")
-    parser.add_argument("--edges", type=int, help=f"distinct edges (default: {', '.join(f'{n:,}' for n in EDGES.values())})")
+    parser.add_argument(
+        "--edges", type=at_least(2), help=f"distinct edges (default: {', '.join(f'{n:,}' for n in EDGES.values())})"
+    )
     parser.add_argument("--data", type=Path, help="the folder of the data sets: citations in place of generated edges")
     parser.add_argument("--pattern", action="append", choices=[*PATTERNS], default=[], help="only this pattern (can be repeated)")
     parser.add_argument("--plans", action="append", choices=[*MODES], default=[], help="only these plans (can be repeated)")
     parser.add_argument("--quick", action="store_true", help="a small graph")
-    parser.add_argument("--hub", type=float, default=0.5, help="the share of generated edges at a planted hub (default: 0.5)")
+    share = within(float, 0, 1, "a share from 0 to 1")
+    parser.add_argument("--hub", type=share, default=0.5, help="the share of generated edges at a planted hub (default: 0.5)")
     given = parser.parse_args()
     show(study(given.quick, given.edges, given.data, given.pattern, given.plans, given.hub))
 

@@ -232,6 +232,9 @@ class _Reader:
         if isinstance(text, int):
             return BatchSize(count=self.whole("stream.batch", 0, 1))
         try:
-            return BatchSize(duration=milliseconds(text))
+            duration = milliseconds(text)
         except (ValueError, QueryError) as error:
             raise self.fail("stream.batch", str(error)) from error
+        if not duration:
+            raise self.fail("stream.batch", f"must be positive, not {text!r}")
+        return BatchSize(duration=duration)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.bench.apart import scratch_folder
+from cqels_opt.bench.arguments import positive
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
@@ -123,8 +124,8 @@ def _start(query: CompiledQuery, live: Path, sink: FileSink, state: Path, commit
 def main() -> None:
     """Measures, and prints a table."""
     parser = argparse.ArgumentParser(prog="python -m cqels_opt.bench.realtime", description=__doc__)
-    parser.add_argument("--rate", type=float, default=1_000, help="elements per second")
-    parser.add_argument("--seconds", type=float, default=20, help="seconds that are counted")
+    parser.add_argument("--rate", type=positive, default=1_000, help="elements per second")
+    parser.add_argument("--seconds", type=positive, default=20, help="seconds that are counted")
     parser.add_argument("--commit-every", default=f"{COMMIT_EVERY:g}s", help="time between two commit records")
     parser.add_argument("--append", nargs=4, metavar=("SOURCE", "TARGET", "RATE", "SECONDS"), help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cqels_opt.bench.apart import scratch_folder
+from cqels_opt.bench.arguments import at_least
 from cqels_opt.bench.local import compiled, joins_of
 from cqels_opt.bench.long_window import START, hashed, iris, named
 from cqels_opt.bench.screen import console, numbers, table
@@ -219,7 +220,9 @@ def main() -> None:
     """Measures, and prints a table."""
     parser = argparse.ArgumentParser(prog="python -m cqels_opt.bench.window_size", description=__doc__)
     parser.add_argument("--query", choices=STUDIES, action="append", help="only these (pair, path and hub)")
-    parser.add_argument("--size", type=int, action="append", help=f"rows in a window (default {SIZES}; {LARGEST:,} take an hour)")
+    parser.add_argument(
+        "--size", type=at_least(1), action="append", help=f"rows in a window (default {SIZES}; {LARGEST:,} take an hour)"
+    )
     parser.add_argument("--json", type=Path, help="write the figures as JSON")
     given = parser.parse_args()
     found = [measure(name, size) for name in given.query or STUDIES for size in given.size or STUDIES[name].sizes]

@@ -346,9 +346,12 @@ def test_mistakes_of_the_command(options: BenchOptions, message: str) -> None:
         (('"report:q2.rq"', '"q2.rq"'), "queries.Q2: there is no file"),
         (("seed = 3", 'seed = 3\nonly = ["Q9"]'), "only: there is no query 'Q9'; there are Q1, Q2"),
         (("seed = 3", "seed = = 3"), r"all.toml: .*line 4"),
+        (("rates = [10]", 'batch = "0s"'), "all.toml: stream.batch: must be positive, not '0s'"),
+        (("authors = 60", "authors = 0"), "all: data.authors: must be at least 1, not 0"),
+        (("places = 6", "places = 0"), "all: data.places: must be at least 1, not 0"),
         (
-            ("authors = 60", "authors = -5"),
-            "all: data: the generator social makes no data with authors = -5, .*: ValueError: ",
+            ("authors = 60", "authors = 60\npapers = -5"),
+            "all: data: the generator social makes no data with authors = 60, .*: ValueError: ",
         ),
         (("authors = 60", 'authors = "many"'), "makes no data with authors = 'many', .*: TypeError"),
         (
