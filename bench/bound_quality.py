@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from rich.table import Table
 
 from cqels_opt.bench import flights
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Prepared, load, prepare
 from cqels_opt.bench.q_errors import report_queries
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, table
 from cqels_opt.errors import RunError
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.reducing_probe import ReducingProbe
@@ -122,15 +121,15 @@ def underestimates(found: Iterable[Compared]) -> int:
 
 def show(found: Mapping[str, list[Compared]]) -> None:
     """A table by world and number of relations."""
-    table = Table(
+    shown = table(
         "queries", "relations", "operators with rows", "median", "95th percentile", "greatest", title="bound over true size"
     )
     for world, some in {**found, "all": [one for part in found.values() for one in part]}.items():
         for relations, factors in ratios(some).items():
             figures = (np.median(factors), np.quantile(factors, 0.95), max(factors))
-            table.add_row(world, str(relations), f"{len(factors):,}", *(f"{figure:,.2f}" for figure in figures))
+            shown.add_row(world, str(relations), f"{len(factors):,}", *(f"{figure:,.2f}" for figure in figures))
     screen = console()
-    screen.print(table)
+    screen.print(shown)
     every = [one for some in found.values() for one in some]
     screen.print(f"underestimates: {underestimates(every)} of {len(every):,} operators")
 

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import frontier_of_replay, load, prepare
 from cqels_opt.bench.scenarios import QUERIES
-from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import DRIFT, STREAM, social
 from cqels_opt.operators.blocks import Block
 from cqels_opt.operators.delta_join import DeltaJoin
@@ -205,11 +204,11 @@ def show(found: Mapping[str, Any]) -> None:
         f"median; median factor off; 95th percentile of that (constants measured in {found['seconds to measure them']:.1f} s)"
     )
     rows = found["estimated over measured"]
-    table = Table("", *numbers(*(f"{name} rows" for name in rows)), title=title)
+    shown = table("", *numbers(*(f"{name} rows" for name in rows)), title=title)
     for part in next(iter(rows.values())):
         cells = [f"{s['median']:.2f}; {s['error']:.2f}×; {s['95th percentile']:.2f}×" for s in (rows[n][part] for n in rows)]
-        table.add_row(part, *cells)
-    console().print(table)
+        shown.add_row(part, *cells)
+    console().print(shown)
     for name, seconds in found["constants"].items():
         print(f"{name}: {seconds_text(seconds)} (default {seconds_text(getattr(Constants(), name))})")
     measured = ", ".join(f"{name} {value:.1f} ({predicate_costs.WEIGHTS[name]:g})" for name, value in found["weights"].items())

@@ -22,14 +22,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
-from rich.table import Table
 
 from cqels_opt.bench.answers import Bag, answers_of_lines
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.arguments import at_least, within
 from cqels_opt.bench.contenders import StoppedError, Task, duck
 from cqels_opt.bench.local import Prepared, load, prepare
-from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.shared_data import read_citations, read_papers
 from cqels_opt.bench.social import START
 from cqels_opt.errors import RunError
@@ -257,14 +256,14 @@ def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
     heads = ("rows", "rows at the hub", "s", "s at the hub", "CPU s", "CPU s at the hub")
     columns = numbers("edges", "at the hub", "answers", *heads)
-    table = Table("pattern", "plans", *columns, title=f"Cyclic patterns; peak memory {found['peak MB']:,.0f} MB")
+    shown = table("pattern", "plans", *columns, title=f"Cyclic patterns; peak memory {found['peak MB']:,.0f} MB")
     for one in found["patterns"]:
         for name, run in one["runs"].items():
             cells = ["-" if run[key] is None else f"{run[key]:,}" if "rows" in key else f"{run[key]:.3f}" for key in heads]
             cells = [f"> {cell}" if run["stopped"] and cell != "-" else cell for cell in cells]
             counts = (f"{one[key]:,}" for key in ("edges", "at the hub", "answers"))
-            table.add_row(one["pattern"], name, *counts, *cells)
-    console().print(table)
+            shown.add_row(one["pattern"], name, *counts, *cells)
+    console().print(shown)
 
 
 def main() -> None:

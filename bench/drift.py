@@ -14,12 +14,11 @@ from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Prepared, Ran, check_same, prepare, rows_of, rows_produced, small_world
 from cqels_opt.bench.scenarios import QUERIES
-from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import CONGRESS, DRIFT, STREAM, Phase
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
@@ -242,11 +241,11 @@ def show(found: Mapping[str, Any]) -> None:
     for one in found["results"]:
         title = f"{one['query']} under {one['workload']}: rows that all operators produce, {found['elements']:,} elements"
         phases = (f"phase {i + 1}" for i in range(len(one["rows by phase"]["adaptive"])))
-        table = Table("plans", *numbers(*phases, "in all", "over adaptive"), title=title)
+        shown = table("plans", *numbers(*phases, "in all", "over adaptive"), title=title)
         for contender, parts in one["rows by phase"].items():
             over = one["rows"][contender] / one["rows"]["adaptive"]
-            table.add_row(contender, *(f"{rows:,}" for rows in (*parts, one["rows"][contender])), f"{over:.2f}×")
-        screen.print(table)
+            shown.add_row(contender, *(f"{rows:,}" for rows in (*parts, one["rows"][contender])), f"{over:.2f}×")
+        screen.print(shown)
         screen.print(", ".join(f"{name} {ratio:.2f}×" for name, ratio in one["ratios"].items()))
         switches = one["switches"]
         compared = (

@@ -16,10 +16,8 @@ from statistics import median
 from typing import Any
 from unittest.mock import patch
 
-from rich.table import Table
-
 from cqels_opt.bench.local import load, prepare
-from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.soak import BATCH as SMALL
 from cqels_opt.bench.soak import QUERY, STREAM, World, run, write
 from cqels_opt.rdf.static import StaticSource
@@ -91,14 +89,14 @@ def on_spark(spark: SparkSession, folder: Path, world: World, size: int) -> list
 def show(runs: dict[str, list[tuple[float, Seconds]]]) -> None:
     """Prints one row per run: the median batch, the median of each kind of call, and the share of all calls in all batches."""
     heads = numbers("batches", "batch, ms", *(f"{name}, ms" for name in WAITING), "of the time")
-    table = Table("", *heads, title="what durability costs")
+    shown = table("", *heads, title="what durability costs")
     for name, batches in runs.items():
         counted = batches[FIRST:]
         calls = [f"{1000 * median(taken[call] for _, taken in counted):.2f}" for call in WAITING]
         share = sum(sum(taken.values()) for _, taken in counted) / sum(seconds for seconds, _ in counted)
         batch = f"{1000 * median(seconds for seconds, _ in counted):.1f}"
-        table.add_row(name, str(len(counted)), batch, *calls, f"{100 * share:.1f} %")
-    console().print(table)
+        shown.add_row(name, str(len(counted)), batch, *calls, f"{100 * share:.1f} %")
+    console().print(shown)
 
 
 def main(batches: int) -> None:

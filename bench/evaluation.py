@@ -119,12 +119,12 @@ def _scenario(section: Mapping[str, Any]) -> list[str]:
     contenders = tables.names(section)
     described = list(dict.fromkeys(str(text) for key, text in section["data"].items() if key != "generator"))
     lines = tables.by_line(section)
-    heads = list(dict.fromkeys(key for line in lines for key, _ in line))
+    parameters = tables.parameters_of(section)
     rows = []
     for line, results in lines.items():
         base = results.get(contenders[0])
         part = tables.share(base) if base else None
-        where = [str(dict(line).get(head, "–")) for head in heads]
+        where = [str(dict(line).get(name, "–")) for name in parameters]
         rows.append(
             [*where, *(tables.cell(results.get(name), base) for name in contenders), "–" if part is None else f"{part:.0%}"]
         )
@@ -133,7 +133,7 @@ def _scenario(section: Mapping[str, Any]) -> list[str]:
         f"## {section['title']}",
         section["about"],
         f"{'; '.join(described)}. Median milliseconds per batch; in brackets the ratio to `{contenders[0]}`.",
-        markdown_table([*heads, *contenders, "optimizer's share"], rows),
+        markdown_table([*map(tables.heading, parameters), *contenders, "optimizer's share"], rows),
         "\n".join(f"- `{name}`: {section['contenders'][name]}" for name in contenders),
         "\n".join(["Not completed:", "", *failed]) if failed else "",
     ]

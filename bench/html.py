@@ -19,8 +19,10 @@ from cqels_opt.bench.tables import (
     by_line,
     cell,
     drift_rows,
+    heading,
     names,
     number,
+    parameters_of,
     robustness_rows,
     share,
     text_of,
@@ -95,14 +97,14 @@ def _bar(query: str, label: str, result: Mapping[str, Any]) -> charts.Bar:
 
 def _table(report: Mapping[str, Any], contenders: Sequence[str]) -> str:
     lines = by_line(report)
-    heads = list(dict.fromkeys(key for line in lines for key, _ in line))
+    parameters = parameters_of(report)
     rows = []
     for line, results in lines.items():
         base = results.get(contenders[0])
-        where = [text_of(dict(line).get(head)) for head in heads]
+        where = [text_of(dict(line).get(name)) for name in parameters]
         answers = (base or next(iter(results.values())))["answers"] or 0
         rows.append([*where, *(cell(results.get(name), base) for name in contenders), f"{answers:,}"])
-    return table([*heads, *contenders, "answers"], rows, len(heads))
+    return table([*map(heading, parameters), *contenders, "answers"], rows, len(parameters))
 
 
 def table(heads: Iterable[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:

@@ -12,11 +12,10 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
-from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
-from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import START
 from cqels_opt.operators.algebra.operator import evaluate
 from cqels_opt.operators.compiled_query import CompiledProgram
@@ -117,11 +116,11 @@ def _batch(run: Ran) -> dict[str, float]:
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
     title = f"{found['elements a batch']:,} elements a batch: rows read above the joins, and ms of joins and above"
-    heads = numbers("window", *(f"{what} {way}" for way in WAYS for what in ("rows", "ms")), "ratio of ms")
-    table = Table("query", *heads, title=title)
+    heads = numbers("window", *(f"{what} {way}" for way in WAYS for what in ("rows", "ms")), f"ms {WAYS[1]} / {WAYS[0]}")
+    shown = table("query", *heads, title=title)
     for one in found["queries"]:
         cells = [
             f"{one[way][what]:,.0f}" if what == "rows" else f"{one[way][what]:.1f}" for way in WAYS for what in ("rows", "ms")
         ]
-        table.add_row(one["query"], f"{one['window']:,}", *cells, f"{one[WAYS[1]]['ms'] / one[WAYS[0]]['ms']:.1f}")
-    console().print(table)
+        shown.add_row(one["query"], f"{one['window']:,}", *cells, f"{one[WAYS[1]]['ms'] / one[WAYS[0]]['ms']:.1f}")
+    console().print(shown)

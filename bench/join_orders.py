@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 
-from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.errors import InputError
 from cqels_opt.plans import JoinOperator, KnownStatistics, Optimizer, QueryGraph, RelationNode
 from cqels_opt.plans.cost import JoinShape, Rows
@@ -214,7 +213,7 @@ def show(found: Mapping[str, Any]) -> None:
     low, high = found["relations"]
     title = f"Join orders of {found['graphs']} random sets of {low} to {high} relations: rows of all joins over the optimum's"
     rows = found["over the optimum"]
-    table = Table("", *numbers(*rows["ours"]), title=title)
+    shown = table("", *numbers(*rows["ours"]), title=title)
     for name, summary in rows.items():
-        table.add_row(name, *(f"{v:.0%}" if heading == "optimal" else f"{v:.2f}×" for heading, v in summary.items()))
-    console().print(table)
+        shown.add_row(name, *(f"{v:.0%}" if heading == "optimal" else f"{v:.2f}×" for heading, v in summary.items()))
+    console().print(shown)

@@ -24,12 +24,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import megabytes
 from cqels_opt.bench.local import compiled
-from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner.background_jobs import in_thread
@@ -281,11 +280,11 @@ def show(found: Mapping[str, Any]) -> None:
         "rows in the window", "a batch", "its CPU", "restart", "its CPU", "driver", "worker", "mapped by it", "disk", "segments"
     )
     title = f"A window of an hour at {found['rate']:,} elements/s, batches of a second; the processes' own memory"
-    table = Table(*heads, title=title)
+    shown = table(*heads, title=title)
     for row in found["results"]:
         batch = 1000 * statistics.median(row["batches"])
         restart = 1000 * (row["restore"] + row["first"])
-        table.add_row(
+        shown.add_row(
             f"{row['rows']:,}",
             f"{batch:,.0f} ms",
             f"{1000 * statistics.median(row['cpu'][1:]):,.0f} ms",
@@ -297,4 +296,4 @@ def show(found: Mapping[str, Any]) -> None:
             f"{sum(row['disk'].values()):,.0f} MB",
             str(row["files"].get("segment", 0)),
         )
-    console().print(table)
+    console().print(shown)

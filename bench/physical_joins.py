@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as parquet
-from rich.table import Table
 
 from cqels_opt.bench.answers import digest_of_lines
 from cqels_opt.bench.apart import empty_folder, scratch_folder
 from cqels_opt.bench.local import load
 from cqels_opt.bench.on_spark import run_on_spark
-from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import STREAM, social
 from cqels_opt.cli.options import JOINS
 from cqels_opt.errors import RunError
@@ -106,16 +105,16 @@ def _chosen() -> Iterator[dict[str, Any]]:
 def show(found: Mapping[str, Any]) -> None:
     """A study as tables."""
     title = "Milliseconds of the second stage, the least of the batches that count; each operator forced, and the choice"
-    table = Table(*numbers("index", "delta", *FORCED, "auto", "over the best"), "chosen", title=title)
+    shown = table(*numbers("index", "delta", *FORCED, "auto", "over the best"), "chosen", title=title)
     for row in found["measured"]:
         cells = [f"{1000 * row['seconds'][way]:,.0f}" for way in (*FORCED, "auto")]
-        table.add_row(f"{row['index']:,}", f"{row['delta']:,}", *cells, f"{row['over best']:.2f}×", ", ".join(row["chosen"]))
+        shown.add_row(f"{row['index']:,}", f"{row['delta']:,}", *cells, f"{row['over best']:.2f}×", ", ".join(row["chosen"]))
     title = "What the cost model chooses for a delta of so many rows, by task slots"
-    model = Table("case", *numbers("slots", "rows"), "operators", title=title)
+    model = table("case", *numbers("slots", "rows"), "operators", title=title)
     for row in found["chosen"]:
         model.add_row(row["case"], str(row["slots"]), f"{row['rows']:,.0f}", " » ".join(row["by"]))
     screen = console()
-    screen.print(table)
+    screen.print(shown)
     screen.print(model)
     ratios = np.array([row["over best"] for row in found["measured"]])
     screen.print(f"the choice takes at most {ratios.max():.2f} times the best operator that is forced")

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Prepared, check_same, joins_of, prepare, small_world
 from cqels_opt.bench.scenarios import QUERIES
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import DRIFT, STEADY, STREAM, Phase
 from cqels_opt.planner.planner_options import Estimates, PlannerOptions
 from cqels_opt.trace.records import TraceRecord
@@ -29,7 +28,7 @@ ASKED = ("q1", "q2", "q3", "q4", "q1-prime", "q2-prime", "q3-prime", "q4-prime")
 KINDS: Mapping[str, Estimates] = {
     "bindings": "bindings",
     "pairwise": "pairwise",
-    "pairwise + walks": "sampling",
+    "pairwise + join sampling": "sampling",
     "pairwise + feedback": "feedback",
     "all": "all",
 }
@@ -113,18 +112,18 @@ def show(found: Mapping[str, Any]) -> None:
     screen = console()
     title = f"q-errors of the chosen plans' operators: median, 95th percentile, greatest ({found['elements']:,} elements a run)"
     parts = ("all", "with rows", "first batches, with rows")
-    table = Table("stream", "estimates", *parts, title=title)
+    shown = table("stream", "estimates", *parts, title=title)
     for line in found["summary"]:
-        table.add_row(line["workload"], line["estimates"], *(_cell(line[part]) for part in parts))
-    screen.print(table)
-    table = Table("stream", "query", *KINDS, title="The same by query, operators with rows")
+        shown.add_row(line["workload"], line["estimates"], *(_cell(line[part]) for part in parts))
+    screen.print(shown)
+    shown = table("stream", "query", *KINDS, title="The same by query, operators with rows")
     for workload in WORKLOADS:
         for query_name in ASKED:
             selected = {
                 r["estimates"]: r["errors"] for r in found["results"] if (r["workload"], r["query"]) == (workload, query_name)
             }
-            table.add_row(workload, query_name, *(_cell(selected[kind]) for kind in KINDS))
-    screen.print(table)
+            shown.add_row(workload, query_name, *(_cell(selected[kind]) for kind in KINDS))
+    screen.print(shown)
 
 
 def _cell(summary: Mapping[str, float]) -> str:

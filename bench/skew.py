@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import check_same, load, prepare, rows_produced
-from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import PLACES_GRAPH, START, STREAM, write_locations
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import parse_plans
@@ -188,10 +187,10 @@ def _by_class(world: Meeting, counted: Hops) -> NDArray[np.bool_]:
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
     title = f"Skew inside each delta of {found['batch']:,} elements, {found['hubs']:.0%} of them hubs: rows of all operators"
-    table = Table("plans", *numbers("rows", "over the ideal by class"), title=title)
+    shown = table("plans", *numbers("rows", "over the ideal by class"), title=title)
     for name, rows in found["rows"].items():
-        table.add_row(name, f"{rows:,}", f"{rows / found['rows']['ideal by class']:.2f}×")
+        shown.add_row(name, f"{rows:,}", f"{rows / found['rows']['ideal by class']:.2f}×")
     screen = console()
-    screen.print(table)
+    screen.print(shown)
     screen.print(f"{found['split']} of {found['batches']} deltas were split")
     screen.print(", ".join(f"{name} {ratio:.2f}×" for name, ratio in found["ratios"].items()))

@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import descendants
 from cqels_opt.bench.local import load, prepare
 from cqels_opt.bench.on_spark import run_on_spark
-from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.line_sinks import FileSink
@@ -183,7 +181,7 @@ def show(found: Mapping[str, Any]) -> None:
     for name, samples in found["samples"].items():
         places = [samples[len(samples) // 8], samples[len(samples) // 2], samples[-1]]
         heads = numbers(*(f"after {sample['batch']:,}" for sample in places), "second half / first")
-        table = Table("", *heads, title=f"{samples[-1]['batch']:,} batches of {found['batch']} elements, {name}")
+        shown = table("", *heads, title=f"{samples[-1]['batch']:,} batches of {found['batch']} elements, {name}")
         for what, share in found["growth"][name].items():
-            table.add_row(what, *(f"{sample[what]:,}" for sample in places), f"{share:.3f}")
-        console().print(table)
+            shown.add_row(what, *(f"{sample[what]:,}" for sample in places), f"{share:.3f}")
+        console().print(shown)

@@ -20,12 +20,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import descendants
 from cqels_opt.bench.papers import PAPER, papers_for, write_papers
-from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import CREATOR
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import DEFAULT_GRAPH, Store
@@ -160,9 +159,9 @@ def _text(file: Path) -> str:
 def show(found: dict[str, Any]) -> None:
     """Prints the table."""
     sizes = numbers("triples", "source", "load", "triples/s", "a task's memory", "store", "of source")
-    table = Table(*sizes, *numbers("open", "warm probe", "cold probe"), title="Static stores as they grow")
+    shown = table(*sizes, *numbers("open", "warm probe", "cold probe"), title="Static stores as they grow")
     for row in found["results"]:
-        table.add_row(
+        shown.add_row(
             f"{row['triples']:,}",
             f"{row['source_bytes'] / 1e6:,.0f} MB",
             f"{row['seconds']:,.1f} s",
@@ -174,4 +173,4 @@ def show(found: dict[str, Any]) -> None:
             f"{1e9 * row['warm_probe_seconds']:,.0f} ns",
             f"{1e9 * row['cold_probe_seconds']:,.0f} ns",
         )
-    console().print(table)
+    console().print(shown)

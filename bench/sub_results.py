@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.local import Ran, check_same, load, prepare, rows_produced
-from cqels_opt.bench.screen import console, numbers
+from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import START, STREAM, write_locations
 from cqels_opt.planner.calibration_store import Calibration
 from cqels_opt.planner.planner_options import PlannerOptions
@@ -139,14 +138,14 @@ def _phase(name: str, runs: list[Ran], span: range) -> dict[str, Any]:
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
     title = f"{found['follows']:,} pairs who follow, {found['members']:,} members: rows of all operators per batch"
-    table = Table("phase", *numbers("batches"), "mode", *numbers("rows", "estimated ms"), "plan", title=title)
+    shown = table("phase", *numbers("batches"), "mode", *numbers("rows", "estimated ms"), "plan", title=title)
     for phase in found["phases"]:
         for mode in MODES:
             one = phase[mode]
             cells = (f"{one['rows']:,.0f}", f"{1000 * one['seconds']:.2f}", one["plan"])
-            table.add_row(phase["phase"], str(phase["batches"]), mode, *cells)
+            shown.add_row(phase["phase"], str(phase["batches"]), mode, *cells)
     screen = console()
-    screen.print(table)
+    screen.print(shown)
     for change in found["changes"]:
         screen.print(
             f"batch {change['batch']}: {', '.join(change['was'])} -> {', '.join(change['is'])}; a batch costs "

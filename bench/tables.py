@@ -43,6 +43,16 @@ def names(report: Report) -> list[str]:
     return [name for name in report["contenders"] if name in present]
 
 
+def parameters_of(report: Report) -> list[str]:
+    """The names of the parameters of a report's lines."""
+    return list(dict.fromkeys(key for line in by_line(report) for key, _ in line))
+
+
+def heading(parameter: str) -> str:
+    """The head of a parameter's column."""
+    return "elements/s" if parameter == "rate" else parameter
+
+
 def cell(result: Mapping[str, Any] | None, base: Mapping[str, Any] | None) -> str:
     """Milliseconds, and the ratio to the base (a dash if the base has none)."""
     if result is None:
@@ -150,38 +160,38 @@ def show(report: Report) -> None:
     """Prints medians and ratios, spread, latencies, and failures."""
     columns = names(report)
     described = "; ".join(dict.fromkeys(str(text) for key, text in report["data"].items() if key != "generator" and text))
-    heads = list(dict.fromkeys(key for line in by_line(report) for key, _ in line))
+    parameters = parameters_of(report)
     title = f"{report['title']}\n{described}\nmedian milliseconds per batch (and relative to {columns[0]})"
-    shown = table(*heads, *numbers(*columns, "optimizer", "answers"), title=title)
+    shown = table(*map(heading, parameters), *numbers(*columns, "optimizer", "answers"), title=title)
     for line, mine in by_line(report).items():
         base = mine.get(columns[0])
         first = base or next(iter(mine.values()))
         part = share(first)
         shown.add_row(
-            *(text_of(dict(line).get(head)) for head in heads),
+            *(text_of(dict(line).get(name)) for name in parameters),
             *(cell(mine.get(name), base) for name in columns),
             "–" if part is None else f"{part:.0%}",
             f"{first['answers'] or 0:,}",
         )
     screen = console()
     screen.print(shown)
-    _spreads(report, heads)
+    _spreads(report, parameters)
     for failed in report["failed"]:
         where = ", ".join([failed["query"], *(f"{k} {v}" for k, v in failed["parameters"].items())])
         screen.print(f"{failed['contender']}, {where}: {failed['why']}", highlight=False)
 
 
-def _spreads(report: Report, heads: Sequence[str]) -> None:
+def _spreads(report: Report, parameters: Sequence[str]) -> None:
     measures = numbers("25 %", "median", "75 %", "most", "batches", "latency p50", "p99", "max", "keeps up")
     title = "Quartiles of milliseconds per batch; latency from an element's own time, in an open loop"
-    shown = table(*heads, "contender", *measures, title=title)
+    shown = table(*map(heading, parameters), "contender", *measures, title=title)
     for line, mine in by_line(report).items():
         for name, result in mine.items():
             ms, late = result["milliseconds"], result.get("latency")
             cells = [number(ms[key]) for key in ("p25", "median", "p75", "most")]
             waits = [number(late[key]) for key in ("p50", "p99", "max")] if late else ["–"] * 3
             keeps = "–" if late is None else "yes" if result["keeps_up"] else "no"
-            shown.add_row(*(text_of(dict(line).get(head)) for head in heads), name, *cells, str(ms["batches"]), *waits, keeps)
+            shown.add_row(*(text_of(dict(line).get(key)) for key in parameters), name, *cells, str(ms["batches"]), *waits, keeps)
     console().print(shown)
 
 

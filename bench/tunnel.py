@@ -241,10 +241,11 @@ def show(found: Mapping[str, Any]) -> None:
 def _show(title: str, keys: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
     """Prints milliseconds and, in a second table, counts: function evaluations and, in brackets, joined rows."""
     contenders = list(rows[0]["milliseconds"])
-    times = table(*keys, *contenders, "hit rate", "answers", title=title)
+    caching = "cost" if "cost" in contenders else contenders[0]
+    times = table(*keys, *contenders, f"hit rate of {caching}", "answers", title=title)
     counts = table(*keys, *contenders, title=f"{title}: evaluations (joined rows)")
     for row in rows:
-        head, rate = [str(row[key]) for key in keys], row["hit rate"]["cost" if "cost" in contenders else contenders[0]]
+        head, rate = [str(row[key]) for key in keys], row["hit rate"][caching]
         cells = [f"{row['milliseconds'][name]:,.1f}" for name in contenders]
         times.add_row(*head, *cells, "-" if rate is None else f"{rate:.2f}", f"{row['answers']:,}")
         counts.add_row(*head, *(f"{row['evaluations'][name]:,} ({row['joined rows'][name]:,})" for name in contenders))

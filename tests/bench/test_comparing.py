@@ -271,6 +271,28 @@ def test_a_median_of_zero_has_no_ratio() -> None:
     assert [tables.cell(one, base), tables.cell(one, one), tables.cell(one, None)] == ["2.5 (–)", "2.5 (1.00×)", "2.5"]
 
 
+def test_the_column_of_the_rate_has_a_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    ms = {"median": 1.0, "p25": 1.0, "p75": 1.0, "most": 1.0, "batches": 1}
+    result = {"contender": "adaptive", "parameters": {"query": "Q1", "rate": 1000}, "milliseconds": ms, "answers": 1}
+    found = {
+        "scenario": "s",
+        "title": "",
+        "about": "",
+        "data": {},
+        "contenders": {"adaptive": "x"},
+        "results": [result],
+        "failed": [],
+    }
+    tables.show(found)
+    assert "| query | elements/s |" in capsys.readouterr().out
+    assert '<th scope="col">elements/s</th>' in page([found])
+
+
+def test_every_table_of_a_study_is_markdown_in_a_pipe() -> None:
+    folder = Path(harness.__file__).parent
+    assert [path.stem for path in folder.glob("*.py") if "from rich.table" in path.read_text("utf-8")] == ["screen"]
+
+
 def test_a_report_without_results_has_a_page() -> None:
     assert "as JSON" in page([{"scenario": "arena", "title": "Arena", "results": []}])
 

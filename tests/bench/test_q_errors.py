@@ -32,6 +32,10 @@ def test_scans_do_not_count_and_operators_without_rows_are_told_apart() -> None:
     assert q_errors.summarised([]) == {"operators": 0}
 
 
+def test_kinds_of_estimates_have_the_fields_names() -> None:
+    assert list(q_errors.KINDS) == ["bindings", "pairwise", "pairwise + join sampling", "pairwise + feedback", "all"]
+
+
 def test_joins_of_two_are_exact_but_by_bindings(tmp_path: Path) -> None:
     """Q1 probes names twice, one per person and place; under drift the report's assumptions miss Q4' by far."""
     world = social(tmp_path, authors=100, coauthor_pairs=600, places=40, elements=800, rate=20, phases=DRIFT)

@@ -116,3 +116,10 @@ def test_the_answers_are_those_of_the_independent_evaluation(tmp_path: Path) -> 
     assert set(rows) == set(queries(0.5))
     assert all(rows.values())
     assert PlannerOptions() == COST
+
+
+def test_the_hit_rate_names_its_contender(capsys: pytest.CaptureFixture[str]) -> None:
+    of = {"lazy": 1.0, "eager": 2.0}
+    row = {"query": "Q1", "milliseconds": of, "hit rate": {"lazy": 0.5}, "answers": 1, "evaluations": of, "joined rows": of}
+    tunnel._show("title", ("query",), [row])
+    assert "hit rate of lazy" in capsys.readouterr().out
