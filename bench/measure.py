@@ -6,7 +6,7 @@ import math
 import pickle
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,17 +70,22 @@ def final_times(task: Task) -> list[int]:
     return found
 
 
-def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: float, turn: int = 0) -> list[Ran]:
-    """One pass over the task, in another order for each batch; a contender that exceeds ``limit`` seconds in total is stopped.
+def order(names: Iterable[str], number: int, turn: int = 0) -> list[str]:
+    """The order of contenders in a micro-batch: random, from its number and that of the pass.
 
-    The order is random, from the number of the batch. If it only rotated, each contender would always run after the same one, with the
-    memory caches as that one leaves them.
+    If it only rotated, each contender would always run after the same one, with the memory caches as that one leaves them.
     """
+    every = list(names)
+    return random.Random(f"{turn} {number}").sample(every, len(every))
+
+
+def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: float, turn: int = 0) -> list[Ran]:
+    """One pass over the task, in another order for each batch; a contender that exceeds ``limit`` seconds in total is stopped."""
     runs = {c.name: Ran(c.name, answers=c.answers) for c in contenders}
     live = {c.name: c.run(task, empty_folder(folder / c.name)) for c in contenders}
     finals = final_times(task)
     for number in range(len(finals)):
-        for name in random.Random(f"{turn} {number}").sample([*live], len(live)):
+        for name in order(live, number, turn):
             run, began = runs[name], time.perf_counter()
             try:
                 done, took = _next(live[name])

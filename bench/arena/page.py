@@ -134,8 +134,8 @@ def markdown(report: Mapping[str, Any]) -> str:
             ]
         ),
         "## How it was measured",
-        f"Each rival has a process of its own. On each query all of them prepare; then they process one micro-batch each in turn, a "
-        f"different one first each time, and only one works at a time. CPU time is that of the rival's process and of all that it "
+        f"Each rival has a process of its own. On each query all of them prepare; then they process one micro-batch each in turn, in a "
+        f"random order each time, and only one works at a time. CPU time is that of the rival's process and of all that it "
         f"starts. `first answer` counts the work from the beginning of the preparation to the end of the first micro-batch with answers; "
         f"the engine's static store was loaded before. {_registration(report)}",
         "The relational stores get the same RDF elements and turn them into typed rows themselves "

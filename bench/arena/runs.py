@@ -1,6 +1,6 @@
 """Runs a workload: a process per rival, all of them prepared on one query, then one micro-batch each in turn.
 
-Only one rival works at a time. The first one changes from batch to batch. Rivals have their limits in CPU seconds, which do not depend
+Only one rival works at a time; their order is random in each batch. Rivals have their limits in CPU seconds, which do not depend
 on what else the machine does.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 from cqels_opt.bench import apart
 from cqels_opt.bench.arena.worker import FINISH, PREPARE, START, STEP, Measured, Reply, serve
 from cqels_opt.bench.contenders import Contender, Given, Task
-from cqels_opt.bench.measure import Ran, final_times
+from cqels_opt.bench.measure import Ran, final_times, order
 
 
 @dataclass(slots=True)
@@ -101,8 +101,7 @@ def measured(task: Task, among: Rivals, limit: float, progress: Callable[[str], 
             live.append(name)
     for number in range(len(finals)):
         progress(f"{task.query}: micro-batch {number + 1} of {len(finals)}")
-        turn = number % len(live) if live else 0
-        for name in live[turn:] + live[:turn]:
+        for name in order(live, number):
             reply = among.ask(name, STEP)
             if reply is None:
                 failed[name] = f"its process ended in micro-batch {number + 1}"

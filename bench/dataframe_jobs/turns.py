@@ -24,6 +24,7 @@ from cqels_opt.bench import apart
 from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.circumstances import CpuSeconds, cpu_seconds
 from cqels_opt.bench.dataframe_jobs.job import Batch, Case, Digest, Job, Sink, files_of
+from cqels_opt.bench.measure import order
 from cqels_opt.errors import RunError
 from cqels_opt.spark.extension import ENABLED, EXTENSION, spark_extension
 from cqels_opt.spark.plain_join import DataFrame
@@ -64,12 +65,6 @@ def check(measured: Mapping[str, Measured], number: int) -> None:
             )
 
 
-def rotated(names: Sequence[str], number: int) -> list[str]:
-    """The order of the contenders in a micro-batch: each time another one begins."""
-    first = number % len(names)
-    return [*names[first:], *names[:first]]
-
-
 # ------------------------------------------------------------------ in the process of a job
 @dataclass(slots=True)
 class Turns:
@@ -89,7 +84,7 @@ class Turns:
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Gives every contender that has not failed its turn; then compares answers, stores and shows the measurements."""
         used = cpu_when_idle()
-        for name in rotated([*self.runs], number):
+        for name in order(self.runs, number):
             if self.measured[name].failure is None:
                 (self.folder / RUNNING).write_text(name, encoding="utf-8")
                 used = self._turn(name, frame, number, used)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
@@ -18,7 +20,7 @@ from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.arena.page import cells, markdown, summary
 from cqels_opt.bench.arena.runs import Rivals, measured, rivals
 from cqels_opt.bench.arena.verdicts import CANNOT, EVEN, FAILED, LOST, OTHER_ANSWERS, WON, in_order, rows
-from cqels_opt.bench.arena.worker import Measured
+from cqels_opt.bench.arena.worker import FINISH, STEP, Measured, Reply
 from cqels_opt.bench.circumstances import cpu_seconds
 from cqels_opt.bench.comparing import Worlds
 from cqels_opt.bench.contenders import Contender, Task, built_in, find
@@ -27,7 +29,7 @@ from cqels_opt.bench.declared import read
 from cqels_opt.bench.generated import Request
 from cqels_opt.bench.generators import generate
 from cqels_opt.bench.lsbench import PHOTO_LIKES, PHOTOS, POST_LIKES, POSTS
-from cqels_opt.bench.measure import Ran, check, final_times, in_turns
+from cqels_opt.bench.measure import Ran, check, final_times, in_turns, order
 from cqels_opt.bench.nexmark import AUCTIONS, BIDS, DATA, NS, PERSONS
 from cqels_opt.bench.srbench import OBSERVATIONS, OWL, TYPE, WEATHER
 from cqels_opt.bench.watdiv import LIKES, PURCHASES, REVIEWS
@@ -268,6 +270,26 @@ def test_a_rival_over_its_limit_is_compared_up_to_there(task: Task, tmp_path: Pa
     (row,) = rows("nexmark", task, found, warm_up=10)
     assert (row["batches"], row["checked"]) == (1, 0)
     assert row["verdict"] in (LOST, EVEN, WON)
+
+
+class Answering:
+    """Rivals that reply at once; ``steps`` has those that have processed a micro-batch, in order."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names, self.steps = list(names), list[str]()
+
+    def ask(self, name: str, verb: str, task: Task | None = None) -> Reply:
+        if verb == STEP:
+            self.steps.append(name)
+        return Reply(measured=Measured(Ran(name)) if verb == FINISH else None)
+
+
+def test_the_order_of_rivals_is_random_in_each_micro_batch(task: Task) -> None:
+    among: Any = Answering("abc")
+    measured(task, among, limit=1)
+    assert among.steps == [name for number in range(len(task.chunks)) for name in order("abc", number)]
+    pairs = {(one, other) for one, other in zip(among.steps, among.steps[1:])}
+    assert {one for one, other in pairs if other == "b"} >= {"a", "c"}, "b always runs after the same one"
 
 
 def test_the_cpu_time_of_processes_below_counts_in_nanoseconds() -> None:

@@ -28,9 +28,10 @@ from cqels_opt.bench.dataframe_jobs import (
     two_streams,
 )
 from cqels_opt.bench.dataframe_jobs.job import Contender, Job, files_of, names_of, write_stream
-from cqels_opt.bench.dataframe_jobs.turns import Measured, check, one_pass, reason, rotated
+from cqels_opt.bench.dataframe_jobs.turns import Measured, check, one_pass, reason
 from cqels_opt.bench.flights import package_table
 from cqels_opt.bench.harness import bench
+from cqels_opt.bench.measure import order
 from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.spark.session import settings
@@ -133,8 +134,14 @@ def test_names_of_columns() -> None:
 
 
 # ------------------------------------------------------------------ turns and answers
-def test_each_contender_begins_in_turn() -> None:
-    assert [rotated("abc", number) for number in range(4)] == [[*"abc"], [*"bca"], [*"cab"], [*"abc"]]
+def test_each_micro_batch_has_the_order_of_its_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(turns, "cpu_when_idle", lambda: CpuSeconds(0, 0, 0))
+    began: list[str] = []
+    monkeypatch.setattr(turns.Turns, "_turn", lambda self, name, frame, number, used: began.append(name) or used)
+    run: Any = turns.Turns(dict.fromkeys("abc"), {}, {}, 4, tmp_path, shown=False)  # type: ignore[arg-type]
+    for number in range(4):
+        run(None, number)
+    assert began == [name for number in range(4) for name in order("abc", number)]
 
 
 def test_other_answers_are_an_error() -> None:
