@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -132,8 +133,9 @@ class _Clock:
 
 
 def _cpu_below() -> float:
-    used = cpu_seconds(os.getpid())
-    return used.jvm + used.workers
+    """The CPU seconds of the processes below this one, also of those that have ended."""
+    used, ended = cpu_seconds(os.getpid()), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.jvm + used.workers + ended.ru_utime + ended.ru_stime
 
 
 def _reset_peak() -> None:

@@ -20,7 +20,7 @@ from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.arena.page import cells, markdown, summary
 from cqels_opt.bench.arena.runs import Rivals, measured, rivals
 from cqels_opt.bench.arena.verdicts import CANNOT, EVEN, FAILED, LOST, OTHER_ANSWERS, WON, in_order, rows
-from cqels_opt.bench.arena.worker import FINISH, STEP, Measured, Reply
+from cqels_opt.bench.arena.worker import FINISH, STEP, Measured, Reply, _Clock
 from cqels_opt.bench.circumstances import cpu_seconds
 from cqels_opt.bench.comparing import Worlds
 from cqels_opt.bench.contenders import Contender, Task, built_in, find
@@ -302,6 +302,19 @@ def test_the_cpu_time_of_processes_below_counts_in_nanoseconds() -> None:
     assert 0 < before <= own.driver <= among.workers
     assert own.jvm == own.workers == 0
     assert round(own.driver, 2) != own.driver  # no clock ticks
+
+
+def test_the_cpu_time_of_processes_that_have_ended_counts() -> None:
+    work = "import time; sum(range(10**7)); print(time.process_time(), flush=True); input()"
+    pipe = subprocess.PIPE
+    clock = _Clock()
+    with subprocess.Popen([sys.executable, "-c", work], stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        used = 1000 * float(process.stdout.readline())
+        while_it_ends = _Clock()
+        process.stdin.write("\n")
+    assert clock.read()[1] > used
+    assert while_it_ends.read()[1] > 0
 
 
 def test_answers_are_final_up_to_what_every_stream_has_reached(tmp_path: Path) -> None:
