@@ -81,7 +81,7 @@ class Job:
     ``make`` writes the data to a folder (small if quick) and returns a description; its last argument is the user's folder of
     data. Each micro-batch is a file in the folder ``stream``. ``columns`` are the columns of the answers. ``phases`` are names of
     groups of micro-batches, ``phase`` returns the group of a micro-batch by its number and ``quick``. ``memory`` is the JVM's heap.
-    A contender that takes longer than ``limit`` seconds in total is ended.
+    A contender whose turns, warm-up included, take longer than ``limit`` seconds in total is ended.
     """
 
     name: str

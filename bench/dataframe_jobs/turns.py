@@ -12,8 +12,10 @@ import os
 import pickle
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import perf_counter, sleep
 
@@ -34,6 +36,8 @@ IDLE, INTERVAL, LONGEST_WAIT = 0.02, 0.1, 50
 """The process tree is idle if it uses at most ``IDLE`` CPU seconds in ``INTERVAL`` seconds; it is awaited that often."""
 CODE = 2_000
 """Classes of generated code that the JVM keeps; by default 100, for which a job has no rivals, while here all contenders use one cache."""
+LOOK = 1.0
+"""Seconds between two readings of which contender has its turn."""
 RUNNING, FOUND = "running", "found"
 """Files of a measurement: the contender whose turn it is, and what has been measured so far."""
 
@@ -185,6 +189,28 @@ def one_pass(spark: SparkSession, job: Job, quick: bool, folder: Path, part: str
 
 
 # ------------------------------------------------------------------ from outside
+def _ended(process: BaseProcess, folder: Path, limit: float) -> tuple[str, str]:
+    """Waits for the process, and kills it when one contender has had its turn for more than ``limit`` seconds in total; returns the
+    contender whose turn it was (empty: between two turns), and the reason."""
+    seconds = defaultdict[str, float](float)
+    while process.is_alive():
+        before = perf_counter()
+        process.join(LOOK)
+        seconds[name := _running(folder)] += perf_counter() - before
+        if seconds[name] > limit and process.is_alive():
+            apart.kill(process)
+            return name, f"no end after {limit:,.0f} s"
+    return _running(folder), f"its process ended (exit code {process.exitcode})"
+
+
+def _running(folder: Path) -> str:
+    """The contender whose turn it is."""
+    try:
+        return (folder / RUNNING).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+
+
 def measure(job: Job, quick: bool, folder: Path) -> dict[str, Measured]:
     """The measurements of a job whose data are in the folder.
 
@@ -195,14 +221,10 @@ def measure(job: Job, quick: bool, folder: Path) -> dict[str, Measured]:
         (folder / FOUND).unlink(missing_ok=True)
         (folder / RUNNING).unlink(missing_ok=True)
         process = apart.start(take_turns, job, quick, folder, names)
-        process.join(job.limit)
-        why = f"its process ended (exit code {process.exitcode})"
-        if process.is_alive():
-            why = f"no end after {job.limit:,.0f} s"
-            apart.kill(process)
-        if process.exitcode == 0 or not (folder / RUNNING).exists():
+        name, why = _ended(process, folder, job.limit)
+        if process.exitcode == 0 or not name:
             break
-        failed[(folder / RUNNING).read_text(encoding="utf-8")] = Measured(failure=why)
+        failed[name] = Measured(failure=why)
     measured: dict[str, Measured] = pickle.loads((folder / FOUND).read_bytes()) if (folder / FOUND).exists() else {}
     for number in range(max((len(one.digests) for one in measured.values()), default=0)):
         check(measured, number)

@@ -249,6 +249,40 @@ def test_a_contender_that_ends_the_jvm_does_not_stop_the_others(monkeypatch: pyt
     assert measured["plain"].failure is None
 
 
+class Alternating:
+    """A process of two contenders whose turns take 10 seconds each; ``b`` never ends its third."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.seconds, self.exitcode = folder, 0.0, None
+
+    def join(self, limit: float) -> None:
+        """Waits on a clock that does not run by itself."""
+        self.seconds += limit
+        turn = min(int(self.seconds / 10), 5)
+        (self.folder / turns.RUNNING).write_text("ab"[turn % 2])
+
+    def is_alive(self) -> bool:
+        return self.exitcode is None
+
+
+def test_the_limit_is_that_of_a_contender_and_not_of_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    process: Any = Alternating(tmp_path)
+    monkeypatch.setattr(turns, "perf_counter", lambda: process.seconds)
+    monkeypatch.setattr(turns.apart, "kill", lambda killed: setattr(killed, "exitcode", -9))
+    assert turns._ended(process, tmp_path, 35) == ("b", "no end after 35 s")
+    assert 64 <= process.seconds <= 67  # 30 s of a, and more than 35 s of b
+
+
+def test_a_process_that_hangs_between_turns_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    process: Any = Alternating(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(turns, "perf_counter", lambda: process.seconds)
+    monkeypatch.setattr(turns.apart, "start", lambda *_: process)
+    monkeypatch.setattr(turns.apart, "kill", lambda killed: setattr(killed, "exitcode", -9))
+    with pytest.raises(RunError, match="memory: a run in a process of its own failed"):
+        turns.measure(JOBS["memory"], False, tmp_path)
+
+
 def test_a_process_that_ends_between_turns_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(turns.apart, "start", lambda *_: Ended(1))
     with pytest.raises(RunError, match="memory: a run in a process of its own failed"):
