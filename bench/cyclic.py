@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from cqels_opt.bench.answers import Bag, answers_of_lines
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.arguments import at_least, within
-from cqels_opt.bench.contenders import StoppedError, Task, duck
+from cqels_opt.bench.contenders import Done, StoppedError, Task, duck
 from cqels_opt.bench.local import Prepared, load, prepare
 from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.shared_data import read_citations, read_papers
@@ -179,18 +179,19 @@ def duckdb(prepared: Prepared, pattern: str, stream: Path, folder: Path) -> Meas
     options = {"duckdb.seconds": LONGEST}
     task = Task("q", query(pattern), streams, (), {}, folder, prepared.replay, batch, folder, folder, options)
     run, bag = duck.run(task, folder), Bag()
-
+    next(run)  # it is ready; this and the conversion of answers are not measured
     stopped = False
 
-    def step() -> None:
+    def step() -> Done | None:
         nonlocal stopped
-        next(run)
         try:
-            bag.add(next(run).answers)  # type: ignore[union-attr]
+            return next(filter(None, run))
         except StoppedError:
             stopped = True
+            return None
 
-    _, seconds, cpu = timed(step for _ in takewhile(lambda _: not stopped, task.chunks))
+    batches, seconds, cpu = timed(step for _ in takewhile(lambda _: not stopped, task.chunks))
+    bag.add(answer for done in batches if done is not None for answer in done.answers)
     return Measured(None if stopped else bag, seconds, cpu, None)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cqels_opt.bench import cyclic
+from cqels_opt.bench.contenders import Answer, Done, Task
 from cqels_opt.bench.local import load, prepare
 from cqels_opt.windows.replay import BatchSize
 
@@ -46,6 +49,37 @@ def test_an_evaluation_by_duckdb_that_takes_too_long_is_stopped_and_its_time_is_
     assert (duckdb["s at the hub"], duckdb["CPU s at the hub"]) == (None, None)  # the first batch was stopped
     assert (found["edges"], found["at the hub"]) == (200, 10)
     cyclic.show({"peak MB": 1.0, "patterns": [found]})
+
+
+def test_the_clock_of_duckdb_has_neither_its_preparation_nor_the_conversion_of_answers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    events: list[str] = []
+
+    def run(task: Task, folder: Path) -> Iterator[Done | None]:
+        events.append("prepared")
+        for number in range(len(task.chunks)):
+            yield None
+            yield Done(converted(number))
+
+    def converted(number: int) -> Iterator[Answer]:
+        events.append("converted")
+        yield number, {}
+
+    def timed(batches: Iterable[Callable[[], Any]]) -> Any:
+        events.append("clock starts")
+        found = [batch() for batch in batches]
+        events.append("clock stops")
+        return found, (), ()
+
+    monkeypatch.setattr(cyclic.duck, "run", run)
+    monkeypatch.setattr(cyclic, "timed", timed)
+    cyclic.write(*cyclic.hub_last(cyclic.power_law(100, 0.5)), stream := tmp_path / "stream.parquet")
+    store, query = load(tmp_path / "store", []), cyclic.query("ab ba")
+    prepared = prepare("q", query, store, {cyclic.STREAM: stream}, tmp_path / "query", BatchSize(duration=cyclic.HOUR))
+    found = cyclic.duckdb(prepared, "ab ba", stream, tmp_path / "duck")
+    assert events[:3] == ["prepared", "clock starts", "clock stops"]
+    assert found.answers is not None and found.answers.total == events.count("converted") == len(prepared.replay.chunks)
 
 
 @pytest.mark.long
