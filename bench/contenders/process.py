@@ -16,8 +16,9 @@ micro-batch it then gets the elements and ``end``, and writes its answers and ``
     <- {"time": 1198800000000, "bindings": {"name": {"type": "literal", "value": "Ann"}}}
     <- {"done": 0}
 
-The clock runs from the first element of a micro-batch to its ``done``. An instant may be answered in a later batch, up to the
-``done`` of the last one. At the end standard input is closed; a process that does not end within ten seconds is killed.
+The clock runs from the first element of a micro-batch to its ``done``; answers are parsed after it has stopped. An instant may be
+answered in a later batch, up to the ``done`` of the last one. At the end standard input is closed; a process that does not end within
+ten seconds is killed.
 """
 
 from __future__ import annotations
@@ -68,16 +69,16 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
         static, graphs = [str(path) for path in task.static], {iri: str(path) for iri, path in task.graphs.items()}
         asked = {"query": task.text, "streams": task.stream_names, "static": static, "graphs": graphs}
         talk.say(json.dumps(asked) + "\n")
-        if "ready" not in (reply := talk.hear()):
+        if "ready" not in (reply := talk.parsed(talk.line())):
             raise talk.broken(f'{{"ready": true}} is expected, not {json.dumps(reply)[:80]}')
         last = len(task.chunks) - 1
         for number, chunk in enumerate(task.chunks):
             text = _batch(task, chunk, number, number == last)
             yield None
             talk.say(text)
-            lines = []
-            while "done" not in (reply := talk.hear()):
-                lines.append(reply)
+            lines = list[str]()
+            while '"done"' not in (line := talk.line()) or "done" not in talk.parsed(line):
+                lines.append(line)
             yield Done(_answers(talk, lines))
 
 
@@ -108,12 +109,13 @@ def _batch(task: Task, chunk: Path, number: int, last: bool) -> str:
     return "".join(json.dumps(row) + "\n" for row in (*rows, {"end": number, "last": last}))
 
 
-def _answers(talk: Talk, lines: list[dict[str, Any]]) -> Iterator[Answer]:
+def _answers(talk: Talk, lines: list[str]) -> Iterator[Answer]:
     for line in lines:
+        reply = talk.parsed(line)
         try:
-            yield line["time"], {name: term["value"] for name, term in line["bindings"].items()}
+            yield reply["time"], {name: term["value"] for name, term in reply["bindings"].items()}
         except (KeyError, TypeError, AttributeError) as error:
-            raise talk.broken(f"no answer: {json.dumps(line)[:80]}") from error
+            raise talk.broken(f"no answer: {json.dumps(reply)[:80]}") from error
 
 
 class Talk:
@@ -147,9 +149,8 @@ class Talk:
             raise self.broken(f"ended (exit code {self.process.wait(PATIENCE)})")
         return line
 
-    def hear(self) -> dict[str, Any]:
-        """The next message; RunError at the end of the output, or if the line is no JSON object."""
-        line = self.line()
+    def parsed(self, line: str) -> dict[str, Any]:
+        """The message of a line; RunError if it is no JSON object."""
         try:
             reply = json.loads(line)
         except ValueError:

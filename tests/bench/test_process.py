@@ -11,7 +11,7 @@ from bench_tasks import task
 from cqels_opt.bench.contenders import built_in
 from cqels_opt.bench.contenders.process import described
 from cqels_opt.bench.measure import check, in_turns
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, RunError
 from cqels_opt.verify import Element
 from cqels_opt.windows.replay import BatchSize
 
@@ -45,6 +45,28 @@ def test_an_engine_may_answer_while_it_is_told(tmp_path: Path) -> None:
     assert [run.why for run in runs] == [None, None]
     check("q", runs)
     assert runs[1].bag.total == 2500
+
+
+def test_answers_are_parsed_after_the_clock_has_stopped(tmp_path: Path) -> None:
+    made = task(tmp_path / "task", TEXT, {"http://s": ELEMENTS[:10]}, [], BatchSize(count=5))
+    broken = READY + "for line in sys.stdin:\n  if 'end' in line: print('hello\\n{\"done\": 0}', flush=True)"
+    run = described(_engine(tmp_path, broken)).run(made, tmp_path)
+    assert next(run) is None
+    done = next(run)
+    assert done is not None
+    with pytest.raises(RunError, match="no JSON object: hello"):
+        list(done.answers)
+    run.close()  # type: ignore[attr-defined]
+
+
+def test_an_answer_may_contain_the_word_of_the_protocol(tmp_path: Path) -> None:
+    made = task(tmp_path / "task", TEXT, {"http://s": ELEMENTS[:10]}, [], BatchSize(count=5))
+    answer = {"time": 1, "bindings": {"a": {"type": "uri", "value": "done"}, "done": {"type": "literal", "value": "x"}}}
+    program = (
+        READY + f"for line in sys.stdin:\n  if 'end' in line: print(json.dumps({answer})); print('{{\"done\": 0}}', flush=True)"
+    )
+    done = [done for done in described(_engine(tmp_path, program)).run(made, tmp_path) if done is not None]
+    assert [list(one.answers) for one in done] == [[(1, {"a": "done", "done": "x"})]] * 2
 
 
 @pytest.mark.parametrize(
