@@ -148,6 +148,7 @@ class Worlds:
             shared,
             self.scenario.sql,
             {f"{contender}.{key}": v for contender, table in self.scenario.options.items() for key, v in table.items()},
+            self.scenario.limit,
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -19,6 +19,9 @@ from cqels_opt.bench import apart
 from cqels_opt.bench.arena.worker import FINISH, PREPARE, START, STEP, Measured, Reply, serve
 from cqels_opt.bench.contenders import Contender, Given, Task
 from cqels_opt.bench.measure import Ran, final_times, order
+
+LONGEST = 1_800.0
+"""Wall-clock seconds after which an engine that does not end a micro-batch is killed; a rival's own process after twice as many."""
 
 
 @dataclass(slots=True)
@@ -39,19 +42,23 @@ class Rivals:
         """All rivals, in order."""
         return [contender.name for contender in self._contenders]
 
-    def ask(self, name: str, verb: str, task: Task | None = None) -> Reply | None:
-        """A rival's reply; None if its process has ended."""
+    def ask(self, name: str, verb: str, task: Task | None = None) -> Reply | str:
+        """A rival's reply, or why there is none."""
         if name not in self._processes:
             self._start(name)
         running = self._processes[name]
+        why = "its process ended"
         try:
             running.connection.send((verb, task))
-            reply: Reply = running.connection.recv()
+            if running.connection.poll(2 * LONGEST):
+                reply: Reply = running.connection.recv()
+                return reply
+            apart.kill(running.process)
+            why = f"its process gave no reply for {2 * LONGEST:g} s and was killed"
         except (EOFError, BrokenPipeError, ConnectionResetError):
-            del self._processes[name]
             running.process.join()
-            return None
-        return reply
+        del self._processes[name]
+        return why
 
     def start(self) -> None:
         """Starts the processes that do not run yet, all at the same time, and waits for them."""
@@ -94,31 +101,32 @@ def measured(task: Task, among: Rivals, limit: float, progress: Callable[[str], 
     live: list[str] = []
     for name in among.names:
         progress(f"{task.query}: {name} prepares")
-        reply = among.ask(name, PREPARE, task)
-        if reply is None:
-            failed[name] = "its process ended while it prepared"
+        reply = among.ask(name, PREPARE, replace(task, limit=LONGEST))
+        if isinstance(reply, str):
+            failed[name] = f"{reply} while it prepared"
         elif not reply.ended:
             live.append(name)
     for number in range(len(finals)):
         progress(f"{task.query}: micro-batch {number + 1} of {len(finals)}")
         for name in order(live, number):
             reply = among.ask(name, STEP)
-            if reply is None:
-                failed[name] = f"its process ended in micro-batch {number + 1}"
+            if isinstance(reply, str):
+                failed[name] = f"{reply} in micro-batch {number + 1}"
             elif not reply.ended and reply.cpu_seconds > limit and number < len(finals) - 1:
                 stopped[name] = (
                     f"stopped after {number + 1} of {len(finals)} micro-batches: over {limit:g} CPU seconds",
                     finals[number],
                 )
-            if reply is None or reply.ended or name in stopped:
+            if isinstance(reply, str) or reply.ended or name in stopped:
                 live.remove(name)
     return {name: _finished(name, among, failed, stopped) for name in among.names}
 
 
 def _finished(name: str, among: Rivals, failed: Mapping[str, str], stopped: Mapping[str, tuple[str, int]]) -> Measured:
-    reply = among.ask(name, FINISH) if name not in failed else None
-    if reply is None or reply.measured is None:
-        return Measured(Ran(name, why=f"failed: {failed.get(name, 'its process ended')}"))
+    reply = failed[name] if name in failed else among.ask(name, FINISH)
+    if isinstance(reply, str):
+        return Measured(Ran(name, why=f"failed: {reply}"))
+    assert reply.measured is not None
     if name in stopped:
         reply.measured.ran.why, reply.measured.ran.upto = stopped[name]
     return reply.measured

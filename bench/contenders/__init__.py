@@ -57,7 +57,8 @@ class Task:
 
     The keys of ``streams`` and ``graphs`` are IRIs without brackets. ``store`` has the data of ``static`` and ``graphs``, loaded for
     the engine. ``sql`` is the folder with the query in SQL, ``<query>.sql``. In the folder ``shared`` a contender may keep what it
-    derives from the static data, for the next task over the same data.
+    derives from the static data, for the next task over the same data. ``limit``: wall-clock seconds after which an engine in a process
+    of its own that does not end a micro-batch is killed.
     """
 
     query: str
@@ -71,6 +72,7 @@ class Task:
     shared: Path
     sql: Path | None = None
     options: Mapping[str, object] = field(default_factory=dict)
+    limit: float = math.inf
 
     @property
     def chunks(self) -> Sequence[Path]:

@@ -24,6 +24,8 @@ ten seconds is killed.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
@@ -34,8 +36,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from cqels_opt.bench.answers import Answer
-from cqels_opt.bench.contenders import Contender, Done, Task, elements
+from cqels_opt.bench.circumstances import descendants
+from cqels_opt.bench.contenders import Contender, Done, StoppedError, Task, elements
 from cqels_opt.bench.loading import toml_of
+from cqels_opt.bench.measure import final_times
 from cqels_opt.errors import InputError, RunError
 
 PATIENCE = 10
@@ -69,16 +73,19 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
         static, graphs = [str(path) for path in task.static], {iri: str(path) for iri, path in task.graphs.items()}
         asked = {"query": task.text, "streams": task.stream_names, "static": static, "graphs": graphs}
         talk.say(json.dumps(asked) + "\n")
-        if "ready" not in (reply := talk.parsed(talk.line())):
+        with talk.at_most(task.limit, RunError(f"the engine {engine.name}: not ready after {task.limit:g} s")):
+            reply = talk.parsed(talk.line())
+        if "ready" not in reply:
             raise talk.broken(f'{{"ready": true}} is expected, not {json.dumps(reply)[:80]}')
-        last = len(task.chunks) - 1
-        for number, chunk in enumerate(task.chunks):
-            text = _batch(task, chunk, number, number == last)
+        batches, final = len(task.chunks), -1
+        for number, (chunk, next_final) in enumerate(zip(task.chunks, final_times(task))):
+            text, lines = _batch(task, chunk, number, number == batches - 1), list[str]()
             yield None
-            talk.say(text)
-            lines = list[str]()
-            while '"done"' not in (line := talk.line()) or "done" not in talk.parsed(line):
-                lines.append(line)
+            with talk.at_most(task.limit, StoppedError(number, batches, f"{task.limit:g} s", final)):
+                talk.say(text)
+                while '"done"' not in (line := talk.line()) or "done" not in talk.parsed(line):
+                    lines.append(line)
+            final = next_final
             yield Done(_answers(talk, lines))
 
 
@@ -158,6 +165,35 @@ class Talk:
         if not isinstance(reply, dict):
             raise self.broken(f"no JSON object: {line.strip()[:80]}")
         return reply
+
+    @contextmanager
+    def at_most(self, seconds: float, error: Exception) -> Iterator[None]:
+        """Kills the engine after some seconds, which ends the wait for its next line, and raises ``error``."""
+        late = threading.Event()
+
+        def kill() -> None:
+            late.set()
+            self._kill()
+
+        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except RunError:
+            if not late.is_set():
+                raise
+        finally:
+            timer.cancel()
+        if late.is_set():
+            raise error
+
+    def _kill(self) -> None:
+        """Kills the process and those that it started, which hold its output open as well."""
+        with suppress(OSError):  # they have ended, or the system has no /proc
+            for number in list(descendants(self.process.pid)):
+                os.kill(number, signal.SIGKILL)
+        self.process.kill()
 
     def broken(self, what: str) -> RunError:
         """The error for a violation of the protocol, with the last lines of the engine's standard error."""

@@ -180,22 +180,27 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
     session = session or engine.session(engine, task)
     try:
         batches, talk = session.batches(task), session.talk
-        talk.say(f"#start\t{query}\n")
-        names = _until(talk, "#ready")[1].split("\t")
+        with talk.at_most(task.limit, RunError(f"the engine {engine.name}: not ready after {task.limit:g} s")):
+            talk.say(f"#start\t{query}\n")
+            names = _until(talk, "#ready")[1].split("\t")
         limit = session.limit(task)
         limit += _cpu(talk) if limit < math.inf else 0.0
         try:
+            final = -1
             for number, text in enumerate(batches):
-                lines, pieces = list[str](), session.pieces(text)
+                lines, pieces, reason = list[str](), session.pieces(text), None
                 yield None
-                for piece in pieces:
-                    talk.say(piece)
-                    lines += _until(talk, "#done")[0]
-                    if piece is not pieces[-1] and limit < math.inf and _cpu(talk) > limit:
-                        reason = StoppedError(number, len(batches), f"{session.limit(task):g} CPU seconds", _final(piece))
-                        yield Done(_answers(names, lines), stopped=reason)
-                        raise reason
-                yield Done(_answers(names, lines))
+                with talk.at_most(task.limit, StoppedError(number, len(batches), f"{task.limit:g} s", final)):
+                    for piece in pieces:
+                        talk.say(piece)
+                        lines += _until(talk, "#done")[0]
+                        if piece is not pieces[-1] and limit < math.inf and _cpu(talk) > limit:
+                            reason = StoppedError(number, len(batches), f"{session.limit(task):g} CPU seconds", _final(piece))
+                            break
+                final = _final(text)
+                yield Done(_answers(names, lines), stopped=reason)
+                if reason is not None:
+                    raise reason
         except GeneratorExit:  # stopped between two micro-batches
             if sys.is_finalizing():
                 raise
@@ -203,8 +208,9 @@ def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
         session.close()
         raise
     try:
-        talk.say("#stop\n")
-        _until(talk, "#stopped")
+        with talk.at_most(task.limit, RunError(f"the engine {engine.name}: not stopped after {task.limit:g} s")):
+            talk.say("#stop\n")
+            _until(talk, "#stopped")
     except RunError:  # after the last answer; the next query starts another process
         session.close()
     else:

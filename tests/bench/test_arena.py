@@ -17,6 +17,7 @@ from bench_tasks import task as bench_task
 
 from cqels_opt.bench import arena, harness
 from cqels_opt.bench.apart import empty_folder
+from cqels_opt.bench.arena import runs
 from cqels_opt.bench.arena.page import cells, markdown, summary
 from cqels_opt.bench.arena.runs import Rivals, measured, rivals
 from cqels_opt.bench.arena.verdicts import CANNOT, EVEN, FAILED, LOST, OTHER_ANSWERS, WON, in_order, rows
@@ -184,6 +185,7 @@ def test_watdiv_is_seeded_and_nobody_likes_a_product_twice(tmp_path: Path) -> No
 # ------------------------------------------------------------------ processes
 RIVAL = """
 import os
+import threading
 from cqels_opt.bench.contenders import Contender, Done, UnsupportedError
 
 def right(task, folder):
@@ -209,6 +211,10 @@ def breaks(task, folder):
 def dies(task, folder):
     yield None
     os._exit(3)
+
+def hangs(task, folder):
+    yield None
+    threading.Event().wait()
 
 CONTENDERS = tuple(Contender(f.__name__, "for a test", f) for f in (right, wrong, refuses, breaks, dies))
 """
@@ -260,6 +266,16 @@ def test_rivals_run_in_processes_of_their_own_and_get_verdicts(task: Task, tmp_p
     for one in (found["adaptive"], found["sqlite"]):
         assert len(one.cpu) == len(one.ran.milliseconds) == 13
         assert min(one.cpu) > 0 and one.peak_mb > 10 and one.first_answer is not None
+
+
+def test_a_rival_that_never_replies_is_killed(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "rivals.py"
+    file.write_text(RIVAL.replace("(right, wrong, refuses, breaks, dies)", "(hangs,)"), encoding="utf-8")
+    with rivals(find((), [file]), [file], tmp_path / "runs") as among:
+        among.start()
+        monkeypatch.setattr(runs, "LONGEST", 1.0)
+        found = measured(task, among, limit=100)
+    assert found["hangs"].ran.why == "failed: its process gave no reply for 2 s and was killed in micro-batch 1"
 
 
 @pytest.mark.long

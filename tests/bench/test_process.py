@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,33 @@ def test_an_answer_may_contain_the_word_of_the_protocol(tmp_path: Path) -> None:
     )
     done = [done for done in described(_engine(tmp_path, program)).run(made, tmp_path) if done is not None]
     assert [list(one.answers) for one in done] == [[(1, {"a": "done", "done": "x"})]] * 2
+
+
+HANGING = (
+    READY
+    + """
+import subprocess
+for line in sys.stdin:
+    if "end" in line and json.loads(line)["end"] == 1:
+        subprocess.run([sys.executable, "-c", "import threading; threading.Event().wait()"])  # has the output as well
+    elif "end" in line:
+        print('{"time": 1, "bindings": {"a": {"type": "uri", "value": "http://x/p"}}}', flush=True)
+        print('{"done": 0}', flush=True)
+"""
+)
+
+
+def test_an_engine_that_never_ends_a_micro_batch_is_killed(tmp_path: Path) -> None:
+    made = replace(task(tmp_path / "task", TEXT, {"http://s": ELEMENTS[:10]}, [], BatchSize(count=5)), limit=2.0)
+    (run,) = in_turns([described(_engine(tmp_path, HANGING))], made, tmp_path / "runs", 60)
+    assert (run.why, run.upto) == ("stopped within micro-batch 2 of 2: over 2 s", 3)
+    assert run.bag.counts == {1: 1}
+
+
+def test_an_engine_that_is_never_ready_is_killed(tmp_path: Path) -> None:
+    made = replace(task(tmp_path / "task", TEXT, {"http://s": ELEMENTS[:10]}, [], BatchSize(count=5)), limit=0.1)
+    (run,) = in_turns([described(_engine(tmp_path, "input(); input()"))], made, tmp_path / "runs", 60)
+    assert run.why == "failed: RunError: the engine mine: not ready after 0.1 s"
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ CREATE TABLE now_seen(a VARCHAR, b VARCHAR, t BIGINT)
 INGEST = "DELETE FROM now_seen; INSERT INTO now_seen SELECT s, o, t FROM now_elements; INSERT INTO seen SELECT * FROM now_seen"
 ENGINE = r"""
 import sys
+import threading
 
 named = {}
 for line in sys.stdin:
@@ -51,13 +52,15 @@ for line in sys.stdin:
     elif word == "#stop":
         print("an answer that is too late", "#stopped", sep="\n", flush=True)
     elif word == "#end":
+        if mode == "hangs" and values[0] == "1":
+            threading.Event().wait()
         print(f"#done\t{values[0]}", flush=True)
     elif word == "named":
         named[values[0]] = values[1]
     elif word == "seen":
         if mode == "dies":
             sys.exit("out of luck")
-        if mode == "right" and values[1] in named:
+        if mode in ("right", "hangs") and values[1] in named:
             print(values[2], values[0], named[values[1]], sep="\t")
         if mode == "wrong":
             print(values[2], values[0], '"other"', sep="\t")
@@ -135,6 +138,15 @@ def test_other_answers_and_an_engine_that_ends_are_found(task: Task, fake: Engin
     query.write_text("dies", encoding="utf-8")
     _, died = in_turns(contenders, task, tmp_path / "runs", 100)
     assert died.why is not None and "the engine fake: ended (exit code 1); it says: out of luck" in died.why
+
+
+def test_an_engine_that_never_ends_a_micro_batch_is_killed(task: Task, fake: Engine, tmp_path: Path) -> None:
+    assert task.sql is not None
+    (task.sql / "fake" / "q.q").write_text("hangs", encoding="utf-8")
+    limited = replace(task, limit=2.0)
+    (stopped,) = in_turns([Contender("fake", "two dictionaries", lambda t, f: run(t, f, fake))], limited, tmp_path / "runs", 100)
+    assert (stopped.why, stopped.upto) == ("stopped within micro-batch 2 of 2: over 2 s", 1099)
+    assert stopped.bag.counts == {100: 1} and not _SESSIONS
 
 
 def test_one_process_runs_the_queries_over_the_same_static_data(task: Task, fake: Engine, tmp_path: Path) -> None:
