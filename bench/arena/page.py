@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from cqels_opt.bench import csrbench, yabench
-from cqels_opt.bench.arena.verdicts import CANNOT, CLOSE, FAILED, LOST, ORDER, OTHER_ANSWERS, OURS, REFERENCE
+from cqels_opt.bench.arena.verdicts import CANNOT, CLOSE, FAILED, LOST, NOT_COMPARED, ORDER, OTHER_ANSWERS, OURS, REFERENCE, WON
 from cqels_opt.bench.evaluation import facts, markdown_table
 from cqels_opt.bench.tables import number
 
@@ -33,7 +33,9 @@ def cells(row: Mapping[str, Any]) -> list[str]:
         return [*first, *["–"] * 6, row["why"]]
     ours, theirs = row["ours"], row["theirs"]
     pairs = [f"{_cell(theirs[key])} / {_cell(ours[key])}" for key in ("cpu_ms", "wall_ms", "peak_mb", "first_answer_s")]
-    return [*first, f"{row['cpu_ratio']:.2f}×", *pairs, f"{row['answers']:,}", row["why"] or ""]
+    ratio = f"{'≥ ' if row['lower_bound'] else ''}{row['cpu_ratio']:.2f}×"
+    note = "; ".join(filter(None, (row["why"], "measured in the warm-up" if row["in_warm_up"] else "")))
+    return [*first, ratio, *pairs, f"{row['answers']:,}", note]
 
 
 def _phases(report: Mapping[str, Any]) -> str:
@@ -110,7 +112,9 @@ def markdown(report: Mapping[str, Any]) -> str:
         f"{summary(report)} The ratio is the rival's CPU time over that of `{OURS}`, for the same micro-batches: below {1 / CLOSE:.2f} the "
         f"row is `{LOST}`. Each pair of figures is the rival's and the engine's. CPU and wall-clock milliseconds are means per "
         f"micro-batch. A rival with `{OTHER_ANSWERS}` or `{FAILED}` has no figures; `{CANNOT}` has the reason in the note. "
-        "Where a rival stopped within a micro-batch, the ratio is a lower bound.",
+        "A micro-batch within which a rival stopped does not count. If it is the only one, the ratio is a lower bound (`≥`), which can "
+        f"show that a row is `{WON}`, and nothing else. A row is `{NOT_COMPARED}` if this lower bound shows nothing, or if the engine has "
+        "answers, but none up to the time at which the rival stopped. `measured in the warm-up`: the rival completed no later micro-batch.",
         markdown_table(HEADS, [cells(row) for row in report["results"]], 4),
         "## Where the engine's time goes",
         "Wall-clock milliseconds per micro-batch by phase, for the queries with a loss; `optimize` includes the statistics. Each triple "
@@ -143,7 +147,7 @@ def markdown(report: Mapping[str, Any]) -> str:
         "before the clock starts ([decision 060](../decisions/060-engines-of-typed-rows.md)). CQELS, C-SPARQL, YASPER and Kolibrie read "
         "RDF; CQELS has the clock of the stream ([decision 076](../decisions/076-engines-of-rdf-streams.md)). The process of all these "
         "starts with the first query of a workload and runs the next ones as well, so that its peak memory includes what it keeps. "
-        f"Answers are compared as bags and by time before a row has figures. "
+        "A row has figures only if its answers are equal, as bags and by time, up to the time at which the rival stopped. "
         f"`{REFERENCE}` is also the independent evaluation: the run ends where the engine differs from it.",
         "Answers that the independent evaluation checked before its limit: "
         + ", ".join(f"{workload} {query} {count:,}" for (workload, query), count in checked.items())

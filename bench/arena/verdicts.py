@@ -13,7 +13,9 @@ from cqels_opt.errors import RunError
 OURS, REFERENCE = "adaptive", "pyoxigraph"
 """The engine, and the rival that is also the independent evaluation of all answers."""
 LOST, EVEN, WON, OTHER_ANSWERS, FAILED, CANNOT = "lost", "even", "won", "other answers", "failed", "cannot say"
-ORDER = (LOST, EVEN, WON, OTHER_ANSWERS, FAILED, CANNOT)
+NOT_COMPARED = "not compared"
+"""A rival stopped so early that neither its answers nor its CPU time decide anything."""
+ORDER = (LOST, EVEN, WON, OTHER_ANSWERS, FAILED, CANNOT, NOT_COMPARED)
 CLOSE = 1.1
 """Ratios between 1/CLOSE and CLOSE are ``even``."""
 
@@ -39,18 +41,32 @@ def _row(ours: Measured, other: Measured, warm_up: int) -> dict[str, Any]:
     if _unfinished(other.ran):
         failed = str(other.ran.why).startswith("failed: ")
         return {**row, "verdict": FAILED if failed else CANNOT}
-    if other.ran.answers and (differs := other.ran.bag.difference(ours.ran.bag, _upto(ours.ran, other.ran))) is not None:
+    upto = _upto(ours.ran, other.ran)
+    if other.ran.answers and (differs := other.ran.bag.difference(ours.ran.bag, upto)) is not None:
         return {**row, "verdict": OTHER_ANSWERS, "why": f"{differs} of the engine"}
-    batches = compared(ours, other, warm_up)
+    if other.ran.answers and ours.ran.bag.total and not _answers(ours.ran, upto):
+        return _not_compared(row, "the engine's first answer is later")
+    batches, lower_bound = compared(ours, other, warm_up), False
+    if not batches:
+        batches, lower_bound = range(min(len(ours.cpu), len(other.cpu))), True
+    if not batches:
+        return _not_compared(row, "it completed no micro-batch")
     sides = {"ours": figures(ours, batches), "theirs": figures(other, batches)}
     ratio = sides["theirs"]["cpu_ms"] / max(sides["ours"]["cpu_ms"], 1e-3)
+    if lower_bound and ratio <= CLOSE:
+        return _not_compared(row, f"a part of a micro-batch took {ratio:.2f}× of the engine's CPU time for all of it")
     verdict = LOST if ratio < 1 / CLOSE else WON if ratio > CLOSE else EVEN
-    return {**row, "verdict": verdict, "cpu_ratio": ratio, "batches": len(batches), **sides}
+    marks = {"lower_bound": lower_bound, "in_warm_up": batches.stop <= warm_up}
+    return {**row, "verdict": verdict, "cpu_ratio": ratio, "batches": len(batches), **marks, **sides}
+
+
+def _not_compared(row: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    return {**row, "verdict": NOT_COMPARED, "why": "; ".join(filter(None, (row["why"], reason)))}
 
 
 def compared(ours: Measured, other: Measured, warm_up: int) -> range:
     """The batches that both completed, without the first ``warm_up`` unless there are no others, or one ran all at once."""
-    both = min(len(ours.cpu), len(other.cpu))
+    both = min(len(one.cpu) - one.unfinished for one in (ours, other))
     return range(warm_up if both > warm_up and not (ours.whole or other.whole) else 0, both)
 
 

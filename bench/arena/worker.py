@@ -27,6 +27,7 @@ class Measured:
     ``ran`` has its answers and the wall-clock milliseconds of each batch, ``cpu`` the CPU milliseconds of each batch in this process
     and all that it started, ``peak_mb`` their peak resident memory, ``first_answer`` the seconds of work (preparation included) until
     the first batch with answers was done. A ``whole`` rival runs all batches at once, so that its CPU time is that of the first.
+    ``unfinished``: it stopped within the last batch.
     """
 
     ran: Ran
@@ -34,6 +35,7 @@ class Measured:
     peak_mb: float = 0.0
     first_answer: float | None = None
     whole: bool = False
+    unfinished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ class _Worker:
         if found.first_answer is None and found.ran.bag.total:
             found.first_answer = found.ran.prepared + sum(found.ran.milliseconds) / 1000
         if done.stopped is not None:
+            found.unfinished = True
             raise done.stopped
 
 

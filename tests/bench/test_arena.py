@@ -20,7 +20,7 @@ from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.arena import runs
 from cqels_opt.bench.arena.page import cells, markdown, summary
 from cqels_opt.bench.arena.runs import Rivals, measured, rivals
-from cqels_opt.bench.arena.verdicts import CANNOT, EVEN, FAILED, LOST, OTHER_ANSWERS, WON, in_order, rows
+from cqels_opt.bench.arena.verdicts import CANNOT, EVEN, FAILED, LOST, NOT_COMPARED, OTHER_ANSWERS, WON, in_order, rows
 from cqels_opt.bench.arena.worker import FINISH, STEP, Measured, Reply, _Clock
 from cqels_opt.bench.circumstances import cpu_seconds
 from cqels_opt.bench.comparing import Worlds
@@ -284,7 +284,7 @@ def test_a_rival_over_its_limit_is_compared_up_to_there(task: Task, tmp_path: Pa
         found = measured(task, among, limit=0)
     assert found["sqlite"].ran.why == "stopped after 1 of 13 micro-batches: over 0 CPU seconds"
     (row,) = rows("nexmark", task, found, warm_up=10)
-    assert (row["batches"], row["checked"]) == (1, 0)
+    assert (row["batches"], row["checked"], row["in_warm_up"]) == (1, 0, True)
     assert row["verdict"] in (LOST, EVEN, WON)
 
 
@@ -388,6 +388,50 @@ def test_verdicts_compare_the_same_batches(
     assert (row["verdict"], row["cpu_ratio"]) == (verdict, pytest.approx(ratio))
 
 
+def _stopped(name: str, cpu: list[float], upto: int, answers: Sequence[int], unfinished: bool = True) -> Measured:
+    found = _measured(name, cpu)
+    found.unfinished, found.ran.why, found.ran.upto = unfinished, "stopped", upto
+    found.ran.bag.add((time, {}) for time in answers)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("theirs", "warm_up", "verdict", "expected"),
+    [
+        ([90, 90, 1], 1, WON, {"cpu_ratio": 9, "batches": 1, "in_warm_up": False, "lower_bound": False}),  # without the part
+        ([90, 90, 1], 2, WON, {"cpu_ratio": 9, "batches": 2, "in_warm_up": True, "lower_bound": False}),
+        ([20], 2, WON, {"cpu_ratio": 2, "batches": 1, "in_warm_up": True, "lower_bound": True}),
+        ([5], 2, NOT_COMPARED, {"why": "stopped; a part of a micro-batch took 0.50× of the engine's CPU time for all of it"}),
+        ([], 2, NOT_COMPARED, {"why": "stopped; it completed no micro-batch"}),
+    ],
+)
+def test_a_micro_batch_within_which_a_rival_stopped_does_not_count(
+    task: Task, theirs: list[float], warm_up: int, verdict: str, expected: dict[str, Any]
+) -> None:
+    ours = _measured("adaptive", [10.0] * 4)
+    ours.ran.bag.add([(1, {})])
+    (row,) = rows("nexmark", task, {"adaptive": ours, "cqels": _stopped("cqels", theirs, 1, [1])}, warm_up)
+    assert row | expected == row and row["verdict"] == verdict
+    if verdict == WON:
+        assert cells(row)[4].startswith("≥") == row["lower_bound"]
+        assert cells(row)[-1] == ("stopped; measured in the warm-up" if row["in_warm_up"] else "stopped")
+    else:
+        assert "cpu_ratio" not in row and cells(row)[4:-1] == ["–"] * 6
+
+
+def test_a_row_without_a_compared_answer_has_no_ratio(task: Task) -> None:
+    ours = _measured("adaptive", [10.0] * 4)
+    found = {"adaptive": ours, "pyoxigraph": _stopped("pyoxigraph", [90.0, 90.0], 7, [], unfinished=False)}
+    assert [row["verdict"] for row in rows("nexmark", task, found, 1)] == [WON]  # the query has no answers
+    ours.ran.bag.add([(8, {})])
+    (row,) = rows("nexmark", task, found, 1)
+    assert (row["verdict"], row["why"], row["checked"]) == (NOT_COMPARED, "stopped; the engine's first answer is later", 0)
+    assert "cpu_ratio" not in row
+    ours.ran.bag.add([(7, {})])
+    found["pyoxigraph"].ran.bag.add([(7, {})])
+    assert [(row["verdict"], row["checked"]) for row in rows("nexmark", task, found, 1)] == [(WON, 1)]
+
+
 def test_the_page_has_the_losses_first(task: Task) -> None:
     found = {
         name: _measured(name, cpu)
@@ -396,7 +440,7 @@ def test_the_page_has_the_losses_first(task: Task) -> None:
     found["mute"].ran.why = "it has no joins"
     results = in_order(rows("nexmark", task, found, warm_up=0))
     assert [row["rival"] for row in results] == ["faster", "fast", "slow", "mute"]
-    counts = {LOST: 2, EVEN: 0, WON: 1, OTHER_ANSWERS: 0, FAILED: 0, CANNOT: 1}
+    counts = {LOST: 2, EVEN: 0, WON: 1, OTHER_ANSWERS: 0, FAILED: 0, CANNOT: 1, NOT_COMPARED: 0}
     report = {
         "taken": "2026-01-01T00:00+00:00",
         "parameters": {"quick": True},
