@@ -151,10 +151,12 @@ def markdown(report: Mapping[str, Any]) -> str:
         f"`{REFERENCE}` is also the independent evaluation: the run ends where the engine differs from it.",
         "Answers that the independent evaluation checked before its limit: "
         + ", ".join(f"{workload} {query} {count:,}" for (workload, query), count in checked.items())
-        + ".",
+        + "."
+        + (_UNCHECKED if 0 in checked.values() else ""),
         facts(report),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+_UNCHECKED = " Where it checked none, the answers are compared with those of the other rivals alone."
 _QUICK = "These are the figures of the quick form. The full form has larger data, and the rivals that need Spark."

@@ -466,6 +466,7 @@ def test_the_page_has_the_losses_first(task: Task) -> None:
     page = markdown(report)
     assert page.index("| lost | nexmark | q13 | faster") < page.index("| won | nexmark | q13 | slow")
     assert "cqels-opt bench arena --page" in page
+    assert "nexmark q13 0. Where it checked none, the answers are compared with those of the other rivals alone." in page
     assert "- `flink`: not installed. `make arena-rivals RIVAL=flink` installs it." in page
     assert "| workload | query | ingest | execute |\n| --- | --- | ---: | ---: |\n| nexmark | q13 | 5.0 | 10.0 |" in page
     assert "| 1 | cqels | 9 | 15 | 9/9 |  |  | yes | the same |" in page
