@@ -246,6 +246,8 @@ def _result(one: Passes, scenario: Scenario, quick: bool, compared: bool) -> dic
     }
     if phases:
         found["phases"] = {name: median(p.get(name, 0.0) for p in phases) for name in phases[0]}
+    if phases and "optimize" in phases[0]:  # of all batches together: planning is rare, and takes many times its median then
+        found["optimizer_share"] = sum(p["optimize"] for p in phases) / sum(sum(p.values()) for p in phases)
     if one.case.rate is not None and all(run.whole for run in one.runs):
         late = [ms for run in one.runs for ms in latency.open_loop(run.milliseconds[warm:], times[warm:])]
         found["latency"] = latency.as_json(np.concatenate(late))

@@ -193,6 +193,8 @@ class Optimizer:
             return self._selection.stay(in_place)
         before = {source: own.expected for source, own in self._plans.items()}
         choices = self._choices(sampler is not None, self._reading.read | {*due})
+        for source in due if sampler is not None else ():
+            self._budget.note(source, not choices[source].switched)
         doubtful = [s for s, choice in choices.items() if choice.switched and s not in due and choice.cost >= sampling_seconds]
         if sampler is not None and self._is_sampled and doubtful:
             # observations of other plans decay: one that was given up for its rows would be tried again with a whole delta
@@ -394,7 +396,7 @@ class Optimizer:
                 self._budget.since.get(source),
                 self._selection.switching.saved.get(source, 0.0),
                 self._reading.budget.last.get(source),
-            )
+            )._replace(confirmations=self._budget.confirmations.get(source, 0))
             for source, own in self._plans.items()
             if own.current is not None
         }
@@ -410,6 +412,7 @@ class Optimizer:
             self._selection.switching.saved[source] = known.saved
             if known.sampled is not None:
                 self._budget.since[source] = known.sampled
+                self._budget.confirmations[source] = known.confirmations
             if isinstance(known.reading, Sequence) and len(known.reading) == len(Reading._fields):
                 self._reading.budget.last[source] = Reading(*known.reading)
             if self._corrections is not None:

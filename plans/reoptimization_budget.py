@@ -10,6 +10,9 @@ from typing import NamedTuple
 EXECUTION_PER_PLANNING = 50.0
 """Plans must cost this multiple of a re-optimization before the next one: it may take a fiftieth of the time."""
 
+RAREST = 3
+"""How often that multiple doubles at most: once for each re-optimization in a row that left a plan as it was. A surprise ends that."""
+
 SURPRISE = 2.0
 """Rows that differ from the estimate by more than this factor trigger a re-optimization at once."""
 
@@ -42,13 +45,15 @@ def reading_price(edges: int, between_windows: int) -> float:
 
 
 class ReoptimizationBudget:
-    """For each delta source, the estimated cost of its plans since its last re-optimization; no entry before the first one.
+    """For each delta source, the estimated cost of its plans ``since`` its last re-optimization (no entry before the first one), and the
+    ``confirmations``: how many in a row have left its plan as it was.
 
     The first re-optimization is due if a plan costs as much as it, because no other plan could save more.
     """
 
     def __init__(self) -> None:
         self.since: dict[str, float] = {}
+        self.confirmations: dict[str, int] = {}
 
     def due(self, source: str, cost: float, takes: float) -> bool:
         """Whether one is due for a batch whose plan costs ``cost``, in the unit of ``takes``; it then counts as done."""
@@ -56,7 +61,7 @@ class ReoptimizationBudget:
             due = cost >= takes
         else:
             self.since[source] += cost
-            due = self.since[source] >= EXECUTION_PER_PLANNING * takes
+            due = self.since[source] >= EXECUTION_PER_PLANNING * takes * 2.0 ** min(self.confirmations.get(source, 0), RAREST)
         if due:
             self.start(source)
         return due
@@ -65,13 +70,18 @@ class ReoptimizationBudget:
         """A re-optimization of a source begins."""
         self.since[source] = 0.0
 
+    def note(self, source: str, confirmed: bool) -> None:
+        """Notes whether a re-optimization has left the plan of a source as it was."""
+        self.confirmations[source] = self.confirmations.get(source, 0) + 1 if confirmed else 0
+
     def reset_budget(self, source: str) -> None:
         """The estimates of a source were wrong: its next re-optimization follows the rule of the first one."""
         self.since.pop(source, None)
+        self.confirmations.pop(source, None)
 
-    def resume(self, since: Mapping[str, float]) -> None:
-        """Continues with the :attr:`since` of an earlier run."""
-        self.since = dict(since)
+    def resume(self, since: Mapping[str, float], confirmations: Mapping[str, int]) -> None:
+        """Continues with the :attr:`since` and the :attr:`confirmations` of an earlier run."""
+        self.since, self.confirmations = dict(since), dict(confirmations)
 
 
 class Reading(NamedTuple):

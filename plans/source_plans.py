@@ -29,7 +29,7 @@ class State(NamedTuple):
     what plans have cost since they were sampled (None: never), ``reading`` the last reading of statistics (None: to be read at once),
     ``saved`` the savings so far of a switch. ``runner_up`` was the cheapest other plan when the memo was last refreshed,
     and ``confirmed`` has the observed rows of the last batch that were about the expected ones. ``steady`` are the batches since the plan
-    was priced from ``seen``; None if the next batch cannot be steady.
+    was priced from ``seen``; None if the next batch cannot be steady. ``confirmations`` are the samples in a row that kept the plan.
     """
 
     plan: str
@@ -45,6 +45,7 @@ class State(NamedTuple):
     runner_up: str | None = None
     confirmed: Sequence[tuple[RelationSet, float]] = ()
     steady: SteadyBatches | Sequence[Any] | None = None
+    confirmations: int = 0
 
 
 FORMER = 3

@@ -134,11 +134,17 @@ class Splitter:
     def state(self) -> dict[str, Any]:
         """For a checkpoint: the budget, the cuts in use, and the optimizers of the parts."""
         parts = [[source, number, optimizer.state()] for (source, number), optimizer in self._optimizers.items()]
-        return {"since": self.budget.since, "parts": parts, "cuts": self.cuts, "found": self._found}
+        return {
+            "since": self.budget.since,
+            "parts": parts,
+            "cuts": self.cuts,
+            "found": self._found,
+            "confirmations": self.budget.confirmations,
+        }
 
     def resume(self, state: Mapping[str, Any], cuts: Mapping[str, Cut]) -> None:
         """Continues from a :meth:`state`. Older ones have no cuts; ``cuts`` are those of the plans that ran last."""
-        self.budget.resume(state["since"])
+        self.budget.resume(state["since"], state.get("confirmations", {}))
         self.cuts = {source: Cut(*cut) for source, cut in state.get("cuts", cuts).items()}
         for source, number, known in state["parts"]:
             self._optimizer(source, number).resume(known)
@@ -160,6 +166,8 @@ class Splitter:
         source, current = whole.source, self.cuts.pop(whole.source, None)
         if self.model.unit != "s" or whole.fallback or whole.retained < 2:
             return None
+        if whole.switched:
+            self.budget.note(source, False)
         due = self.budget.due(source, whole.cost, SEARCH_SECONDS + sorting_seconds)
         if not due and current is None:
             return None
@@ -194,6 +202,8 @@ class Splitter:
                 if few.plan != many.plan and found.cost + SECOND_PLAN_SECONDS < least:
                     best = found if best is None or found.cost < best.cost else best
                     break
+        if due:
+            self.budget.note(source, (best and best.cut) == current)
         if best is not None:
             self.cuts[source] = best.cut
             if chosen == 1:

@@ -205,7 +205,7 @@ class ViewAdvisor:
                 fresh |= first
                 self._price(design, statistics, cost, observed, block)
         self._next_design += PRICED
-        self.interval = FIRST_INTERVAL if fresh or any(self.benefits.saved.values()) else min(2 * self.interval, LONGEST_INTERVAL)
+        self.interval = FIRST_INTERVAL if any(self.benefits.saved.values()) else min(2 * self.interval, LONGEST_INTERVAL)
         if self._target is None:
             builds = {d: self.building(d) for d in found if d in self._costs and self._measured(d)}
             self._target = self.benefits.due(builds, cost)

@@ -27,6 +27,8 @@ def _result(contender: str, query: str, ms: float, rate: int = 1000, **phases: f
         "milliseconds": spread,
         "answers": 7,
     }
+    if "optimize" in phases:
+        found["optimizer_share"] = phases["optimize"] / sum(phases.values())
     return {**found, "phases": phases} if phases else found
 
 
