@@ -8,7 +8,6 @@ it has the rows of a DataFrame, which Spark reads.
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from cqels_opt.bench import latency
 from cqels_opt.bench.answers import digest_of_answers, digest_of_folders
 from cqels_opt.bench.apart import empty_folder, scratch_folder
 from cqels_opt.bench.local import frontier_of_replay
+from cqels_opt.bench.measure import order
 from cqels_opt.bench.pace import Commits, Pace, Times, files_by_batch
 from cqels_opt.bench.report import REPORT, ReportWorld, World
 from cqels_opt.bench.rivals import tuned
@@ -142,9 +142,9 @@ def paced(
     progress = Console(stderr=True)
     world = replace(scenario, counted=length.warm + length.counted - WARM_UP + 1).prepare(spark, folder / "world", quick)
     results = []
-    for name in queries:
+    for number, name in enumerate(queries):
         mine = []
-        for contender in random.Random(f"{name} {scenario.rate}").sample(CONTENDERS, len(CONTENDERS)):
+        for contender in order(CONTENDERS, number, scenario.rate):
             progress.print(f"paced: {name} by {contender} at {scenario.batch(quick):,} elements/s")
             mine.append(_run(spark, contender, name, scenario, world, length, empty_folder(folder / "run"), quick))
         compared = [m for m in mine if m.digest is not None and not m.behind]

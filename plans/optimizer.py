@@ -193,7 +193,7 @@ class Optimizer:
             return self._selection.stay(in_place)
         before = {source: own.expected for source, own in self._plans.items()}
         choices = self._choices(sampler is not None, self._reading.read | {*due})
-        for source in due if sampler is not None else ():
+        for source in due:
             self._budget.note(source, not choices[source].switched)
         doubtful = [s for s, choice in choices.items() if choice.switched and s not in due and choice.cost >= sampling_seconds]
         if sampler is not None and self._is_sampled and doubtful:
@@ -396,7 +396,8 @@ class Optimizer:
                 self._budget.since.get(source),
                 self._selection.switching.saved.get(source, 0.0),
                 self._reading.budget.last.get(source),
-            )._replace(confirmations=self._budget.confirmations.get(source, 0))
+                self._budget.confirmations.get(source, 0),
+            )
             for source, own in self._plans.items()
             if own.current is not None
         }

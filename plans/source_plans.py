@@ -173,7 +173,7 @@ class SourcePlans:
         self.estimated, self.confirmed = dict(zip(priced.covered, zip(rows, factors))), {}
         return tuple(rows)
 
-    def state(self, feedback: Logs, sampled: float | None, saved: float, reading: Reading | None) -> State:
+    def state(self, feedback: Logs, sampled: float | None, saved: float, reading: Reading | None, confirmations: int) -> State:
         """The state of a source that has a current plan, with what other objects keep of it."""
         assert self.current is not None and self.seen is not None
         estimated = [(relations, *found) for relations, found in self.estimated.items()]
@@ -196,6 +196,7 @@ class SourcePlans:
             runner_up=runner_up,
             confirmed=confirmed,
             steady=self.steady,
+            confirmations=confirmations,
         )
 
     def resume(self, state: State) -> None:

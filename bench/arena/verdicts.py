@@ -31,7 +31,7 @@ def rows(workload: str, task: Task, found: Mapping[str, Measured], warm_up: int)
         upto = _upto(ours.ran, reference.ran)
         if (differs := ours.ran.bag.difference(reference.ran.bag, upto)) is not None:
             raise RunError(f"{workload} {task.query}: the engine gives other answers than the independent evaluation: {differs}")
-        checked = _answers(reference.ran, upto)
+        checked = reference.ran.bag.until(upto)
     shared = {"workload": workload, "query": task.query, "checked": checked}
     return [shared | _row(ours, other, warm_up) for name, other in found.items() if name != OURS]
 
@@ -44,7 +44,7 @@ def _row(ours: Measured, other: Measured, warm_up: int) -> dict[str, Any]:
     upto = _upto(ours.ran, other.ran)
     if other.ran.answers and (differs := other.ran.bag.difference(ours.ran.bag, upto)) is not None:
         return {**row, "verdict": OTHER_ANSWERS, "why": f"{differs} of the engine"}
-    if other.ran.answers and ours.ran.bag.total and not _answers(ours.ran, upto):
+    if other.ran.answers and ours.ran.bag.total and not ours.ran.bag.until(upto):
         return _not_compared(row, "the engine's first answer is later")
     batches, lower_bound = compared(ours, other, warm_up), False
     if not batches:
@@ -97,7 +97,3 @@ def _unfinished(ran: Ran) -> bool:
 def _upto(*runs: Ran) -> int | None:
     """The time up to which the answers of all runs are complete; None: to the end."""
     return min((ran.upto for ran in runs if ran.upto is not None), default=None)
-
-
-def _answers(ran: Ran, upto: int | None) -> int:
-    return sum(count for time, count in ran.bag.counts.items() if upto is None or time <= upto)
