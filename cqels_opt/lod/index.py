@@ -20,8 +20,8 @@ from cqels_opt.lod.key_search import KeySearch, mix
 from cqels_opt.lod.order import Ids, is_sorted, run_starts, stable_order
 from cqels_opt.stats.frequencies import dot
 
-#: A single column is good enough for a composite index while a row's key has on average at most this many rows to verify.
 VERIFY_LIMIT: Final = 4.0
+"""A single column is good enough for a composite index while a row's key has on average at most this many rows to verify."""
 
 #: Rows that are verified at a time to count the matches of a composite index.
 CANDIDATES: Final = 1 << 20
@@ -94,11 +94,17 @@ class Index:
     search: KeySearch = field(default_factory=KeySearch)
 
     @classmethod
-    def build(cls, on: tuple[str, ...], columns: Sequence[Ids], by_variable: Mapping[str, Index] = NO_INDEXES) -> Index:
+    def build(
+        cls,
+        on: tuple[str, ...],
+        columns: Sequence[Ids],
+        by_variable: Mapping[str, Index] = NO_INDEXES,
+        most: float = VERIFY_LIMIT,
+    ) -> Index:
         """Sort the rows by ``columns``, the arrays of the variables ``on``.
 
-        ``by_variable`` has indexes of these rows on one variable each. If the keys of one of them have few rows, an index on several
-        variables shares its arrays; without one it sorts by the mix.
+        ``by_variable`` has indexes of these rows on one variable each. If the key of a row has there at most ``most`` rows on average, an
+        index on several variables shares its arrays; without one it sorts by the mix.
         """
         if not on or len(on) != len(set(on)) or len(on) != len(columns):
             raise ValueError(f"an index is on one or more different variables, not {on}")
@@ -106,7 +112,7 @@ class Index:
             return cls(on, tuple(columns), 0, *_sorted_runs(columns[0]))
         weighted = {place: by_variable[v].fan_out.weighted for place, v in enumerate(on) if v in by_variable}
         by = min(weighted, key=weighted.__getitem__, default=None)
-        if by is not None and weighted[by] <= VERIFY_LIMIT:
+        if by is not None and weighted[by] <= most:
             return replace(by_variable[on[by]], on=on, columns=tuple(columns), by=by)
         return cls(on, tuple(columns), None, *_sorted_runs(mix(columns)))
 

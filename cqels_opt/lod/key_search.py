@@ -157,6 +157,11 @@ class KeySearch:
         self._rare = RARE * len(hits) <= len(probe)
         return hits, at
 
+    def sorts(self, keys: Ids, probes: int) -> bool:
+        """Whether :meth:`find` would sort this number of unsorted probes, of which flags exclude none."""
+        has_directory = self.directory is not None or self._directory_pays(keys, self._searches + probes)
+        return probes >= SORTED_PROBES and not has_directory
+
     def _flags_of(self, keys: Ids) -> KeyFlags | None:
         """The flags for more probes; None if these are expected to be keys."""
         if self._alike or not self._rare:
@@ -168,12 +173,15 @@ class KeySearch:
     def _directory_of(self, keys: Ids, probes: int) -> KeyDirectory | None:
         """The directory for some more probes; None if a binary search costs less."""
         self._searches += probes
-        has_paid = self._searches >= min(max(len(keys), LEAST_SEARCHED), MOST_SEARCHED)
-        if self.directory is None and has_paid and not self._uneven and len(keys) <= min(self._most, MOST_KEYS):
+        if self.directory is None and self._directory_pays(keys, self._searches):
             made = KeyDirectory(np.asarray(keys))
             self._uneven = made.longest > LONGEST
             self.directory = None if self._uneven else made
         return self.directory
+
+    def _directory_pays(self, keys: Ids, searches: int) -> bool:
+        enough = min(max(len(keys), LEAST_SEARCHED), MOST_SEARCHED)
+        return searches >= enough and not self._uneven and len(keys) <= min(self._most, MOST_KEYS)
 
     def _searched(self, keys: Ids, probe: Ids) -> tuple[Ids, Ids]:
         if len(probe) < FEW_PROBES:

@@ -82,11 +82,11 @@ class Indexed:
         index = self._index(on)
         return index.fanout(*[left.columns[v] for v in on], mixed=left.mixed(on) if index.by is None else None)
 
-    def sorted_by(self, on: Sequence[str]) -> str | None:
-        """The variable whose values are the sort keys of the index on some variables; None if these mix several."""
+    def sorts_by(self, on: Sequence[str], probes: int) -> str | None:
+        """The variable by which a look-up of this number of unsorted rows sorts them; None if it does not, or by a mix of several."""
         on = self._stored(on)
-        by = self._index(on).by
-        return None if by is None else on[by]
+        index = self._index(on)
+        return None if index.by is None or not index.search.sorts(index.keys, probes) else on[index.by]
 
     def _stored(self, on: Sequence[str]) -> list[str]:
         """The variables in the order of stored indexes: that of the relation's column names."""

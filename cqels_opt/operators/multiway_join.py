@@ -90,8 +90,10 @@ def fan_out(rows: Rows, sides: Sequence[Indexed], on: Sequence[str]) -> Ints:
 
 
 def in_order(rows: Rows, sides: Sequence[Indexed], on: Sequence[str]) -> Rows:
-    """The rows in the order in which the largest of several indexes has its keys: sorted once, not in each index."""
+    """The rows by the keys of the indexes, if two of these would otherwise sort the same keys."""
     if len(sides) > 1 and on and len(rows) >= SORTED_PROBES:
-        variable = max(sides, key=lambda side: side.rows).sorted_by(on)
-        return rows if variable is None else rows.take(np.argsort(rows.columns[variable]))
+        sorting = [side.sorts_by(on, len(rows)) for side in sides]
+        for variable in sorting:
+            if variable is not None and sorting.count(variable) > 1:
+                return rows.take(np.argsort(rows.columns[variable]))
     return rows

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from cqels_opt.lod.index import Index
+from cqels_opt.lod.index import VERIFY_LIMIT, Index
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.relation import Relation
 from cqels_opt.operators.compiled_query import CompiledProgram
@@ -33,6 +33,8 @@ from cqels_opt.windows.kinds import kind_of
 Key = tuple[int, ...]
 TIME_SLICE = "segment"
 """The kind of a file with a time slice."""
+MOST_VERIFIED = 2.5
+"""The ``VERIFY_LIMIT`` of time slices: they are probed in each micro-batch while they exist, so that sorting by all columns pays sooner."""
 _LAYOUT = "cqels-opt segment"
 
 
@@ -76,18 +78,23 @@ def write_time_slice(path: Path, run: SortedRun, keys: Sequence[Key]) -> None:
     arrays["t"] = (run.times() - run.first).astype(np.uint32) if narrow else run.times() - run.first
     if run.before is not None:
         arrays["before"] = run.before
-    indexes, described = indexes_on(run.relation.columns, keys)
+    indexes, described = indexes_on(run.relation.columns, keys, MOST_VERIFIED)
     write_arrays(path, arrays | indexes, {_LAYOUT: json.dumps({"base": run.first, "rows": len(run), "keys": described})})
 
 
-def indexes_on(columns: Mapping[str, Ids], keys: Sequence[Key]) -> tuple[dict[str, NDArray[Any]], list[dict[str, Any]]]:
-    """The arrays of indexes on some keys, by name, and for each key its entry in the header; see :func:`indexes_from`."""
+def indexes_on(
+    columns: Mapping[str, Ids], keys: Sequence[Key], most: float = VERIFY_LIMIT
+) -> tuple[dict[str, NDArray[Any]], list[dict[str, Any]]]:
+    """The arrays of indexes on some keys, by name, and for each key its entry in the header; see :func:`indexes_from`.
+
+    ``most`` is that of :meth:`Index.build`.
+    """
     arrays: dict[str, NDArray[Any]] = {}
     by_variable = {v: Index.build((v,), [columns[v]]) for v in {f"v{i}" for key in keys for i in key}}
     described = []
     for key in sorted(keys, key=len):
         on = tuple(f"v{i}" for i in key)
-        index = by_variable[on[0]] if len(on) == 1 else Index.build(on, [columns[v] for v in on], by_variable)
+        index = by_variable[on[0]] if len(on) == 1 else Index.build(on, [columns[v] for v in on], by_variable, most)
         at = "-".join(map(str, key)) if index.by is None else str(key[index.by])
         arrays[f"keys {at}"] = index.keys
         arrays[f"starts {at}"] = index.starts.astype(np.int32)

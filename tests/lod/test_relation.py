@@ -377,3 +377,14 @@ def test_many_probes_and_few_find_the_same(monkeypatch: pytest.MonkeyPatch, sort
             expected = [(i, row) for i, key in enumerate(probe.tolist()) for row in np.flatnonzero(column == key).tolist()]
             assert list(zip(*(found.tolist() for found in index.lookup(probe)))) == expected
             assert index.fanout(probe).tolist() == [int((column == key).sum()) for key in probe.tolist()]
+
+
+def test_whether_an_index_sorts_its_probes() -> None:
+    """Few probes are not sorted, many are until there is a directory of the keys."""
+    keys = np.sort(np.random.default_rng(1).integers(-(2**63), 2**63 - 1, 20_000))
+    search = key_search.KeySearch()
+    assert not search.sorts(keys, key_search.SORTED_PROBES - 1) and search.sorts(keys, key_search.SORTED_PROBES)
+    assert not search.sorts(keys, len(keys))  # the first look-up of so many makes the directory
+    search.find(keys, keys[::-1])
+    assert search.directory is not None and not search.sorts(keys, key_search.SORTED_PROBES)
+    assert key_search.KeySearch(most=100).sorts(keys, len(keys))  # too many keys for a directory

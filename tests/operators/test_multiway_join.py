@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.lod import key_search
+from cqels_opt.lod.key_search import SORTED_PROBES
 from cqels_opt.operators import multiway_join as multiway_room
 from cqels_opt.operators import rows as row_sets
 from cqels_opt.operators.interval_join import Indexed
-from cqels_opt.operators.multiway_join import JoinedRelation, multiway_join
-from cqels_opt.operators.rows import Rows, concat, empty
+from cqels_opt.operators.multiway_join import JoinedRelation, in_order, multiway_join
+from cqels_opt.operators.rows import Ints, Rows, concat, empty
 
-from .interval_rows import Plain, plain_rows, rows_of, snapshots
+from .interval_rows import HORIZON, Plain, plain_rows, rows_of, snapshots
 
 SHAPES = (("abx", "bc", "ca"), ("abz", "acd", "bcd"), ("abdx", "ac", "bc", "dc"), ("abde", "abc", "bdc", "ec"))
 """The variables of the left side, and those of the relations, which all bind the last ones."""
@@ -104,3 +105,20 @@ def test_each_row_reads_the_relation_in_which_it_has_fewest_matches() -> None:
     )
     assert sorted(zip(*(found.columns[v].tolist() for v in "abc"))) == [(2, 5, 11), (6, 1, 11)]
     assert candidates == 2
+
+
+def rows_of_values(values: Ints) -> Rows:
+    n = len(values)
+    return Rows({"x": values}, np.zeros(n, np.int64), np.full(n, HORIZON), np.ones(n, np.int64))
+
+
+def test_rows_are_sorted_once_for_indexes_that_would_each_sort_them() -> None:
+    """Two indexes by binary search: sorted. One of them with a directory: only the other one sorts."""
+    random = np.random.default_rng(1)
+    sides = [Indexed.of_rows(rows_of_values(random.integers(0, 1 << 60, 20_000))) for _ in range(2)]
+    rows = rows_of_values(random.integers(0, 1 << 60, SORTED_PROBES))
+    ordered = in_order(rows, sides, ["x"])
+    assert ordered.columns["x"].tolist() == sorted(rows.columns["x"].tolist())
+    list(sides[1].probe(rows_of_values(random.integers(0, 1 << 60, 20_000)), ["x"]))  # pays for its directory
+    assert in_order(rows, sides, ["x"]) is rows
+    assert in_order(rows, sides[:1], ["x"]) is rows and in_order(rows, sides, []) is rows

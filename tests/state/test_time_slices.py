@@ -26,7 +26,7 @@ from cqels_opt.state import window_state
 from cqels_opt.state.compaction import Compaction, MergeTask, merge
 from cqels_opt.state.slot_indexes import INDEX, write_slot_index
 from cqels_opt.state.sorted_runs import SortedRun, relation_of
-from cqels_opt.state.time_slices import Layout, layouts, read_time_slice, write_time_slice
+from cqels_opt.state.time_slices import MOST_VERIFIED, Layout, indexes_on, layouts, read_time_slice, write_time_slice
 from cqels_opt.state.window_state import WindowState
 from cqels_opt.storage.columns import write_columns
 from cqels_opt.storage.compaction_policy import CompactionPolicy
@@ -256,6 +256,14 @@ def test_a_time_slice_is_what_was_written(tmp_path: Path) -> None:
     composite = found.relation.index(("v0", "v1"))
     assert composite.keys is found.relation.index(("v1",)).keys  # the selective column serves both, and is stored once
     assert found.relation.index(("v0", "v2")).by is None  # neither is selective: a key of its own
+
+
+def test_a_time_slice_sorts_by_several_columns_where_a_slot_shares_an_index() -> None:
+    """Three rows per value of a column: a time slice is probed in many batches, and each probe would verify them."""
+    columns = {"v0": np.arange(300) // 3, "v1": np.arange(300) % 3}
+    _, (*_, slot) = indexes_on(columns, [(0,), (0, 1)])
+    _, (*_, time_slice) = indexes_on(columns, [(0,), (0, 1)], MOST_VERIFIED)
+    assert slot == {"on": [0, 1], "by": 0, "at": "0"} and time_slice == {"on": [0, 1], "by": None, "at": "0-1"}
 
 
 def test_times_that_are_far_apart(tmp_path: Path) -> None:
