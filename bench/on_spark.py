@@ -28,7 +28,7 @@ def run_on_spark(
 
     The state is in ``state`` or, by default, in ``folder``.
     """
-    batch, trace = Batch(size.count or None, size.duration or None), folder / "trace.jsonl"
+    batch, trace = Batch(size.count or None, size.duration or None, size.first), folder / "trace.jsonl"
     options.setdefault("out", folder / "answers.jsonl")
     given = RunOptions(query, tuple(streams), batch=batch, trace=trace, **options)
     return in_session(spark, given, state or folder, watch), list(read_trace(trace))

@@ -35,10 +35,14 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The size of a replay's micro-batches: a number of elements or a span of stream time (ms); exactly one is set."""
+    """The size of a replay's micro-batches: a number of elements or a span of stream time (ms); exactly one is set.
+
+    ``first``: that of the first one, if it is more.
+    """
 
     elements: int | None = None
     duration: int | None = None
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def replay(options: RunOptions, streams: Sequence[tuple[str, Path]], needed: Seq
     if options.max_ahead is not None:
         raise InputError("--max-ahead is for a live source; a replay has its files whole: correct the times in them")
     batch = options.batch
-    size = DEFAULT_BATCH if batch is None else BatchSize(count=batch.elements or 0, duration=batch.duration or 0)
+    size = DEFAULT_BATCH if batch is None else BatchSize(batch.elements or 0, batch.duration or 0, batch.first)
     return replay_of(streams, needed, folder, options.lateness, options.on_error or "fail", options.time_predicate, size)
 
 

@@ -116,6 +116,27 @@ class Index:
             return replace(by_variable[on[by]], on=on, columns=tuple(columns), by=by)
         return cls(on, tuple(columns), None, *_sorted_runs(mix(columns)))
 
+    @classmethod
+    def merged(cls, parts: Sequence[Index], columns: Sequence[Ids], first: int = 0) -> Index:
+        """The index of the rows of several indexes, one after the other, from row ``first`` of the first of them on.
+
+        ``parts`` have the same variables, and each its own sort keys, which are merged: nothing is sorted again.
+        """
+        keys = np.concatenate([np.repeat(part.keys, np.diff(part.starts)) for part in parts])
+        sizes = [int(part.starts[-1]) for part in parts]
+        begins = np.cumsum([-first, *sizes[:-1]])
+        rows = np.concatenate([begin + (np.arange(n) if p.rows is None else p.rows) for p, n, begin in zip(parts, sizes, begins)])
+        if first:
+            kept = np.flatnonzero(rows >= 0)
+            keys, rows = keys.take(kept), rows.take(kept)
+        order = np.argsort(keys, kind="stable")  # Timsort, which finds the sorted parts
+        return cls(parts[0].on, tuple(columns), parts[0].by, *_runs_of(keys.take(order)), _narrow(rows.take(order)))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it has the arrays of an index on one of its variables."""
+        return len(self.on) > 1 and self.by is not None
+
     def rename(self, on: tuple[str, ...]) -> Index:
         """The same index with other names for its variables."""
         return Index(on, self.columns, self.by, self.keys, self.starts, self.rows, self.search)
@@ -194,6 +215,16 @@ def _sorted_runs(column: Ids) -> tuple[Ids, Ids, NDArray[np.integer] | None]:
     if not is_sorted(column):
         order = stable_order(column)
         ordered = column[order]
-        rows = order.astype(np.int32) if len(column) < 1 << 31 else order
+        rows = _narrow(order)
+    return *_runs_of(ordered), rows
+
+
+def _runs_of(ordered: Ids) -> tuple[Ids, Ids]:
+    """The distinct values of a sorted column, and the starts of their runs."""
     first = run_starts((ordered,))
-    return ordered[first], np.append(first, len(column)), rows
+    return ordered[first], np.append(first, len(ordered))
+
+
+def _narrow(rows: Ids) -> NDArray[np.integer]:
+    """Positions of rows, in four bytes if these suffice."""
+    return rows.astype(np.int32) if len(rows) < 1 << 31 else rows

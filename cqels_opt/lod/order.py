@@ -1,7 +1,7 @@
 """Sort orders of rows.
 
-numpy sorts a single column of numbers several times faster than it computes a stable order, or the order of several columns.
-Therefore columns become dense ranks, and the ranks of a row are packed into one number.
+numpy sorts a single column of numbers several times faster than it computes the order of several columns, and on many processors than a
+stable order of values in any order. Therefore columns become dense ranks, and the ranks of a row are packed into one number.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
+
+LONG_PART: Final = 1 << 10
+"""The average length of sorted parts of a column that are merged instead of sorted."""
 
 _ROW_BITS: Final = 32
 _PACKED: Final = 1 << 63
@@ -53,8 +56,9 @@ def packed(columns: Sequence[Ids], times: int = 1) -> tuple[Ids, int]:
 
 def stable_order(column: Ids) -> Ids:
     """The order of rows by a column; rows with equal values stay in the order in which they are."""
-    if len(column) >= 1 << _ROW_BITS - 1:
-        return np.argsort(column, kind="stable")
+    falls = np.count_nonzero(column[1:] < column[:-1])
+    if len(column) >= 1 << _ROW_BITS - 1 or falls * LONG_PART <= len(column):
+        return np.argsort(column, kind="stable")  # Timsort, which merges sorted parts
     order = np.argsort(column)
     ordered = column[order]
     first = np.ones(len(column) + 1, np.bool_)  # rows that have another value than the row before

@@ -30,7 +30,7 @@ def index_of(slot: SlotFile) -> SlotFile:
 
 def write_slot_index(folder: Path, slot: SlotFile, columns: Columns, keys: Sequence[Key]) -> SlotFile:
     """Writes the index of a slot of these columns."""
-    arrays, described = indexes_on(columns, keys)
+    arrays, described = indexes_on(Relation(columns, None, len(columns["t"])), keys)
     file = index_of(slot)
     write_arrays(folder / file.path, arrays, {_LAYOUT: json.dumps(described)})
     return file

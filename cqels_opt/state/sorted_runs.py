@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cqels_opt.lod.index import Index
 from cqels_opt.lod.relation import Relation
 from cqels_opt.operators.blocks import PatternOccurrence
 from cqels_opt.operators.interval_join import Indexed
@@ -152,10 +153,30 @@ def equal_before(relation: Relation, t: Ints, earlier: Sequence[SortedRun]) -> I
 
 
 def joined(runs: Sequence[SortedRun], since: int) -> SortedRun:
-    """Runs that follow on each other as one in memory, the first of them from a row on."""
+    """Runs that follow on each other as one in memory, the first of them from a row on. It has the indexes that each of them has."""
     first = [since, *[0] * (len(runs) - 1)]
     names = runs[0].relation.columns
     columns = {name: np.concatenate([run.relation.columns[name][at:] for run, at in zip(runs, first)]) for name in names}
     t = np.concatenate([run.times(slice(at, None)) for run, at in zip(runs, first)])
     known = [run.before[at:] for run, at in zip(runs, first) if run.before is not None]
-    return SortedRun(relation_of(columns, len(t)), 0, t, np.concatenate(known) if len(known) == len(runs) else None)
+    relation = Relation(columns, None, len(t), _merged_indexes([run.relation for run in runs], columns, since))
+    return SortedRun(relation, 0, t, np.concatenate(known) if len(known) == len(runs) else None)
+
+
+def _merged_indexes(relations: Sequence[Relation], columns: Columns, since: int) -> list[Index]:
+    """The indexes that each of some relations has, as indexes of all their rows.
+
+    One that shares the arrays of another index in the largest relation is made when it is needed: then it may share them as well.
+    """
+    largest, found = max(relations, key=lambda relation: relation.rows), []
+    for on in relations[0].indexes:
+        if all(on in relation.indexes for relation in relations) and not largest.index(on).is_shared:
+            parts = [_of_its_own(relation, on) for relation in relations]
+            found.append(Index.merged(parts, [columns[variable] for variable in on], since))
+    return found
+
+
+def _of_its_own(relation: Relation, on: tuple[str, ...]) -> Index:
+    """The index of a relation, with sort keys of all its variables."""
+    index = relation.index(on)
+    return index if not index.is_shared else Index.build(on, [relation.columns[variable] for variable in on])

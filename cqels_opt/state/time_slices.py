@@ -78,23 +78,24 @@ def write_time_slice(path: Path, run: SortedRun, keys: Sequence[Key]) -> None:
     arrays["t"] = (run.times() - run.first).astype(np.uint32) if narrow else run.times() - run.first
     if run.before is not None:
         arrays["before"] = run.before
-    indexes, described = indexes_on(run.relation.columns, keys, MOST_VERIFIED)
+    indexes, described = indexes_on(run.relation, keys, MOST_VERIFIED)
     write_arrays(path, arrays | indexes, {_LAYOUT: json.dumps({"base": run.first, "rows": len(run), "keys": described})})
 
 
 def indexes_on(
-    columns: Mapping[str, Ids], keys: Sequence[Key], most: float = VERIFY_LIMIT
+    relation: Relation, keys: Sequence[Key], most: float = VERIFY_LIMIT
 ) -> tuple[dict[str, NDArray[Any]], list[dict[str, Any]]]:
     """The arrays of indexes on some keys, by name, and for each key its entry in the header; see :func:`indexes_from`.
 
-    ``most`` is that of :meth:`Index.build`.
+    Those that the relation has are taken; ``most`` is that of :meth:`Index.build` for the others.
     """
     arrays: dict[str, NDArray[Any]] = {}
-    by_variable = {v: Index.build((v,), [columns[v]]) for v in {f"v{i}" for key in keys for i in key}}
+    by_variable = {v: relation.index((v,)) for v in {f"v{i}" for key in keys for i in key}}
     described = []
     for key in sorted(keys, key=len):
         on = tuple(f"v{i}" for i in key)
-        index = by_variable[on[0]] if len(on) == 1 else Index.build(on, [columns[v] for v in on], by_variable, most)
+        known = on in relation.indexes
+        index = relation.index(on) if known else Index.build(on, [relation.columns[v] for v in on], by_variable, most)
         at = "-".join(map(str, key)) if index.by is None else str(key[index.by])
         arrays[f"keys {at}"] = index.keys
         arrays[f"starts {at}"] = index.starts.astype(np.int32)
@@ -176,6 +177,8 @@ def merge_time_slices(task: TimeSliceMergeTask) -> SlotFile:
         parts += [new] if new is not None else []
     if task.layout.repeats:  # of a query added later, as a set, over rows kept as a bag: it sees no earlier rows
         parts = [run if run.before is not None else replace(run, before=np.full(len(run), BEFORE_TIME)) for run in parts]
+    for key in task.layout.keys if task.slices else ():  # rows of slots have no indexes, and those of all parts are merged
+        parts[-1].relation.index(tuple(f"v{i}" for i in key))
     run = joined(parts, 0)
     write_time_slice(folder / task.path, run, task.layout.keys)
     return SlotFile(TIME_SLICE, task.path, shape.stream, shape.key, len(run), run.first, run.last)

@@ -38,6 +38,9 @@ TIME = "time"
 COPIED = 1 << 15
 """At most as many new rows are copied at once and held; of more each reader copies what it reads."""
 
+HELD_RATIO = 8
+"""The ratio of runs in memory that are merged: to merge rows and their indexes takes less time than to probe another run."""
+
 
 class _Arrived(NamedTuple):
     """Rows of a span of time: large slots by path, mapped, and all others as a run in memory."""
@@ -99,7 +102,7 @@ class WindowState:
         self._slots |= arrived.slots
 
     def _compact(self) -> None:
-        while (some := runs_to_merge([len(run) for run in self._held])) is not None:
+        while (some := runs_to_merge([len(run) for run in self._held], ratio=HELD_RATIO)) is not None:
             oldest = self._held[some.start]
             self._held[some] = [joined(self._held[some], oldest.first_valid(self.occurrence, self._instant))]
 

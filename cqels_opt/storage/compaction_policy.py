@@ -16,8 +16,10 @@ MERGED: Final = "merged"
 """Marks a file of the state as the result of a merge."""
 
 
-def runs_to_merge(sizes: Sequence[int], cap: float = math.inf, arriving: int = 0) -> slice | None:
+def runs_to_merge(sizes: Sequence[int], cap: float = math.inf, arriving: int = 0, ratio: int = 2) -> slice | None:
     """The neighbours to merge next, as a slice of ``sizes`` (oldest first); None if there are none. A merged run has at most ``cap`` rows.
+
+    A run is merged with older ones while the next one has less than ``ratio`` times the rows collected so far.
 
     ``arriving`` rows follow the newest run and are always merged, if only with each other: the slice then ends with the newest run, and
     may be empty.
@@ -32,7 +34,7 @@ def runs_to_merge(sizes: Sequence[int], cap: float = math.inf, arriving: int = 0
     while stop or arriving:
         first = stop if arriving else stop - 1
         total = arriving or sizes[first]
-        while first and sizes[first - 1] < 2 * total and total + sizes[first - 1] <= cap:
+        while first and sizes[first - 1] < ratio * total and total + sizes[first - 1] <= cap:
             first -= 1
             total += sizes[first]
         if arriving or stop - first > 1:

@@ -388,3 +388,18 @@ def test_whether_an_index_sorts_its_probes() -> None:
     search.find(keys, keys[::-1])
     assert search.directory is not None and not search.sorts(keys, key_search.SORTED_PROBES)
     assert key_search.KeySearch(most=100).sorts(keys, len(keys))  # too many keys for a directory
+
+
+@given(st.lists(st.lists(st.tuples(ids, small), max_size=12), min_size=1, max_size=4), st.integers(0, 12), st.booleans())
+def test_a_merged_index_is_the_index_of_all_rows(parts: list[list[tuple[int, int]]], first: int, several: bool) -> None:
+    """Also without the first rows of the first part, which may be all of them."""
+    on, first = ("x", "y")[: 1 + several], min(first, len(parts[0]))
+    columns = [[array(*(row[place] for row in part)) for place in range(len(on))] for part in parts]
+    whole = [np.concatenate(of_one)[first:] for of_one in zip(*columns)]
+    merged, built = Index.merged([Index.build(on, of_part) for of_part in columns], whole, first), Index.build(on, whole)
+    rows = np.arange(len(whole[0])) if built.rows is None else built.rows
+    assert (merged.on, merged.by, merged.keys.tolist()) == (built.on, built.by, built.keys.tolist())
+    assert (merged.starts.tolist(), merged.rows.tolist() if merged.rows is not None else None) == (
+        built.starts.tolist(),
+        rows.tolist(),
+    )

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cqels_opt.lod import index as index_room
 from cqels_opt.operators.blocks import Block, PatternOccurrence, Static
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import EvaluationStep, StepFiles
@@ -260,9 +261,9 @@ def test_a_time_slice_is_what_was_written(tmp_path: Path) -> None:
 
 def test_a_time_slice_sorts_by_several_columns_where_a_slot_shares_an_index() -> None:
     """Three rows per value of a column: a time slice is probed in many batches, and each probe would verify them."""
-    columns = {"v0": np.arange(300) // 3, "v1": np.arange(300) % 3}
-    _, (*_, slot) = indexes_on(columns, [(0,), (0, 1)])
-    _, (*_, time_slice) = indexes_on(columns, [(0,), (0, 1)], MOST_VERIFIED)
+    relation = relation_of({"v0": np.arange(300) // 3, "v1": np.arange(300) % 3}, 300)
+    _, (*_, slot) = indexes_on(relation, [(0,), (0, 1)])
+    _, (*_, time_slice) = indexes_on(relation, [(0,), (0, 1)], MOST_VERIFIED)
     assert slot == {"on": [0, 1], "by": 0, "at": "0"} and time_slice == {"on": [0, 1], "by": None, "at": "0-1"}
 
 
@@ -308,6 +309,25 @@ def test_many_small_slots_are_few_runs_and_little_memory(tmp_path: Path) -> None
     assert most <= rows_in_memory * 8 * 8
     mapped = sum((tmp_path / f.path).stat().st_size for f in stream.files)
     assert mapped <= held * 48 + 20_000  # 4 for the time, 8 a column, 4 a key and row, 12 a key and distinct value
+
+
+@pytest.mark.parametrize("files", (1_000, 4))
+def test_rows_are_sorted_once_however_often_runs_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int) -> None:
+    """By each key, in memory; and once more in the slots that a time slice is made of, if there are any."""
+    (tmp_path / "slots").mkdir()
+    of, rng, batches, each = occurrence(Window("w", S, "range", width=10**6), 2, False), random.Random(1), 64, 50
+    sorted_rows, sort = list[int](), index_room.stable_order
+    monkeypatch.setattr(index_room, "stable_order", lambda column: sorted_rows.append(len(column)) or sort(column))
+    stream, content = Stream(tmp_path, of, CompactionPolicy(files=files, rows=10**6, share=1)), WindowState(of)
+    for batch in range(batches):
+        rows = [(each * batch + i, (rng.randrange(50), rng.randrange(5_000))) for i in range(each)]
+        content.advance(stream.put(rows, each * batch + each - 1))
+        for side in content.indexed(True):
+            for on in (("v0",), ("v1",)):
+                side.relation.index(on)
+        stream.commit()
+        assert len(content.old) <= 12
+    assert sum(sorted_rows) <= 2 * batches * each * (1 if files > batches else 2.5)
 
 
 def test_a_short_window_maps_none_of_what_a_long_one_keeps(tmp_path: Path) -> None:
