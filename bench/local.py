@@ -44,6 +44,8 @@ if TYPE_CHECKING:  # it imports rdflib
     from cqels_opt.verify import Element
 
 ADAPTIVE = PlannerOptions()
+DETERMINISTIC = Background(views=at_once)
+"""All jobs are done within the batch that starts them: row counts are the same in each run."""
 
 
 def load(folder: Path, sources: Sequence[StaticSource]) -> Path:
@@ -116,15 +118,15 @@ class Prepared:
         drain: bool = False,
         runner: Runner | None = None,
         commit_every: float = 0.0,
+        background: Background = DETERMINISTIC,
     ) -> Driver:
         """A driver with a folder for its state, without Spark unless a runner is given; with ``drain`` its windows empty at the end.
 
         ``commit_every``: seconds between two commit records; 0: each batch has one."""
-        jobs = Background(views=at_once)  # so that row counts are deterministic
         options, pages = DriverOptions(drain=drain, plan=mode, commit_every=commit_every), self.pages()
         frontier, programs = frontier_of_replay(self.program.streams, self.replay), [self.program]
         return Driver(
-            state, programs, runner or LocalRunner(), sink, frontier, options, pages=pages, trace=trace, background=jobs
+            state, programs, runner or LocalRunner(), sink, frontier, options, pages=pages, trace=trace, background=background
         )
 
     def chunks(self) -> Iterable[pa.Table]:

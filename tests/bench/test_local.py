@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from threading import Event
 
 import pytest
 
+from cqels_opt.bench.contenders.engine import BackgroundThreads
 from cqels_opt.bench.local import compiled, load
 from cqels_opt.rdf.static import StaticSource
 
@@ -27,3 +29,13 @@ def test_a_program_is_compiled_once_as_long_as_its_folder_is_there(static: str, 
         (block,) = program.blocks
         assert [part.rows for part in block.statics] == [rows]
         shutil.rmtree(folder)
+
+
+def test_background_jobs_end_before_the_next_contenders_turn() -> None:
+    threads, goes_on, done = BackgroundThreads(), Event(), list[str]()
+    for name in ("compaction", "deletion", "views"):
+        getattr(threads.background, name)(lambda name=name: done.append(name) if goes_on.wait(60) else None)
+    assert done == []  # they run in threads
+    goes_on.set()
+    threads.wait()
+    assert sorted(done) == ["compaction", "deletion", "views"]
