@@ -25,7 +25,7 @@ from cqels_opt.plans.cost import Constants
 from cqels_opt.plans.estimate_corrections import ObservedRows
 from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.plans.reoptimization_budget import SURPRISE
-from cqels_opt.plans.view_selection import Design, ViewBenefits, design_of, neighbours, suggested
+from cqels_opt.plans.view_selection import MARGIN, Design, ViewBenefits, design_of, neighbours, suggested
 from cqels_opt.state import worker_cache
 from cqels_opt.trace.records import SubResults
 
@@ -207,8 +207,14 @@ class ViewAdvisor:
         self._next_design += PRICED
         self.interval = FIRST_INTERVAL if any(self.benefits.saved.values()) else min(2 * self.interval, LONGEST_INTERVAL)
         if self._target is None:
-            builds = {d: self.building(d) for d in found if d in self._costs and self._measured(d)}
+            builds = {d: self.building(d) for d in found if self._saves_now(d, cost) and self._measured(d)}
             self._target = self.benefits.due(builds, cost)
+
+    def _saves_now(self, design: Design, cost: float) -> bool:
+        """Whether a design was priced for this batch and saves time in it: what it saved in others, a first batch for example that is
+        many times as large, does not come again.
+        """
+        return self._priced.get(design) == self._batch and self._costs[design] < cost * (1 - MARGIN)
 
     def _others(self, block: Block, plans: Iterable[Plan]) -> list[Design]:
         """The designs to price: one step away, or suggested by the current plans."""

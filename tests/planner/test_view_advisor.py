@@ -19,6 +19,7 @@ from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.planner.view_report import described, text
 from cqels_opt.plans import Constants
+from cqels_opt.plans.view_selection import Design
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalSink
@@ -95,6 +96,30 @@ def test_a_delta_that_grows_makes_a_sub_result_pay(tmp_path: Path) -> None:
     assert relations_of(records[when - 1]) == {"u", *first.was}
     assert relations_of(records[when]) == {"u", *first.now}
     assert query.judged(query.answers(sink.lines)).equal
+
+
+def test_a_design_is_not_taken_for_what_it_saved_in_a_larger_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first batch of a replay fills a window; those after it are small, and cost more under the other design."""
+    query = register(TEXT, world([1]), tmp_path)
+    (planner,) = slow(query, at_once).planners.values()
+    (advisor,) = (block.advisor for block in planner.blocks.values())
+    assert advisor is not None
+    prices: list[float] = []
+
+    def priced(design: Design, _: object, cost: float, *__: object) -> None:
+        advisor._priced[design], advisor._costs[design] = advisor._batch, prices[-1]
+        advisor.benefits.record(design, prices[-1], cost)
+
+    for name, answer in (("_known", True), ("_measured", True), ("building", 0.0)):
+        monkeypatch.setattr(advisor, name, lambda design, answer=answer: answer)
+    monkeypatch.setattr(advisor, "_price", priced)
+    taken = []
+    for cost, price in ((10.0, 2.0), (0.5, 1.0), (0.5, 0.1)):
+        prices.append(price)
+        assert advisor.should_price(cost)
+        advisor.price_designs({}, cost, {}, advisor.catalogue.block, [])
+        taken.append(advisor._target is not None)
+    assert taken == [False, False, True]
 
 
 def test_a_trickle_leaves_everything_as_it_was_compiled(tmp_path: Path) -> None:
