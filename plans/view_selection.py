@@ -110,6 +110,11 @@ def _connected(group: RelationSet, adjacent: Sequence[RelationSet]) -> bool:
     return seen == group
 
 
+def saving(cost: float, current: float) -> float:
+    """What a batch saves with a design in which it costs ``cost`` instead of ``current``, beyond the margin; negative if it loses."""
+    return current * (1 - MARGIN) - cost
+
+
 @dataclass(slots=True)
 class ViewBenefits:
     """The savings of each other design since the current one was taken; at least 0.
@@ -122,8 +127,7 @@ class ViewBenefits:
 
     def record(self, design: Design, cost: float, current: float, batches: int = 1) -> None:
         """A design would have cost this in a batch where the current one cost ``current``; the costs hold for several ``batches``."""
-        gain = (current * (1 - MARGIN) - cost) * batches
-        self.saved[design] = max(0.0, self.saved.get(design, 0.0) + gain)
+        self.saved[design] = max(0.0, self.saved.get(design, 0.0) + saving(cost, current) * batches)
 
     def due(self, builds: Mapping[Design, float], current: float) -> Design | None:
         """Among designs with the cost of building each, the one with the highest net savings; None if no design has any."""

@@ -12,12 +12,13 @@ from pathlib import Path
 from cqels_opt.bench.answers import answers_of_lines
 from cqels_opt.bench.contenders import Contender, Done, Run, Task
 from cqels_opt.bench.local import Prepared, compiled
+from cqels_opt.planner.background_jobs import THREAD
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.plans.view_selection import Design, design_of
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalSink
-from cqels_opt.runtime.run_state import COMMIT_EVERY, Background
+from cqels_opt.runtime.run_state import COMMIT_EVERY, IN_THREADS
 from cqels_opt.trace.records import TraceRecord
 
 SHARE = ("statistics", "optimize")
@@ -35,21 +36,11 @@ def prepared(task: Task) -> Prepared:
     return Prepared(task.query, compiled(task.query, task.text, task.store, folder), task.replay, folder)
 
 
-class BackgroundThreads:
-    """The background jobs of a driver, in threads as in ``cqels-opt run``. No other contender has its turn before they end."""
-
-    def __init__(self) -> None:
-        self.background = Background(self._start, self._start, self._start)
-        self._threads: list[threading.Thread] = []
-
-    def _start(self, work: Callable[[], None]) -> None:
-        self._threads.append(threading.Thread(target=work, daemon=True))
-        self._threads[-1].start()
-
-    def wait(self) -> None:
-        """Waits until all jobs have ended."""
-        while self._threads:
-            self._threads.pop().join()
+def wait_for_background_jobs() -> None:
+    """Waits until the background jobs of all drivers in this process have ended: none runs in another contender's turn."""
+    for thread in threading.enumerate():
+        if thread.name == THREAD:
+            thread.join()
 
 
 def steps(
@@ -61,9 +52,8 @@ def steps(
     decides: bool = True,
 ) -> Iterator[Done | None]:
     """The driver, batch by batch. Without ``decides``, the time of statistics and of plan choice is subtracted."""
-    sink, threads = LocalSink(), BackgroundThreads()
-    state, background = folder / "state", threads.background
-    driver = prepared(task).driver(state, sink, mode=mode, commit_every=COMMIT_EVERY, background=background)
+    sink = LocalSink()
+    driver = prepared(task).driver(folder / "state", sink, mode=mode, commit_every=COMMIT_EVERY, background=IN_THREADS)
     if begin is not None:
         begin(driver, -1)
     for number, chunk in enumerate(task.chunks):
@@ -73,7 +63,7 @@ def steps(
         put, began = len(sink.lines), time.perf_counter()
         records = driver.batch(number, chunk)
         took, parts = 1000 * (time.perf_counter() - began), phases(records)
-        threads.wait()
+        wait_for_background_jobs()
         milliseconds = took if decides else took - parts.pop("optimize")
         yield Done(answers_of_lines(sink.lines[put:]), milliseconds, parts)
 

@@ -25,7 +25,7 @@ from cqels_opt.plans.cost import Constants
 from cqels_opt.plans.estimate_corrections import ObservedRows
 from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.plans.reoptimization_budget import SURPRISE
-from cqels_opt.plans.view_selection import MARGIN, Design, ViewBenefits, design_of, neighbours, suggested
+from cqels_opt.plans.view_selection import Design, ViewBenefits, design_of, neighbours, saving, suggested
 from cqels_opt.state import worker_cache
 from cqels_opt.trace.records import SubResults
 
@@ -214,7 +214,7 @@ class ViewAdvisor:
         """Whether a design was priced for this batch and saves time in it: what it saved in others, a first batch for example that is
         many times as large, does not come again.
         """
-        return self._priced.get(design) == self._batch and self._costs[design] < cost * (1 - MARGIN)
+        return self._priced.get(design) == self._batch and saving(self._costs[design], cost) > 0
 
     def _others(self, block: Block, plans: Iterable[Plan]) -> list[Design]:
         """The designs to price: one step away, or suggested by the current plans."""

@@ -10,14 +10,13 @@ from typing import TypeVar
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import InputError, option
 from cqels_opt.lod.locations import local_path
-from cqels_opt.planner.background_jobs import in_thread
 from cqels_opt.query.durations import duration_of
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.interfaces import Runner, Sink
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_migration import patterns_of, windows_of
 from cqels_opt.runtime.query_network import network
-from cqels_opt.runtime.run_state import Background, DriverOptions
+from cqels_opt.runtime.run_state import IN_THREADS, DriverOptions
 from cqels_opt.runtime.static_data import fingerprint
 from cqels_opt.state.commit_log import Identity
 from cqels_opt.trace.writer import TraceFile
@@ -65,7 +64,7 @@ def make_driver(
         identity,
         catalog=catalog,
         trace=log,
-        background=Background(compaction=in_thread, deletion=in_thread),
+        background=IN_THREADS,
     )
 
 

@@ -91,6 +91,7 @@ class Background:
 
 
 WITHIN_BATCHES = Background()
+IN_THREADS = Background(compaction=in_thread, deletion=in_thread)
 
 
 class RunState(ABC):

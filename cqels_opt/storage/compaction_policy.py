@@ -1,8 +1,8 @@
 """Which runs (files, or parts in memory) are merged: neighbours of like size, so that their number stays logarithmic (O'Neil et al. 1996).
 
-A run is merged with older ones while the next older one has less than twice the rows collected so far. Each row is then written
-O(log n) times, and sizes at least double from run to run. :class:`CompactionPolicy` says when new files of a state are merged, and limits
-a merged file to a share of the whole, so that it expires as one file with few rows that expired long before.
+A run is merged with older ones while the next older one has less than twice the rows collected so far, or another multiple. Each row is
+then written O(log n) times, and sizes at least double from run to run. :class:`CompactionPolicy` says when new files of a state are merged,
+and limits a merged file to a share of the whole, so that it expires as one file with few rows that expired long before.
 """
 
 from __future__ import annotations

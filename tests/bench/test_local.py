@@ -8,9 +8,10 @@ from threading import Event
 
 import pytest
 
-from cqels_opt.bench.contenders.engine import BackgroundThreads
+from cqels_opt.bench.contenders.engine import wait_for_background_jobs
 from cqels_opt.bench.local import compiled, load
 from cqels_opt.rdf.static import StaticSource
+from cqels_opt.runtime.run_state import IN_THREADS
 
 QUERY = "SELECT * FROM NAMED WINDOW <w> ON <s> [RANGE PT1S STEP PT1S] WHERE {{ WINDOW <w> {{ ?x <p> ?y }} {static} }}"
 
@@ -32,10 +33,10 @@ def test_a_program_is_compiled_once_as_long_as_its_folder_is_there(static: str, 
 
 
 def test_background_jobs_end_before_the_next_contenders_turn() -> None:
-    threads, goes_on, done = BackgroundThreads(), Event(), list[str]()
+    goes_on, done = Event(), list[str]()
     for name in ("compaction", "deletion", "views"):
-        getattr(threads.background, name)(lambda name=name: done.append(name) if goes_on.wait(60) else None)
+        getattr(IN_THREADS, name)(lambda name=name: done.append(name) if goes_on.wait(60) else None)
     assert done == []  # they run in threads
     goes_on.set()
-    threads.wait()
+    wait_for_background_jobs()
     assert sorted(done) == ["compaction", "deletion", "views"]
