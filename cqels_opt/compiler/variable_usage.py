@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import reduce
 
 from cqels_opt.query import algebra as a
@@ -88,5 +88,5 @@ def substituted(expression: a.Expression, values: Mapping[str, a.Expression]) ->
     if isinstance(expression, a.Variable):
         return values.get(expression.name, expression)
     if isinstance(expression, a.Call):
-        return a.Call(expression.function, tuple(substituted(part, values) for part in expression.arguments))
+        return replace(expression, arguments=tuple(substituted(part, values) for part in expression.arguments))
     return expression

@@ -7,6 +7,7 @@ A call within an expression that is evaluated row by row is evaluated first; its
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeGuard
 
 import numpy as np
@@ -46,13 +47,12 @@ _KINDS: Mapping[str, tuple[int, ...]] = {
 
 def truth(rows: Rows, condition: Expression, terms: TermTable, instants: Ints | None = None) -> Mask:
     """Where the condition is effectively true; an error is not."""
-    if isinstance(condition, Call) and condition.function == "&&" and not seeded(condition):
+    if isinstance(condition, Call) and condition.function == "&&":
         first = truth(rows, condition.arguments[0], terms, instants)
         return first if not first.any() else first & truth(rows, condition.arguments[1], terms, instants)
     fast = _by_column(rows, condition, terms)
     if fast is None:
-        site = repr(condition) if seeded(condition) else ""  # other conditions draw other numbers
-        return _each(rows, condition, terms, instants, lambda e: compile_condition(e, site=site)).astype(bool)
+        return _each(rows, condition, terms, instants, compile_condition).astype(bool)
     answer, known = fast
     if not known.all():
         rest = np.flatnonzero(~known)
@@ -60,19 +60,19 @@ def truth(rows: Rows, condition: Expression, terms: TermTable, instants: Ints | 
     return answer
 
 
-def values(rows: Rows, expression: Expression, terms: TermTable, instants: Ints | None = None, site: str = "") -> Ints:
-    """The id of the expression's value for each row; 0 where it is an error. ``site``: the variable that takes the value."""
+def values(rows: Rows, expression: Expression, terms: TermTable, instants: Ints | None = None) -> Ints:
+    """The id of the expression's value for each row; 0 where it is an error."""
     if isinstance(expression, Variable):
         return rows.columns.get(expression.name, np.zeros(len(rows), np.int64))
     if is_call(expression) and len(rows):
         found, group = called(rows, expression, terms, instants)
         return terms.ids([None if item is None else term(item) for item in found.items()])[group]
-    texts = _each(rows, expression, terms, instants, lambda e: _value(e, site))
+    texts = _each(rows, expression, terms, instants, _value)
     return terms.ids(texts.tolist())
 
 
-def _value(expression: Expression, site: str) -> Evaluate:
-    evaluate = compile_expression(expression, site=site)
+def _value(expression: Expression) -> Evaluate:
+    evaluate = compile_expression(expression)
 
     def value(row: Mapping[str, str], context: Context) -> str | None:
         try:
@@ -122,7 +122,7 @@ def _column_of(rows: Rows, expression: Expression, terms: TermTable, instants: I
         return Repeated(expression.term, len(rows))
     if isinstance(expression, Call) and (function := extension(expression.function)) is not None:
         return function.column(*(_column_of(rows, argument, terms, instants) for argument in expression.arguments))
-    return Items(_each(rows, expression, terms, instants, lambda e: _value(e, "")).tolist())
+    return Items(_each(rows, expression, terms, instants, _value).tolist())
 
 
 class _Ids:
@@ -160,7 +160,7 @@ def _without_calls(expression: Expression, found: dict[Call, str]) -> Expression
     if is_call(expression):
         return Variable(found.setdefault(expression, f"{HIDDEN}call{len(found)}"))
     if isinstance(expression, Call):
-        return Call(expression.function, tuple(_without_calls(argument, found) for argument in expression.arguments))
+        return replace(expression, arguments=tuple(_without_calls(argument, found) for argument in expression.arguments))
     return expression
 
 

@@ -117,11 +117,13 @@ class Call:
 
     ``function`` is the upper-case SPARQL name (``STRLEN``, ``IF``, ``COALESCE``, ``BOUND``, ``REGEX`` …), an operator
     (``= != < > <= >= + - * / && || !``, ``UNARY-``, ``UNARY+``), ``IN`` or ``NOT IN`` (first argument the needle), or the
-    text ``<iri>`` of a cast or extension function.
+    text ``<iri>`` of a cast or extension function. ``draw`` distinguishes the calls of RAND() and the like; the compiler's pass
+    ``identify_draws`` sets it.
     """
 
     function: str
     arguments: tuple[Expression, ...]
+    draw: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,16 +37,13 @@ class Condition(Protocol):
         """Whether the row passes: the effective boolean value, false for an error."""
 
 
-def compile_expression(
-    expression: Expression, exists: ExistsHook | None = None, *, base: str | None = None, site: str = ""
-) -> Evaluator:
+def compile_expression(expression: Expression, exists: ExistsHook | None = None, *, base: str | None = None) -> Evaluator:
     """An expression as a function of rows.
 
-    ``exists`` compiles the EXISTS inside; ``base`` resolves IRI(); ``site`` (for example, the variable that is bound)
-    distinguishes the RAND() and UUID() of several expressions of a query. Raises QueryError for an unknown function or a wrong
-    number of arguments.
+    ``exists`` compiles the EXISTS inside; ``base`` resolves IRI(). Raises QueryError for an unknown function or a wrong number of
+    arguments.
     """
-    closure = _Compiler(exists, base or "", site).compile(expression)
+    closure = _Compiler(exists, base or "").compile(expression)
 
     def evaluate(row: Row, context: Context = NO_CONTEXT) -> str:
         return term(closure(row, context))
@@ -54,11 +51,9 @@ def compile_expression(
     return evaluate
 
 
-def compile_condition(
-    expression: Expression, exists: ExistsHook | None = None, *, base: str | None = None, site: str = ""
-) -> Condition:
+def compile_condition(expression: Expression, exists: ExistsHook | None = None, *, base: str | None = None) -> Condition:
     """A FILTER's expression as a predicate; see :func:`compile_expression`."""
-    closure = _Compiler(exists, base or "", site).compile(expression)
+    closure = _Compiler(exists, base or "").compile(expression)
 
     def holds(row: Row, context: Context = NO_CONTEXT) -> bool:
         try:
@@ -70,10 +65,10 @@ def compile_condition(
 
 
 class _Compiler:
-    """The state of one compilation: its parameters and the number of seeded calls so far."""
+    """The parameters of one compilation."""
 
-    def __init__(self, exists: ExistsHook | None, base: str, site: str) -> None:
-        self.exists, self.base, self.site, self.seeded = exists, base, site, 0
+    def __init__(self, exists: ExistsHook | None, base: str) -> None:
+        self.exists, self.base = exists, base
 
     def compile(self, expression: Expression) -> _Closure:
         if isinstance(expression, Variable):
@@ -104,8 +99,7 @@ class _Compiler:
         if name in _FORMS:
             return _FORMS[name](*arguments)
         if name in CONTEXTUAL:
-            self.seeded += 1
-            return _contextual(name, arguments, f"{self.site}#{self.seeded}")
+            return _contextual(CONTEXTUAL[name], arguments, call.draw)
         if name in ("IRI", "URI") and len(arguments) == 1:
             arguments = (*arguments, _constant(f"<{self.base}>" if self.base else ""))
         return _applied(FUNCTIONS[name], arguments)
@@ -157,9 +151,8 @@ def _of_columns(function: ColumnFunction, arguments: tuple[_Closure, ...]) -> _C
     return run
 
 
-def _contextual(name: str, arguments: tuple[_Closure, ...], site: str) -> _Closure:
-    function = CONTEXTUAL[name]
-    return lambda row, context: function(context, row, site, *[argument(row, context) for argument in arguments])
+def _contextual(function: Callable[..., Item], arguments: tuple[_Closure, ...], draw: str) -> _Closure:
+    return lambda row, context: function(context, row, draw, *[argument(row, context) for argument in arguments])
 
 
 # ------------------------------------------------------------------ functional forms: accept errors as arguments

@@ -1,8 +1,8 @@
 """The table of functions and operators: their names, numbers of arguments and implementations.
 
 Input that is not in the row comes from the :class:`Context`. NOW() is the instant. RAND(), UUID() and STRUUID() are derived from
-the query's seed, the instant, the row and the position of the call; BNODE() likewise but without the instant, so that a row keeps
-its blank node from instant to instant. Equal rows of a bag get the same values.
+the call (:attr:`Call.draw`, which no other call of any query has), the instant and the row; BNODE() likewise but without the instant,
+so that a row keeps its blank node from instant to instant. Equal rows of a bag get the same values.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ MADE: Final = "_:made"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The instant (ms) at which a row is computed, and the query's seed."""
+    """The instant (ms) at which a row is computed."""
 
     now: int = 0
-    seed: str = ""
 
 
 NO_CONTEXT: Final = Context()
@@ -178,33 +177,33 @@ def tz(item: Item) -> Item:
 
 
 # ------------------------------------------------------------------ functions of the context
-def _draw(context: Context, row: Mapping[str, str], *parts: object) -> bytes:
+def _drawn(row: Mapping[str, str], *parts: object) -> bytes:
     seen = sorted((name, text) for name, text in row.items() if not text.startswith(MADE))
-    return hashlib.sha256(repr((context.seed, seen, parts)).encode()).digest()
+    return hashlib.sha256(repr((seen, parts)).encode()).digest()
 
 
-def _now(context: Context, row: Mapping[str, str], site: str) -> Item:
+def _now(context: Context, row: Mapping[str, str], draw: str) -> Item:
     return terms.literal(str(from_milliseconds(context.now)), terms.XSD_DATETIME)
 
 
-def _rand(context: Context, row: Mapping[str, str], site: str) -> Item:
-    return (int.from_bytes(_draw(context, row, context.now, site)[:8], "big") >> 11) / (1 << 53)
+def _rand(context: Context, row: Mapping[str, str], draw: str) -> Item:
+    return (int.from_bytes(_drawn(row, draw, context.now)[:8], "big") >> 11) / (1 << 53)
 
 
-def _uuid(context: Context, row: Mapping[str, str], site: str) -> str:
-    return str(uuids.UUID(bytes=_draw(context, row, context.now, site)[:16], version=4))
+def _uuid(context: Context, row: Mapping[str, str], draw: str) -> str:
+    return str(uuids.UUID(bytes=_drawn(row, draw, context.now)[:16], version=4))
 
 
-def _bnode(context: Context, row: Mapping[str, str], site: str, label: Item | None = None) -> Item:
-    drawn = _draw(context, row, site) if label is None else _draw(context, row, "label", simple(label))
+def _bnode(context: Context, row: Mapping[str, str], draw: str, label: Item | None = None) -> Item:
+    drawn = _drawn(row, draw) if label is None else _drawn(row, "label", simple(label))
     return MADE + drawn.hex()[:24]
 
 
 CONTEXTUAL: Final[dict[str, Callable[..., Item]]] = {
     "NOW": _now,
     "RAND": _rand,
-    "UUID": lambda context, row, site: f"<urn:uuid:{_uuid(context, row, site)}>",
-    "STRUUID": lambda context, row, site: string(_uuid(context, row, site)),
+    "UUID": lambda context, row, draw: f"<urn:uuid:{_uuid(context, row, draw)}>",
+    "STRUUID": lambda context, row, draw: string(_uuid(context, row, draw)),
     "BNODE": _bnode,
 }
 INSTANT_DEPENDENT: Final = frozenset({"NOW", "RAND", "UUID", "STRUUID", TIMESTAMP})

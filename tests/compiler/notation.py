@@ -62,7 +62,8 @@ def expression(tree: Tree) -> a.Expression:
     head, *rest = tree
     if head in FUNCTIONS:
         return a.Exists(algebra(rest[0]), head == "notexists")
-    return a.Call(head, tuple(map(expression, rest)))
+    function, _, draw = head.partition("#")
+    return a.Call(function, tuple(map(expression, rest)), draw and f"#{draw}")
 
 
 def expression_tree(part: a.Expression) -> Tree:
@@ -73,8 +74,8 @@ def expression_tree(part: a.Expression) -> Tree:
             return word(term)
         case a.Exists(pattern, negated):
             return ["notexists" if negated else "exists", algebra_tree(pattern)]
-        case a.Call(function, arguments):
-            return [function, *map(expression_tree, arguments)]
+        case a.Call(function, arguments, draw):
+            return [function + draw[draw.find("#") :] * bool(draw), *map(expression_tree, arguments)]
 
 
 def triple(tree: Tree) -> a.TriplePattern:

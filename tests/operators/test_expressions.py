@@ -122,8 +122,8 @@ def test_each_combination_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> 
     seen: list[object] = []
     original = expressions.compile_expression
 
-    def counting(expression: Expression, site: str) -> expressions.Evaluate:
-        run = original(expression, site=site)
+    def counting(expression: Expression) -> expressions.Evaluate:
+        run = original(expression)
         return lambda row, context: (seen.append(row), run(row, context))[1]
 
     monkeypatch.setattr(expressions, "compile_expression", counting)
@@ -153,8 +153,8 @@ def test_rand_hangs_on_instant_and_row_alone() -> None:
 def test_parts_of_a_condition_draw_numbers_of_their_own() -> None:
     terms = table()
     rows = rows_of_terms(terms, a=[f'"{n}"' for n in range(400)])
-    less = Call("<", (Call("RAND", ()), Constant(f'"0.5"^^<{XSD}decimal>')))
-    more = Call(">=", (Call("RAND", ()), Constant(f'"0.5"^^<{XSD}decimal>')))
+    less = Call("<", (Call("RAND", (), "1"), Constant(f'"0.5"^^<{XSD}decimal>')))
+    more = Call(">=", (Call("RAND", (), "2"), Constant(f'"0.5"^^<{XSD}decimal>')))
     instants = np.zeros(400, np.int64)
     both = truth(rows, Call("&&", (less, more)), terms, instants)
     again = truth(rows, less, terms, instants) & truth(rows, more, terms, instants)

@@ -71,3 +71,20 @@ def test_all_names_of_a_person_are_not_drawn_together(world: World, tmp_path: Pa
         world, tmp_path, "COUNT(*)", f"{{ SELECT ?s (COUNT(*) AS ?c) {{ {NAMED} {HALF} }} GROUP BY ?s }} FILTER(?c < {NAMES})"
     )
     assert drawn > PEOPLE / 2
+
+
+def drawn(world: World, folder: Path, text: str) -> list[str]:
+    """The values of all variables but ?s."""
+    answers = register(parse(text), world, folder, Settings()).run(Cut("100")).answers
+    return [value for _, _, row in answers for name, value in row if name != "s"]
+
+
+@pytest.mark.parametrize("function", ["RAND()", "UUID()", "STRUUID()", "BNODE()"])
+def test_queries_and_calls_draw_values_of_their_own(world: World, tmp_path: Path, function: str) -> None:
+    text = f"SELECT ?s ({function} AS ?x) ({function} AS ?y) FROM NAMED <urn:S> [RANGE 9s] AS ?w {{ {MET} }}"
+    branch = f"{{ {MET} BIND({function} AS ?x) }}"
+    union = f"SELECT ?s ?x FROM NAMED <urn:S> [RANGE 9s] AS ?w {{ {branch} UNION {branch} }}"
+    first = drawn(world, tmp_path / "first", text)
+    assert first == drawn(world, tmp_path / "again", text)
+    values = [*first, *drawn(world, tmp_path / "other", f"{text} # other"), *drawn(world, tmp_path / "union", union)]
+    assert len(set(values)) == len(values) == PEOPLE * (2 + 2 + 2)

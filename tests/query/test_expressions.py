@@ -526,34 +526,33 @@ def test_now_is_the_instant() -> None:
     assert now({}, Context(now=-1)) == typed("1969-12-31T23:59:59.999Z", "dateTime")
 
 
-def test_random_values_are_seeded_by_query_instant_row_and_place() -> None:
-    rand = compile_expression(Call("RAND", ()), site="r")
-    context = Context(5, "query")
+def test_random_values_are_seeded_by_call_instant_and_row() -> None:
+    rand, context = compile_expression(Call("RAND", (), "query#1")), Context(5)
     first = rand({"a": "<urn:a>"}, context)
-    assert first == compile_expression(Call("RAND", ()), site="r")({"a": "<urn:a>"}, context)
+    assert first == compile_expression(Call("RAND", (), "query#1"))({"a": "<urn:a>"}, context)
     others = [
         rand({"a": "<urn:b>"}, context),
-        rand({"a": "<urn:a>"}, Context(6, "query")),
-        rand({"a": "<urn:a>"}, Context(5, "other")),
-        compile_expression(Call("RAND", ()), site="s")({"a": "<urn:a>"}, context),
+        rand({"a": "<urn:a>"}, Context(6)),
+        compile_expression(Call("RAND", (), "query#2"))({"a": "<urn:a>"}, context),
+        compile_expression(Call("RAND", (), "other#1"))({"a": "<urn:a>"}, context),
     ]
     assert first not in others
-    assert result(Call("-", (Call("RAND", ()), Call("RAND", ())))) != typed("0.0E0", "double")
+    assert result(Call("-", (Call("RAND", (), "1"), Call("RAND", (), "2")))) != typed("0.0E0", "double")
     assert result(Call("<", (Call("RAND", ()), Constant(read("1"))))) == TRUE
     assert result(Call("REGEX", (Call("STR", (Call("UUID", ()),)), Constant('"^urn:uuid:[0-9a-f-]{36}$"')))) == TRUE
     assert result(Call("STRLEN", (Call("STRUUID", ()),))) == typed("36", "integer")
 
 
 def test_blank_nodes_of_a_row() -> None:
-    labelled = compile_expression(call("BNODE", "?label"), site="x")
-    again = compile_expression(call("BNODE", "?label"), site="y")
+    labelled = compile_expression(Call("BNODE", (Variable("label"),), "1"))
+    again = compile_expression(Call("BNODE", (Variable("label"),), "2"))
     node = labelled({"label": '"a"'})
     assert node.startswith("_:")
     assert canonical(node) == node
     assert node == again({"label": '"a"', "x": node}), "one label, one row: one node, also after BIND"
     assert node != labelled({"label": '"b"'})
     assert node != labelled({"label": '"a"', "other": "<urn:a>"})
-    fresh = Call("SAMETERM", (Call("BNODE", ()), Call("BNODE", ())))
+    fresh = Call("SAMETERM", (Call("BNODE", (), "1"), Call("BNODE", (), "2")))
     assert result(fresh) == FALSE
     assert result(call("BNODE", "1")) == ERROR
 

@@ -12,12 +12,19 @@ from typing import Final, TypeAlias
 from cqels_opt.compiler.passes.count_for_ask import count_for_ask
 from cqels_opt.compiler.passes.drop_disjoint_minus import drop_disjoint_minus
 from cqels_opt.compiler.passes.drop_invisible_order import drop_invisible_order
+from cqels_opt.compiler.passes.identify_draws import identify_draws
 from cqels_opt.compiler.passes.restrict_named_graphs import restrict_named_graphs
 from cqels_opt.query.algebra import Algebra, Query
 
 Pass: TypeAlias = Callable[[Algebra, Query], Algebra]
 
-PASSES: Final[tuple[Pass, ...]] = (restrict_named_graphs, drop_disjoint_minus, drop_invisible_order, count_for_ask)
+PASSES: Final[tuple[Pass, ...]] = (
+    identify_draws,
+    restrict_named_graphs,
+    drop_disjoint_minus,
+    drop_invisible_order,
+    count_for_ask,
+)
 """All passes, in the order in which they are applied."""
 
 

@@ -6,7 +6,7 @@ Recursion takes two frames per algebra level and one per expression level: queri
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from operator import is_
 from typing import Any, get_args
@@ -41,12 +41,24 @@ def _mapped(function: Callable[[a.Algebra], a.Algebra], part: Any) -> Any:
     if isinstance(part, a.Aggregate):
         argument = _mapped(function, part.argument)
         return part if argument is part.argument else replace(part, argument=argument)
-    if not isinstance(part, tuple | a.Call):
+    if isinstance(part, a.Call):
+        arguments = _mapped(function, part.arguments)
+        return part if arguments is part.arguments else replace(part, arguments=arguments)
+    return _elements(partial(_mapped, function), part) if isinstance(part, tuple) else part
+
+
+def map_calls(function: Callable[[a.Call], a.Call], part: Any) -> Any:
+    """A tree, or a part of one, with each call replaced, its arguments first."""
+    if isinstance(part, tuple):
+        return _elements(partial(map_calls, function), part)
+    if not is_dataclass(part) or isinstance(part, type):
         return part
-    old = part.arguments if isinstance(part, a.Call) else part
-    new = []
-    for element in old:
-        new.append(_mapped(function, element))
-    if all(map(is_, new, old)):
-        return part
-    return a.Call(part.function, tuple(new)) if isinstance(part, a.Call) else tuple(new)
+    found = {field.name: map_calls(function, getattr(part, field.name)) for field in fields(part)}
+    changed = {name: new for name, new in found.items() if new is not getattr(part, name)}
+    new = replace(part, **changed) if changed else part
+    return function(new) if isinstance(new, a.Call) else new
+
+
+def _elements(function: Callable[[Any], Any], old: tuple[Any, ...]) -> tuple[Any, ...]:
+    new = tuple(map(function, old))
+    return old if all(map(is_, new, old)) else new

@@ -65,12 +65,12 @@ def _as_columns(below: LogicalPlan, expression: a.Expression, context: Context) 
             outside, flag = mentioned(below) | context.outside, _new_flag(context)
             test, pattern = _test(expression, outside, context)
             return LogicalOperator(replace(test, flag=flag), [below, pattern]), _flag_read(expression, flag)
-        case a.Call(function, arguments):
+        case a.Call(_, arguments):
             read = []
             for argument in arguments:
                 below, argument = _as_columns(below, argument, context)
                 read.append(argument)
-            return below, a.Call(function, tuple(read))
+            return below, replace(expression, arguments=tuple(read))
     return below, expression
 
 
@@ -90,8 +90,8 @@ def _tests_of_joined_rows(left: LogicalPlan, right: LogicalPlan, condition: a.Ex
                 flag = _new_flag(context)
                 tests.append((replace(test, flag=flag), pattern))
                 return _flag_read(expression, flag)
-            case a.Call(function, arguments):
-                return a.Call(function, tuple(map(flagged, arguments)))
+            case a.Call(_, arguments):
+                return replace(expression, arguments=tuple(map(flagged, arguments)))
         return expression
 
     condition = flagged(condition)

@@ -6,11 +6,10 @@ from cqels_opt.compiler.logical_blocks import LogicalOperator, LogicalPlan, filt
 from cqels_opt.compiler.rules.context import Context
 from cqels_opt.operators import compiled_query as p
 from cqels_opt.query import algebra as a
-from cqels_opt.query.scope import seeded
 
 
 def split_conjunction(plan: LogicalOperator, context: Context) -> LogicalPlan | None:
-    """Splits a filter at ``&&``, unless it draws random numbers, which depend on their position in the condition.
+    """Splits a filter at ``&&``.
 
     ::
 
@@ -18,7 +17,7 @@ def split_conjunction(plan: LogicalOperator, context: Context) -> LogicalPlan | 
         after:  (filter (< ?b 5) (filter (> ?a 1) (block (window w (?a :p ?b)))))
     """
     match plan:
-        case LogicalOperator(p.FilterNode(_, a.Call("&&", conditions) as whole), [below]) if not seeded(whole):
+        case LogicalOperator(p.FilterNode(_, a.Call("&&", conditions)), [below]):
             for condition in conditions:
                 below = context.rewrite(filtered(below, condition))
             return below

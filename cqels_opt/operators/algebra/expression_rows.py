@@ -21,7 +21,7 @@ def passing(rows: Rows, condition: Expression, scope: Scope) -> Rows:
 def with_value(rows: Rows, column: str, expression: Expression, scope: Scope) -> Rows:
     """The rows with the expression's value in one more column."""
     return _instantly(
-        rows, expression, scope, lambda part, at: part.with_column(column, values(part, expression, scope.terms, at, column))
+        rows, expression, scope, lambda part, at: part.with_column(column, values(part, expression, scope.terms, at))
     )
 
 
