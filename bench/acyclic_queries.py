@@ -18,7 +18,7 @@ from cqels_opt.planner.view_candidates import redesigned
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.verify import Answers, Element, Inputs, Options, judge
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 EX = "http://example.org/"
 STREAM = EX + "stream"

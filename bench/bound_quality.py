@@ -32,7 +32,7 @@ from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Split, operators
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.local_runner import LocalSink
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 HOURS = BatchSize(duration=2 * 3_600_000)
 MODES = ("adaptive", "first")

@@ -36,7 +36,7 @@ from cqels_opt.runtime.evaluate_task import EvaluateTask
 from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 NAMES = tuple(f"q{i}{prime}" for i in range(1, 5) for prime in ("", "-prime"))
 MODES = ("adaptive", "first", "worst")

@@ -20,7 +20,7 @@ from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.storage import checksum, sealed_files
 from cqels_opt.trace.writer import TraceFile
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 TIMED: Final[tuple[tuple[Any, str], ...]] = (
     (checksum, "digest"),

@@ -28,7 +28,8 @@ from cqels_opt.errors import InputError
 from cqels_opt.query.mistakes import nearest
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
-from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+from cqels_opt.windows.batch_size import BatchSize
+from cqels_opt.windows.replay import ReplaySource, cut
 
 __all__ = ["compare"]
 

@@ -37,8 +37,9 @@ from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.run_state import COMMIT_EVERY, DriverOptions
+from cqels_opt.windows.batch_size import BatchSize
 from cqels_opt.windows.element_rows import ELEMENT_ROWS
-from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
+from cqels_opt.windows.replay import ReplayPlan, ReplaySource, cut
 
 SEED = 1
 ASKED = ("Q1'", "Q2'", "Q3'", "Q4'")

@@ -31,7 +31,8 @@ from cqels_opt.query.dialects.profiles import find_profile
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, judge, read_answers
 from cqels_opt.verify.model import bare
-from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+from cqels_opt.windows.batch_size import BatchSize
+from cqels_opt.windows.replay import ReplaySource, cut
 
 QUERIES = Path(__file__).parent / "csrbench_queries"
 STREAM = "http://ex.org/streams/csrbench"

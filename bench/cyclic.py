@@ -35,7 +35,7 @@ from cqels_opt.errors import RunError
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.trace.records import TraceRecord
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 SEED = 1
 STREAM = "http://example.org/edges"

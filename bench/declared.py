@@ -14,7 +14,7 @@ from cqels_opt.bench.scenarios import QUERIES, SHIPPED
 from cqels_opt.errors import InputError, QueryError
 from cqels_opt.query.durations import milliseconds
 from cqels_opt.query.mistakes import nearest
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 TABLES = {
     "": ("title", "about", "seed", "contenders", "only", "repetitions", "limit"),

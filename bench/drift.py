@@ -27,7 +27,7 @@ from cqels_opt.plans.plan import join_plans, joins, pairs
 from cqels_opt.plans.relation_set import RelationSet, members, size
 from cqels_opt.trace.history import histories
 from cqels_opt.trace.records import TraceRecord
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 SEED = 1
 MODES = ("adaptive", "static", "worst")

@@ -26,7 +26,7 @@ from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.storage import disk
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.trace.writer import TraceFile
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 WAITING = ("flush", "sync", "sync_file_system")
 FIRST = 10  # uncounted batches, in which caches fill

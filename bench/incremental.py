@@ -22,7 +22,7 @@ from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.key_pushdown import Pushdown
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.runtime import evaluate as stage
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 SEED = 1
 EX = "http://example.org/"

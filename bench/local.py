@@ -34,11 +34,12 @@ from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import Background, DriverOptions
 from cqels_opt.storage.shared_cache import SharedCache, cached
 from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
+from cqels_opt.windows.batch_size import BatchSize
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.intervals import FOREVER
-from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
+from cqels_opt.windows.replay import ReplayPlan, ReplaySource, cut
 
 if TYPE_CHECKING:  # it imports rdflib
     from cqels_opt.verify import Element

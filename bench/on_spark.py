@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.cli.commands import FinishedRun, in_session
-from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.cli.options import RunOptions
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.trace.progress import Watcher
 from cqels_opt.trace.records import TraceRecord, read_trace
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 
 def run_on_spark(
@@ -28,7 +28,7 @@ def run_on_spark(
 
     The state is in ``state`` or, by default, in ``folder``.
     """
-    batch, trace = Batch(size.count or None, size.duration or None, size.first), folder / "trace.jsonl"
+    trace = folder / "trace.jsonl"
     options.setdefault("out", folder / "answers.jsonl")
-    given = RunOptions(query, tuple(streams), batch=batch, trace=trace, **options)
+    given = RunOptions(query, tuple(streams), batch=size, trace=trace, **options)
     return in_session(spark, given, state or folder, watch), list(read_trace(trace))

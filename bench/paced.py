@@ -43,7 +43,8 @@ from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.stream import CHUNK_SCHEMA, DataFrame, StreamRun, folder_stream
-from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+from cqels_opt.windows.batch_size import BatchSize
+from cqels_opt.windows.replay import ReplaySource, cut
 
 RATES = (1_000, 5_000)
 CONTENDERS = ("adaptive", "rows", "tuned", "noop")

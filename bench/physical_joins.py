@@ -27,7 +27,7 @@ from cqels_opt.plans.join_methods import Machine, PhysicalCostModel, RelationPla
 from cqels_opt.plans.physical import physical
 from cqels_opt.plans.plan import relations
 from cqels_opt.spark.session import SparkSession, make_session
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 SEED = 5
 BATCHES = 4  # the first does not count: it maps files and writes Spark's tables

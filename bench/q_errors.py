@@ -20,7 +20,7 @@ from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import DRIFT, STEADY, STREAM, Phase
 from cqels_opt.planner.planner_options import Estimates, PlannerOptions
 from cqels_opt.trace.records import TraceRecord
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 SEED = 1
 WORKLOADS: Mapping[str, Sequence[Phase]] = {"steady": STEADY, "drift": DRIFT}

@@ -26,7 +26,7 @@ from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.verify import Options, compare, evaluate, read_answers, read_inputs, report
 from cqels_opt.verify.evaluate import moments
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 QUERIES: Final = Path(__file__).parent / "star_queries"
 SEED: Final = 1

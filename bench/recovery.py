@@ -21,11 +21,12 @@ from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import STREAM, social
 from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.cli.options import RunOptions
 from cqels_opt.errors import RunError
 from cqels_opt.spark.load import load
 from cqels_opt.spark.session import make_session
 from cqels_opt.trace.records import TraceRecord
+from cqels_opt.windows.batch_size import BatchSize
 
 WINDOWS = (30, 300, 900)  # seconds
 RATE = 5_000
@@ -98,7 +99,7 @@ def run(plan: Plan, began: float) -> None:
         query=plan.folder / "q2.rq",
         streams=((STREAM, plan.folder / "stream.parquet"),),
         store=plan.folder / "store",
-        batch=Batch(elements=plan.rate * BATCH),
+        batch=BatchSize(count=plan.rate * BATCH),
         out=plan.folder / "answers.jsonl",
     )
     with make_session(None, plan.folder) as spark:

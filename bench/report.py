@@ -10,7 +10,7 @@ from cqels_opt.bench.scenarios import QUERIES, SECOND, WARM_UP
 from cqels_opt.bench.social import STEADY, STREAM, Phase, social
 from cqels_opt.spark.load import load
 from cqels_opt.spark.session import SparkSession
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from cqels_opt.bench.social import PLACES_GRAPH, START, STREAM, write_locations
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import parse_plans
 from cqels_opt.rdf.static import StaticSource
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 SEED = 1
 PEOPLE, ROOMS, TOPICS = 10_000, 200, 2_000

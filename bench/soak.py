@@ -28,7 +28,7 @@ from cqels_opt.state import window_state, worker_cache
 from cqels_opt.trace.progress import Watcher
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.trace.writer import TraceFile
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 EX = "http://example.org/"
 STREAM = f"{EX}stream"

@@ -23,7 +23,7 @@ from cqels_opt.planner.calibration_store import Calibration
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Constants
 from cqels_opt.rdf.static import StaticSource
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 SEED = 1
 FOLLOWS, MEMBER = "http://example.org/follows", "http://example.org/memberOf"

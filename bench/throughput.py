@@ -33,7 +33,7 @@ from cqels_opt.bench.social import STREAM
 from cqels_opt.errors import RunError
 from cqels_opt.spark.session import make_session
 from cqels_opt.trace.records import TraceRecord
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 SIZES = (100_000, 500_000, 1_000_000)
 ORDERED = 500_000  # elements of the batches whose answers are also written as one file, and that also run in executors

@@ -28,7 +28,7 @@ from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import read_inputs
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 Typical: TypeAlias = Callable[[Sequence[float]], float]
 EVALUATION = 4_000  # milliseconds: COMPUTED EVERY

@@ -42,12 +42,13 @@ from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.trace.records import OperatorRecord, TraceRecord
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, drop_late, judge, read_answers
+from cqels_opt.windows.batch_size import BatchSize
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.instants import Policy, Report
 from cqels_opt.windows.intervals import FOREVER
-from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
+from cqels_opt.windows.replay import ReplayPlan, ReplaySource, cut
 
 Triple = tuple[str, str, str]
 

@@ -22,7 +22,8 @@ from cqels_opt.query.dialects.registry import recognise
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Element, Inputs, Options, judge, read_answers
-from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+from cqels_opt.windows.batch_size import BatchSize
+from cqels_opt.windows.replay import ReplaySource, cut
 
 PAGE = Path(__file__).parents[1] / "docs" / "language.md"
 TEXT = PAGE.read_text(encoding="utf-8")

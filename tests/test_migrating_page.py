@@ -22,7 +22,8 @@ from cqels_opt.compiler.dialect_profile import query_semantics, with_window_sema
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.verify.inputs import read_inputs
-from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+from cqels_opt.windows.batch_size import BatchSize
+from cqels_opt.windows.replay import ReplaySource, cut
 
 PAGE = DOCS / "migrating.md"
 TEXT = PAGE.read_text(encoding="utf-8")

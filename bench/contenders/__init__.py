@@ -23,7 +23,8 @@ from cqels_opt import plugins
 from cqels_opt.bench.answers import Answer
 from cqels_opt.errors import CqelsOptError, InputError
 from cqels_opt.query.mistakes import nearest
-from cqels_opt.windows.replay import BatchSize, ReplayPlan
+from cqels_opt.windows.batch_size import BatchSize
+from cqels_opt.windows.replay import ReplayPlan
 
 __all__ = ["Answer", "Contender", "Done", "Given", "Run", "Task", "UnsupportedError", "available", "built_in", "find"]
 

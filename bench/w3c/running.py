@@ -25,8 +25,9 @@ from cqels_opt.lod.build import build_store
 from cqels_opt.query.algebra import DefaultGraph, Distinct, InWindow, OrderBy, Project, Query, Slice, Variable, Window
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.terms import XSD_STRING, TermError, literal, triple
+from cqels_opt.windows.batch_size import BatchSize
 from cqels_opt.windows.instants import Policy, Report
-from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+from cqels_opt.windows.replay import ReplaySource, cut
 
 Way = Literal["static", "stream"]
 WAYS: tuple[Way, ...] = ("static", "stream")

@@ -35,7 +35,7 @@ from cqels_opt.trace.page import trace_page
 from cqels_opt.trace.plan_figures import moved_statistic
 from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord, read_trace
 from cqels_opt.trace.terminal import show_plans
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 FOG = QUERIES / "fog.rq"
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"

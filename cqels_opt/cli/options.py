@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from cqels_opt.spark.kafka_topic import KafkaTopic
+from cqels_opt.windows.batch_size import BatchSize
 
 if TYPE_CHECKING:
     from cqels_opt.windows.instants import Policy
@@ -31,18 +32,6 @@ class Address(NamedTuple):
 
     host: str
     port: int
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The size of a replay's micro-batches: a number of elements or a span of stream time (ms); exactly one is set.
-
-    ``first``: that of the first one, if it is more.
-    """
-
-    elements: int | None = None
-    duration: int | None = None
-    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +74,7 @@ class RunOptions:
     constants: Literal["measured", "default"] = "measured"
     filters: Literal["cost", "early", "late", "H1", "H2", "H3", "H4"] = "cost"
     sub_result_bytes: int | None = None
-    batch: Batch | None = None
+    batch: BatchSize | None = None
     batch_bytes: int | None = None
     checkpoint: Path | str | None = None
     continue_changed: bool = False

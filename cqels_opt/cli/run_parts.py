@@ -40,7 +40,8 @@ from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.scratch import scratch_folder
 from cqels_opt.state.remote_checkpoint import checkpoint_folder
 from cqels_opt.trace.progress import Watcher, watching
-from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan
+from cqels_opt.windows.batch_size import DEFAULT_BATCH
+from cqels_opt.windows.replay import ReplayPlan
 
 if TYPE_CHECKING:
     from cqels_opt.trace.live import LiveTrace
@@ -106,8 +107,7 @@ def replay(options: RunOptions, streams: Sequence[tuple[str, Path]], needed: Seq
     """Cuts the files of a run into the chunks of its micro-batches."""
     if options.max_ahead is not None:
         raise InputError("--max-ahead is for a live source; a replay has its files whole: correct the times in them")
-    batch = options.batch
-    size = DEFAULT_BATCH if batch is None else BatchSize(batch.elements or 0, batch.duration or 0, batch.first)
+    size = options.batch or DEFAULT_BATCH
     return replay_of(streams, needed, folder, options.lateness, options.on_error or "fail", options.time_predicate, size)
 
 

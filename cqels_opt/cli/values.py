@@ -5,25 +5,26 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from cqels_opt.cli.options import PLANS, Address, Batch
+from cqels_opt.cli.options import PLANS, Address
 from cqels_opt.errors import InputError
 from cqels_opt.query.durations import parse_positive_duration
 from cqels_opt.rdf.terms import ABSOLUTE_IRI
+from cqels_opt.windows.batch_size import BatchSize
 
 if TYPE_CHECKING:
     from cqels_opt.windows.instants import Policy
 
 
-def parse_batch(text: str) -> Batch:
+def parse_batch(text: str) -> BatchSize:
     """``100`` is a number of elements, ``500ms`` a span of stream time."""
     if not text.isdecimal():
-        return Batch(duration=parse_positive_duration(text))
+        return BatchSize(duration=parse_positive_duration(text))
     digits = text.lstrip("0")
     if not digits:
         raise InputError("a micro-batch has at least 1 element")
     if len(digits) > 18:
         raise InputError("that is more elements than a stream has: write at most 18 digits")
-    return Batch(elements=int(digits))
+    return BatchSize(count=int(digits))
 
 
 def parse_bytes(text: str) -> int:

@@ -41,8 +41,9 @@ from cqels_opt.runtime.run_factory import (
 from cqels_opt.runtime.run_handle import RegisterFor
 from cqels_opt.runtime.run_state import COMMIT_EVERY, DriverOptions
 from cqels_opt.trace.listener import BatchReporter, ListenerLike
+from cqels_opt.windows.batch_size import DEFAULT_BATCH, BatchSize
 from cqels_opt.windows.frontier import Frontier
-from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan
+from cqels_opt.windows.replay import ReplayPlan
 
 PathLike: TypeAlias = str | Path
 TableFunction = Callable[[pa.Table, int], object]

@@ -10,8 +10,9 @@ from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.rdf.streams import OnError
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.commit_log import COMMITS
+from cqels_opt.windows.batch_size import DEFAULT_BATCH, BatchSize
 from cqels_opt.windows.frontier import Frontier, SourcePartition
-from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, ReplaySource, cut
+from cqels_opt.windows.replay import ReplayPlan, ReplaySource, cut
 from cqels_opt.windows.replay_plan import RECORD, REPLAY
 
 Streams = Sequence[tuple[str, Path]]

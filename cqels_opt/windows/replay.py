@@ -26,13 +26,12 @@ from cqels_opt.rdf.streams import OnError, read_stream
 from cqels_opt.rdf.tabular import Reject
 from cqels_opt.storage import checksum, disk
 from cqels_opt.storage.file_errors import naming
+from cqels_opt.windows.batch_size import DEFAULT_BATCH, BatchSize
 from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.merge import Merged, merge
 from cqels_opt.windows.replay_plan import (
     CHUNKS,
-    DEFAULT_BATCH,
     REJECTED,
-    BatchSize,
     Chunk,
     ReplayPartition,
     ReplayPlan,
@@ -43,7 +42,7 @@ from cqels_opt.windows.replay_plan import (
     write_plan,
 )
 
-__all__ = ["DEFAULT_BATCH", "BatchSize", "ReplayPlan", "ReplaySource", "cut"]
+__all__ = ["ReplayPlan", "ReplaySource", "cut"]
 
 OTHER_FILES = 256
 """Files that a process may have open besides those of a replay."""

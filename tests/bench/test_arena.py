@@ -38,7 +38,7 @@ from cqels_opt.bench.yabench import PUBLISHED
 from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.verify import Element
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STREAM, social
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.rdf.static import StaticSource
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 
 def test_underestimates_and_ratios() -> None:

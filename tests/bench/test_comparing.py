@@ -27,7 +27,7 @@ from cqels_opt.bench.measure import Ran, by_itself, check, in_turns
 from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import CqelsOptError, InputError, RunError
 from cqels_opt.verify import Element
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 WITHOUT_SPARK = ("adaptive", "static", "first", "worst", "sub-results", "clairvoyant", "system-x", "duckdb", "pyoxigraph")
 SCENARIO = f"""

@@ -12,7 +12,7 @@ import pytest
 from cqels_opt.bench import cyclic
 from cqels_opt.bench.contenders import Answer, Done, Task
 from cqels_opt.bench.local import load, prepare
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 
 def test_all_plans_and_duckdb_have_equal_answers_and_multiway_plans_read_fewer_rows_at_the_hub() -> None:

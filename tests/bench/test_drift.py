@@ -19,7 +19,7 @@ from cqels_opt.plans import Plan, QueryGraph, RelationNode, Scan
 from cqels_opt.plans.plan import join_plans, relation_set
 from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.rdf.static import StaticSource
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 SHAPES = {
     "chain": ["ab", "bc", "cd", "de", "ef"],

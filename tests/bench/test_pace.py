@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from cqels_opt.bench.pace import Commits, Pace, files_by_batch
-from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+from cqels_opt.windows.batch_size import BatchSize
+from cqels_opt.windows.replay import ReplaySource, cut
 
 STREAM = "http://example.org/s"
 

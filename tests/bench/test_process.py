@@ -14,7 +14,7 @@ from cqels_opt.bench.contenders.process import described
 from cqels_opt.bench.measure import check, in_turns
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.verify import Element
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 TEXT = "PREFIX : <http://x/> SELECT ?a FROM NAMED <http://s> [NOW] AS ?n { GRAPH ?n { ?a :at :l } }"
 ELEMENTS = [Element(i, ((f"<http://x/p{i}>", "<http://x/at>", f"<http://x/{'lm'[i % 2]}>"),)) for i in range(5000)]

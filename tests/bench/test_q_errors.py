@@ -14,7 +14,7 @@ from cqels_opt.errors import RunError
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.trace.records import Delta, Milliseconds, OperatorRecord, TraceRecord
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 
 def test_scans_do_not_count_and_operators_without_rows_are_told_apart() -> None:

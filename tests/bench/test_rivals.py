@@ -20,7 +20,7 @@ from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.social import STEADY, STREAM
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.spark.stream import chunk_stream
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

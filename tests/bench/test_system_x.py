@@ -16,7 +16,7 @@ from cqels_opt.bench.measure import check, in_turns
 from cqels_opt.operators.rows import Rows
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 S = "http://s"
 HEAD = (

@@ -17,7 +17,7 @@ from cqels_opt.bench.contenders.typed_rows import Engine, close_sessions, run
 from cqels_opt.bench.measure import in_turns
 from cqels_opt.errors import InputError
 from cqels_opt.verify import Element
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 Q = "http://x/"
 QUERY = f"SELECT ?a ?b FROM NAMED <{Q}s> [NOW] AS ?w {{ GRAPH ?w {{ ?a <{Q}is> ?b }} }}"

@@ -28,7 +28,7 @@ from cqels_opt.bench.declared import read
 from cqels_opt.bench.measure import check, in_turns
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.verify import Element
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 ENGINES = (FLINK, ESPER, PATHWAY, DIFFERENTIAL, CQELS, CSPARQL, YASPER, KOLIBRIE)
 Q = "http://x/"

@@ -22,7 +22,6 @@ from cqels_opt.cli.java import Java
 from cqels_opt.cli.main import main
 from cqels_opt.cli.options import (
     TIME_PREDICATE,
-    Batch,
     BenchOptions,
     CalibrateOptions,
     DemoOptions,
@@ -36,8 +35,8 @@ from cqels_opt.errors import DataError, EngineWarning, InputError, QueryError, R
 from cqels_opt.lod.build import build_store
 from cqels_opt.trace.page import trace_page
 from cqels_opt.trace.records import read_trace
+from cqels_opt.windows.batch_size import DEFAULT_BATCH, BatchSize
 from cqels_opt.windows.instants import Policy
-from cqels_opt.windows.replay import DEFAULT_BATCH
 
 TRACE = Path(__file__).parents[1] / "trace" / "q2.jsonl"
 COMMANDS = ("run", "explain", "verify", "load", "store", "trace", "calibrate", "bench", "demo")
@@ -132,7 +131,7 @@ def test_every_option_of_the_interface() -> None:
         joins="partitioned",
         constants="default",
         sub_result_bytes=64 << 20,
-        batch=Batch(duration=500),
+        batch=BatchSize(duration=500),
         checkpoint=Path("ck"),
         trace=Path("t.jsonl"),
         out=Path("a.jsonl"),
@@ -160,9 +159,14 @@ def test_a_limit_allows_something(option: str, value: str) -> None:
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("text", "batch"),
-    [("1", Batch(elements=1)), ("5000", Batch(elements=5000)), ("2s", Batch(duration=2000)), ("1m", Batch(duration=60_000))],
+    [
+        ("1", BatchSize(count=1)),
+        ("5000", BatchSize(count=5000)),
+        ("2s", BatchSize(duration=2000)),
+        ("1m", BatchSize(duration=60_000)),
+    ],
 )
-def test_batches(text: str, batch: Batch) -> None:
+def test_batches(text: str, batch: BatchSize) -> None:
     assert parsed("--batch", text).batch == batch
 
 

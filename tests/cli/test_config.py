@@ -8,7 +8,8 @@ import pytest
 
 from cqels_opt.cli.grammar import parse
 from cqels_opt.cli.main import main
-from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.cli.options import RunOptions
+from cqels_opt.windows.batch_size import BatchSize
 
 CONFIG = """
 static = "a.nt"
@@ -35,7 +36,7 @@ def test_a_file_has_options_and_the_command_line_replaces_them(file: Path) -> No
     file.write_text(CONFIG)
     stream = ("http://ex.org/s", Path("data/s.ndjson"))
     assert parse(["run", "q.rq", "--config", str(file), "--lateness", "5s"])[1] == RunOptions(
-        Path("q.rq"), (stream, stream), (Path("data/a.nt"),), batch=Batch(100), drain=True, lateness=5000
+        Path("q.rq"), (stream, stream), (Path("data/a.nt"),), batch=BatchSize(100), drain=True, lateness=5000
     )
 
 

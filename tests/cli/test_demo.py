@@ -23,7 +23,7 @@ from cqels_opt.runtime.interfaces import Runner
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.trace.records import Delta, Milliseconds, Moved, OperatorRecord, TraceRecord, read_trace
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

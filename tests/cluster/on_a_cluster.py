@@ -39,8 +39,9 @@ from cqels_opt.spark.stream import StreamRun, chunk_stream
 from cqels_opt.spark.tasks import Numbered, task_number
 from cqels_opt.state.remote_checkpoint import checkpoint_folder
 from cqels_opt.storage.cache_folder import CACHE_VARIABLE
+from cqels_opt.windows.batch_size import BatchSize
 from cqels_opt.windows.frontier import Frontier, SourcePartition
-from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+from cqels_opt.windows.replay import ReplaySource, cut
 
 QUERY = Path(__file__).resolve().parents[2] / "bench" / "report_queries" / "q2.rq"
 BATCH = 2000

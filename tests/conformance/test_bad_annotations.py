@@ -13,7 +13,8 @@ from cqels_opt.errors import DataError, QueryError
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.streams import OnError
 from cqels_opt.runtime.local_runner import LocalSink
-from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+from cqels_opt.windows.batch_size import BatchSize
+from cqels_opt.windows.replay import ReplaySource, cut
 
 EX = "http://ex.org/"
 PREFIXES = (

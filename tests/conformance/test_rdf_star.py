@@ -19,7 +19,7 @@ from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Element, Options, judge, read_answers, read_inputs
-from cqels_opt.windows.replay import BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 
 from .conftest import EX, STREAM
 

@@ -18,12 +18,13 @@ from local_runs import Cut, Registered, World, register
 from cqels_opt.bench.shared_data import shared_world
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STREAM, social
 from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.cli.options import RunOptions
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Options, judge, read_answers, read_inputs
+from cqels_opt.windows.batch_size import BatchSize
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,7 +119,7 @@ def test_spark_on_the_generated_world(name: str, spark: SparkSession, tmp_path: 
         streams=((STREAM, files.stream),),
         static=(files.static,),
         graphs=((PLACES_GRAPH, files.places),),
-        batch=Batch(elements=60),
+        batch=BatchSize(count=60),
         out=tmp_path / "out.jsonl",
     )
     in_session(spark, options, tmp_path / "state", lambda records: jobs.extend(r.jobs for r in records))

@@ -14,10 +14,11 @@ import pytest
 
 from cqels_opt.bench.tunnel_data import Tunnel, queries
 from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.verification import judged
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Verdict, read_inputs
+from cqels_opt.windows.batch_size import BatchSize
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +45,7 @@ def test_filters_on_probabilities(filters: str, spark: SparkSession, tmp_path: P
         streams=tuple((iri, path) for iri, path in streams.items() if "temperature2" not in iri),
         static=(static,),
         filters=filters,  # type: ignore[arg-type]
-        batch=Batch(duration=4_000),
+        batch=BatchSize(duration=4_000),
         out=tmp_path / "out.jsonl",
     )
     verdict, records = verified(spark, asked, tmp_path)
@@ -66,7 +67,7 @@ def test_a_stream_of_rdf_star(spark: SparkSession, tmp_path: Path) -> None:
         tmp_path / "sure.rq",
         streams=(("http://ex.org/heart", tmp_path / "heart.trigs"),),
         static=(tmp_path / "people.ttl",),
-        batch=Batch(elements=1),
+        batch=BatchSize(count=1),
         out=tmp_path / "out.jsonl",
     )
     verdict, _ = verified(spark, asked, tmp_path)

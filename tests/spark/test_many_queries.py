@@ -14,12 +14,13 @@ import pytest
 
 import cqels_opt as cq
 from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.verification import judged
 from cqels_opt.errors import InputError
 from cqels_opt.query.parser import parse
 from cqels_opt.trace.records import read_trace
 from cqels_opt.verify import Options, evaluate
+from cqels_opt.windows.batch_size import BatchSize
 
 from .small_world import EX, MAP, STREAM, Files, rows, write_rows, write_world
 
@@ -58,7 +59,7 @@ def test_one_text_with_a_file_of_constants(spark: SparkSession, files: Files, tm
         streams=((STREAM, files.stream),),
         static=(files.static,),
         graphs=((MAP, files.places),),
-        batch=Batch(elements=25),
+        batch=BatchSize(count=25),
         out=tmp_path / "out.jsonl",
         trace=tmp_path / "t.jsonl",
         instances=tmp_path / "who.csv",

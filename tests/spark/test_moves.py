@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cqels_opt.cli import commands, local_run
-from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.cli.options import RunOptions
 from cqels_opt.errors import RunError
 from cqels_opt.trace.records import TraceRecord, read_trace
+from cqels_opt.windows.batch_size import BatchSize
 
 from .small_world import MAP, MET, STREAM, rows, write_query, write_rows, write_world
 
@@ -55,7 +56,7 @@ def test_there_and_back(live: bool, spark: SparkSession, tmp_path: Path) -> None
     folder.mkdir()
     calm = RunOptions(
         query=query, streams=((STREAM, files.stream),), static=(files.static,), graphs=((MAP, files.places),),
-        batch=Batch(elements=10), out=tmp_path / "calm.jsonl", checkpoint=tmp_path / "calm",
+        batch=BatchSize(count=10), out=tmp_path / "calm.jsonl", checkpoint=tmp_path / "calm",
     )  # fmt: skip
     local_run.run(calm)
     moved = replace(calm, out=tmp_path / "out.jsonl", checkpoint=tmp_path / "c", trace=tmp_path / "t.jsonl")

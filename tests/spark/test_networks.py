@@ -12,10 +12,11 @@ import pytest
 
 import cqels_opt as cq
 from cqels_opt.cli.commands import in_session
-from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.verification import judged
 from cqels_opt.errors import InputError
 from cqels_opt.trace.records import read_trace
+from cqels_opt.windows.batch_size import BatchSize
 
 from .small_world import EX, MAP, STREAM, Files, rows, write_rows, write_world
 
@@ -55,7 +56,7 @@ def asked(files: Files, folder: Path, out: str, batch: int) -> RunOptions:
         streams=((STREAM, files.stream),),
         static=(files.static,),
         graphs=((MAP, files.places),),
-        batch=Batch(elements=batch),
+        batch=BatchSize(count=batch),
         out=folder / out.rstrip("/"),
         out_folder=out.endswith("/"),
         trace=folder / "t.jsonl",

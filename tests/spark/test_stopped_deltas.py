@@ -10,10 +10,11 @@ from pyspark.sql import SparkSession
 
 from cqels_opt.bench.false_statistics import FALSIFIED, falsified
 from cqels_opt.cli import commands, local_run
-from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.cli.options import RunOptions
 from cqels_opt.planner import row_limits
 from cqels_opt.plans.plan_sampling import PlanSampling
 from cqels_opt.trace.records import read_trace
+from cqels_opt.windows.batch_size import BatchSize
 
 from .small_world import MAP, MET, STREAM, write_query, write_world
 
@@ -22,7 +23,7 @@ def test_it_is_planned_again_in_the_same_job(spark: SparkSession, tmp_path: Path
     files = write_world(tmp_path, 150)
     given = RunOptions(
         query=write_query(tmp_path, MET), streams=((STREAM, files.stream),), static=(files.static,), graphs=((MAP, files.places),),
-        batch=Batch(elements=25),
+        batch=BatchSize(count=25),
     )  # fmt: skip
     calm, disturbed = (
         replace(given, out=tmp_path / f"{name}.jsonl", checkpoint=tmp_path / name, trace=tmp_path / f"{name}-trace.jsonl")

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from cqels_opt.errors import CheckpointError, DataError, InputError
 from cqels_opt.windows import replay
+from cqels_opt.windows.batch_size import BatchSize
 from cqels_opt.windows.element_rows import ELEMENT_ROWS
-from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
+from cqels_opt.windows.replay import ReplayPlan, ReplaySource, cut
 
 Element = tuple[int, int]  # time, number of rows
 
