@@ -7,12 +7,13 @@ import io
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO, cast
 
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Query
+from cqels_opt.rdf.terms import XSD_STRING, literal
 from cqels_opt.trace.figures import clock
 
 
@@ -70,9 +71,29 @@ class AnswerText:
         return "".join("  ".join(cell.ljust(width) for cell, width in zip(row, self._widths)).rstrip() + "\n" for row in rows)
 
     def _row(self, answer: dict[str, Any]) -> list[str]:
-        cells = (answer["bindings"].get(name, {}).get("value", "") for name in self._names)
+        found = (answer["bindings"].get(name) for name in self._names)
         time = clock(answer["time"]) if self._format == "table" else str(answer["time"])
-        return [time, answer["op"], *map(str, cells)]
+        return [time, answer["op"], *("" if binding is None else _cell(binding) for binding in found)]
+
+
+def _cell(binding: Mapping[str, Any]) -> str:
+    """The value of a term of SPARQL's JSON; of a triple term the term."""
+    return _term(binding) if binding["type"] == "triple" else binding["value"]
+
+
+def _term(binding: Mapping[str, Any]) -> str:
+    """The canonical text of a term of SPARQL's JSON."""
+    value = binding["value"]
+    match binding["type"]:
+        case "triple":
+            return f"<<( {' '.join(_term(value[part]) for part in ('subject', 'predicate', 'object'))} )>>"
+        case "uri":
+            return f"<{value}>"
+        case "bnode":
+            return f"_:{value}"
+    direction = f"--{binding['its:dir']}" if "its:dir" in binding else ""
+    language = binding["xml:lang"] + direction if "xml:lang" in binding else None
+    return literal(value, binding.get("datatype", XSD_STRING), language)
 
 
 def answer_text(options: RunOptions, query: Query) -> TextIO | None:

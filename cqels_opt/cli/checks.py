@@ -119,6 +119,9 @@ def _topics(streams: Sequence[tuple[str, Any]], payload: Sequence[str], predicat
         for iri, place in streams
         if not isinstance(place, Path)
     ]
+    names = [iri for iri, _ in found]
+    if twice := [iri for iri in names if names.count(iri) > 1]:
+        raise InputError(f"--stream {twice[0]}: the stream is given more than one topic; give it one")
     if unused := [iri for iri in payloads if iri or not found]:
         raise InputError(f"--payload {unused[0]}: no stream is a topic{' of that name' if unused[0] else ''}".replace(" :", ":"))
     return tuple(found)

@@ -43,9 +43,9 @@ class QueryRequest:
 def query_requests(options: RunOptions) -> list[QueryRequest]:
     """The queries of the options. They are named after their files; options may name a window of any of them."""
     texts = instances_of(options) if options.instances is not None else _files(options)
-    if options.base is not None:
-        texts = [(path, f"BASE <{options.base}> {text}", name, line) for path, text, name, line in texts]
-    queries = _read(texts, options)
+    texts = [(path, f"{_prologue(options)}{text}", name, line) for path, text, name, line in texts]
+    with places_as_written(options):
+        queries = _read(texts, options)
     one = len(queries) == 1
     windows = {window.name for query in queries for window in query.windows}
     for option, given in (("--report", options.report), ("--t0", options.t0)):
@@ -58,6 +58,23 @@ def query_requests(options: RunOptions) -> list[QueryRequest]:
         t0 = {name: time for name, time in options.t0.items() if one or name in own}
         found.append(QueryRequest(path, text, query, name, report, t0))
     return found
+
+
+def _prologue(options: RunOptions) -> str:
+    """What ``--base`` puts before each text."""
+    return "" if options.base is None else f"BASE <{options.base}> "
+
+
+@contextmanager
+def places_as_written(options: RunOptions) -> Iterator[None]:
+    """A QueryError has its place in the text that the user has written, which ``--base`` is not a part of."""
+    try:
+        yield
+    except QueryError as error:
+        if (before := _prologue(options)) and error.text.startswith(before):
+            error.text = error.text.removeprefix(before)
+            error.column -= len(before) if error.line == 1 else 0
+        raise
 
 
 def _read(texts: Texts, options: RunOptions) -> list[Query]:
@@ -148,7 +165,10 @@ def instances_of(options: RunOptions) -> Texts:
         raise InputError("--instances is of one query: give its file alone")
     text = _text(path) if options.text is None else options.text
     reader = csv.reader(io.StringIO(_text(file)))
-    rows = [(reader.line_num, row) for row in reader if row]  # not of blank lines
+    try:
+        rows = [(reader.line_num, row) for row in reader if row]  # not of blank lines
+    except csv.Error as error:
+        raise InputError(f"{file}:{reader.line_num}: {error}; a quote may lack its end") from error
     if len(rows) < 2:
         raise InputError(f"{file}: it needs one line with the names of the columns, and one line per instance")
     heads = [head.strip() for head in rows[0][1]]

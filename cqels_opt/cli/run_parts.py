@@ -13,6 +13,7 @@ from cqels_opt.cli.options import ExplainOptions, RunOptions
 from cqels_opt.cli.query_requests import (
     QueryRequest,
     mistakes_as_warnings,
+    places_as_written,
     query_requests,
     registration_options,
     warn_of_absent_graphs,
@@ -62,9 +63,12 @@ def requests_of(options: RunOptions) -> list[QueryRequest]:
 
 def static_data(options: RunOptions, folder: Path) -> dict[str, Any]:
     """The keywords of an engine, on Spark or local: the static data of a run, and the folder of what it registers."""
+    graphs: dict[str, list[Path]] = {}
+    for iri, path in options.graphs:
+        graphs.setdefault(iri, []).append(path)
     return {
         "static": options.static or None,
-        "graphs": dict(options.graphs) or None,
+        "graphs": graphs or None,
         "store": options.store,
         "folder": folder / "registered",
         "on_error": options.on_error or "fail",
@@ -81,7 +85,7 @@ def plans_text(queries: Sequence[RegisteredQuery], options: ExplainOptions, fold
 def registered(engine: QueryRegistry[Q], options: RunOptions, requests: Sequence[QueryRequest]) -> list[Q]:
     """Registers the queries of a run; warns of likely mistakes."""
     warn_of_disagreement(engine.store)
-    with mistakes_as_warnings(requests):
+    with places_as_written(options), mistakes_as_warnings(requests):
         found = [engine.register(query.text, **registration_options(query, options)) for query in requests]
     warn_of_absent_graphs(requests, engine.store, options.store is not None)
     return found

@@ -79,7 +79,7 @@ def gateway(
     finally:
         stop.set()
         source.close()
-        reader.join(timeout=1)  # a reader that waits for an event notices the stop only then, and ends with the process
+        reader.join(timeout=1)  # a reader that waits for an answer of a server ends later
     if failed:
         raise failed[0] if isinstance(failed[0], Exception) else RunError(f"the gateway failed: {failed[0]}")
     return counts

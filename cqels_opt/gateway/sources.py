@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import queue
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, option
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client
@@ -65,6 +67,10 @@ def make_source(url: str, *, client: str = "", send: str | None = None) -> Sourc
         raise InputError(f"{what} ({error})") from error
     if not known:
         raise InputError(what)
+    if client and parts.scheme not in ("mqtt", "mqtts"):
+        raise InputError(f"{option('client=', '--client')}: it is an id at a broker of MQTT; leave it out")
+    if send is not None and parts.scheme not in ("ws", "wss"):
+        raise InputError(f"{option('send=', '--send')}: it is a message to a WebSocket server; leave it out")
     try:
         if parts.scheme in ("mqtt", "mqtts"):
             return Mqtt(url, client or f"cqels-opt-{hashlib.sha256(url.encode()).hexdigest()[:12]}")
@@ -147,13 +153,19 @@ class Mqtt:
                 else:
                     wrong.put(InputError(why))
                 return
+            try:
+                client.subscribe(self._topic, qos=1)
+            except ValueError as error:
+                wrong.put(InputError(f"{_bare(self.url)}: {self._topic!r} is no filter of topics: {error}"))
+                return
             self._connection += 1
-            client.subscribe(self._topic, qos=1)
             _log(f"connected to {_bare(self.url)}")
 
         def disconnected(_client: Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
-            if reason.is_failure:
+            if reason.is_failure and self._connection:
                 _log(f"{_bare(self.url)}: connection lost ({reason}); trying again")
+            elif reason.is_failure:
+                wrong.put(InputError(f"{_bare(self.url)}: the connection ends before the broker accepts it ({reason})"))
 
         def received(client: Client, _data: Any, message: Any) -> None:
             connection = self._connection
@@ -218,13 +230,13 @@ class Socket:
 
         while not stop.is_set():
             try:
-                with connect(self.url, max_size=1 << 26) as socket:
+                with connect(self.url, max_size=1 << 26) as connection:
                     self._backoff.connected(self.url)
                     if self.send is not None:
-                        socket.send(self.send)
+                        connection.send(self.send)
                     while not stop.is_set():
                         try:
-                            message = socket.recv(timeout=0.2)
+                            message = connection.recv(timeout=0.2)
                         except TimeoutError:
                             continue
                         self._backoff.succeeded()
@@ -243,6 +255,7 @@ class Events:
 
     url: str
     _backoff: _Backoff = field(default_factory=_Backoff)
+    _socket: socket.socket | None = None  # of the stream that is read
 
     def __post_init__(self) -> None:
         import httpx_sse  # noqa: F401 - fails at once if not installed
@@ -263,6 +276,7 @@ class Events:
                         if kind != EVENTS:
                             raise SSEError(f"the server sends {kind or 'no type of content'}, not {EVENTS}")
                         self._backoff.connected(self.url)
+                        self._socket = events.response.extensions["network_stream"].get_extra_info("socket")
                         events.response.encoding = BYTES  # event streams are of UTF-8, whatever the server says
                         for event in events.iter_sse():
                             last = event.id.encode(BYTES).decode(errors="surrogateescape") or last
@@ -274,7 +288,11 @@ class Events:
                                 return
                     raise httpx.RemoteProtocolError("the server has ended the stream")
                 except (httpx.HTTPError, SSEError) as error:
-                    self._backoff.failed(self.url, error, stop)
+                    if not stop.is_set():
+                        self._backoff.failed(self.url, error, stop)
 
     def close(self) -> None:
-        """See :class:`Source`."""
+        """Ends the connection, from which the reader may wait for an event."""
+        if self._socket is not None:
+            with suppress(OSError):  # the server has ended it
+                self._socket.shutdown(socket.SHUT_RDWR)

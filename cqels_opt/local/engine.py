@@ -44,15 +44,15 @@ class CompiledQuery(RegisteredQuery):
 class Engine(QueryRegistry[CompiledQuery]):
     """Continuous queries over RDF streams and static Linked Open Data in this process: no Spark, no Java.
 
-    ``static`` is a file (or several) for the default graph, ``graphs`` maps the IRIs of named graphs to files, ``store`` is a
-    store that ``cqels-opt load`` wrote (instead of files). ``folder`` stores the output of registration, by default a temporary
+    ``static`` is a file (or several) for the default graph, ``graphs`` maps the IRI of each named graph to a file (or several), ``store``
+    is a store that ``cqels-opt load`` wrote (instead of files). ``folder`` stores the output of registration, by default a temporary
     folder.
     """
 
     def __init__(
         self,
         static: PathLike | Sequence[PathLike] | None = None,
-        graphs: Mapping[str, PathLike] | None = None,
+        graphs: Mapping[str, PathLike | Sequence[PathLike]] | None = None,
         store: PathLike | None = None,
         folder: PathLike | None = None,
         on_error: Literal["fail", "skip"] = "fail",

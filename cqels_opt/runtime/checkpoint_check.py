@@ -109,15 +109,19 @@ def _of_relation(header: Path) -> Iterator[str]:
 
 def _of_sinks(last: Commit, out: Path | None, trace: Path | None) -> Iterator[str]:
     """The damage of the committed part of the output."""
+    kinds = {"out": "file", "batches": "folder"}
+    kind = "batches" if out is not None and out.is_dir() else "out"
+    if out is not None and kind not in last.lengths and (committed := kinds.keys() & last.lengths):
+        yield f"{out}: the checkpoint has committed its answers to a {kinds[committed.pop()]}, and this is none; bring it back"
     files = [(out, "out"), (trace, "trace")]
     for path, name in files:
-        if path is None or (name == "out" and path.is_dir()):
+        if path is None or (name == "out" and kind == "batches"):
             continue
         try:
             checksum.committed(path, last.lengths.get(name, 0), last.digests.get(name, ""))
         except CheckpointError as error:
             yield str(error)
-    if out is not None and out.is_dir():
+    if out is not None and kind == "batches":
         batches = last.lengths.get("batches", 0)
         if f"{FolderSink(out).digest_before(batches):032x}" != last.digests.get("batches", f"{0:032x}"):
             yield f"{out}: its first batches are not those that the checkpoint has committed; bring the folder back"

@@ -36,7 +36,12 @@ def are_live(used: Streams, follow: bool = False) -> bool:
 
 
 def numbered_folders(used: Streams, needed: Sequence[str]) -> list[tuple[int, Path]]:
-    """The number of the stream of each folder, and the folder."""
+    """The number of the stream of each folder, or growing file, and its path. InputError if a stream has several."""
+    names = [iri for iri, _ in used]
+    if twice := [iri for iri in names if names.count(iri) > 1]:
+        raise InputError(
+            f"stream <{twice[0]}> is given more than once: a run that follows it reads one folder, or one file that grows"
+        )
     return [(i, path) for iri, path in used for i, s in enumerate(needed) if s.strip("<>") == iri]
 
 

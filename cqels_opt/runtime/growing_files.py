@@ -87,12 +87,10 @@ def are_growing(places: Iterable[tuple[object, Path]]) -> bool:
 
 
 class GrowingFiles:
-    """The files of streams (a stream's number and its file). InputError unless all are files of lines, one per stream."""
+    """The files of streams, one each (a stream's number and its file). InputError unless all are files of lines."""
 
     def __init__(self, files: Sequence[tuple[int, Path]]) -> None:
         self._places = {number: _Place(path) for number, path in files}
-        if len(self._places) < len(files):
-            raise InputError("a stream that grows is one file: give each stream a file")
         for _, path in files:
             if path.suffix.lower() not in FORMATS:
                 raise InputError(f"{path}: a file that grows has lines of JSON, and a name that ends in {' or '.join(FORMATS)}")

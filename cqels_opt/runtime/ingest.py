@@ -77,7 +77,8 @@ class StreamReport:
 
     elements: int = 0
     late: int = 0
-    last: dict[int, tuple[int, int]] = field(default_factory=dict)  # partition -> (greatest time, greatest offset)
+    last: dict[int, tuple[int | None, int]] = field(default_factory=dict)
+    """The greatest time (of rows that can be read; None without any) and the greatest offset of each partition."""
     first: int | None = None
     times: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     counts: dict[str, tuple[SlotCounts, ...]] = field(default_factory=dict)  # by Shape.key
@@ -114,7 +115,8 @@ def ingest(
     late, numbers = whole.late | (whole.t <= task.frontier), _distinct(whole.stream)
     for number in numbers:
         report.streams[task.streams[number]] = StreamReport(last=_last(whole, number))
-    final = min(last for seen in report.streams.values() for last, _ in seen.last.values()) - 1 - task.lateness
+    greatest = [t for seen in report.streams.values() for t, _ in seen.last.values() if t is not None]
+    final = min(greatest, default=task.frontier) - 1 - task.lateness
     writer = _SlotWriter(task, name, final, texts, report)
     for number in numbers:
         order, elements = _admitted(whole, number, late, report.streams[task.streams[number]])
@@ -123,12 +125,13 @@ def ingest(
     return report
 
 
-def _last(rows: EncodedRows, number: int) -> dict[int, tuple[int, int]]:
-    """The greatest time and offset of a stream's rows, by partition."""
-    mine, found = rows.stream == number, {}
+def _last(rows: EncodedRows, number: int) -> dict[int, tuple[int | None, int]]:
+    """:attr:`StreamReport.last` of a stream: a row that cannot be read is no element, and moves no frontier."""
+    mine, found = rows.stream == number, dict[int, tuple[int | None, int]]()
     for partition in _distinct(rows.partition[mine]):
         own = np.flatnonzero(mine & (rows.partition == partition))
-        found[partition] = int(rows.t.take(own).max()), int(rows.offset.take(own).max())
+        readable = own[~rows.bad[own]]
+        found[partition] = int(rows.t.take(readable).max()) if len(readable) else None, int(rows.offset.take(own).max())
     return found
 
 

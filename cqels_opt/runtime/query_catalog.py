@@ -77,15 +77,17 @@ class QueryCatalog:
         """A query compiled by itself."""
         return self._compiled.of(alone(member))
 
-    def remove(self, name: str) -> None:
-        """Removes a query with the next batch. InputError if there is none of that name, or it is the last one."""
+    def remove(self, *names: str) -> None:
+        """Removes queries with the next batch. InputError, and none is removed, if one of them does not exist, or none would be left."""
         with self._lock:
-            if name not in self._next:
-                raise InputError(f"there is no query {name!r}")
-            if len(self._next) == 1:
-                raise InputError(f"{name!r} is the only query that is left: stop the run instead")
-            del self._next[name]
-            self._waiting.append(name)
+            for name in names:
+                if name not in self._next:
+                    raise InputError(f"there is no query {name!r}")
+            if self._next.keys() <= {*names}:
+                raise InputError(f"{names[-1]!r} is the only query that is left: stop the run instead")
+            for name in dict.fromkeys(names):
+                del self._next[name]
+                self._waiting.append(name)
 
     def names(self) -> list[str]:
         """The names of the queries of the next batch, in the order of their requests."""

@@ -39,8 +39,8 @@ ON_ERROR = ("fail", "skip")
 class QueryRegistry(ABC, Generic[Q]):
     """The part of an engine that needs no machine: a subclass says how static data are loaded, queries compiled, and runs started.
 
-    ``static`` is a file (or several) for the default graph, ``graphs`` maps the IRIs of named graphs to files, ``store`` is a
-    store that ``cqels-opt load`` wrote (instead of files). ``folder`` stores the output of registration, by default a temporary
+    ``static`` is a file (or several) for the default graph, ``graphs`` maps the IRI of each named graph to a file (or several), ``store``
+    is a store that ``cqels-opt load`` wrote (instead of files). ``folder`` stores the output of registration, by default a temporary
     folder.
     """
 
@@ -48,7 +48,7 @@ class QueryRegistry(ABC, Generic[Q]):
         self,
         load: Load,
         static: PathLike | Sequence[PathLike] | None,
-        graphs: Mapping[str, PathLike] | None,
+        graphs: Mapping[str, PathLike | Sequence[PathLike]] | None,
         store: PathLike | None,
         folder: PathLike | None,
         on_error: Literal["fail", "skip"],
@@ -116,7 +116,7 @@ class QueryRegistry(ABC, Generic[Q]):
         self,
         add: PathLike | Sequence[PathLike] = (),
         remove: PathLike | Sequence[PathLike] = (),
-        graphs: Mapping[str, PathLike] | None = None,
+        graphs: Mapping[str, PathLike | Sequence[PathLike]] | None = None,
         on_error: Literal["fail", "skip"] = "fail",
     ) -> UpdateReport:
         """Writes the next version of the engine's store, as ``cqels-opt load --update``; runs switch to it in their next batch.
@@ -216,7 +216,7 @@ def _paths(given: PathLike | Sequence[PathLike], what: str) -> list[Path]:
     return [local_path(path, what) for path in several]
 
 
-def _graphs(given: Mapping[str, PathLike] | None) -> list[tuple[str, Path]]:
+def _graphs(given: Mapping[str, PathLike | Sequence[PathLike]] | None) -> list[tuple[str, Path]]:
     if not isinstance(given or {}, Mapping):
         raise InputError(
             f'graphs={given!r}: give files by the IRI of their graph, such as {{"http://example.org/map": "map.ttl"}}'
@@ -224,4 +224,4 @@ def _graphs(given: Mapping[str, PathLike] | None) -> list[tuple[str, Path]]:
     for iri in given or {}:
         if not isinstance(iri, str) or not ABSOLUTE_IRI.fullmatch(iri.removeprefix("<").removesuffix(">")):
             raise InputError(f"graphs: {iri!r} is no absolute IRI, like http://example.org/map")
-    return [(iri, local_path(path, f"graphs: {iri}")) for iri, path in (given or {}).items()]
+    return [(iri, path) for iri, files in (given or {}).items() for path in _paths(files, f"graphs: {iri}")]

@@ -121,12 +121,14 @@ class RunHandle(ABC):
         other queries, in windows at least as long. Otherwise it begins with empty windows, and reads only later elements. The
         batch that adds queries writes them to the checkpoint first, and a restarted run has them. After a kill the batches that ran before
         run again first, without queries that are added then. InputError for a stream that
-        this run does not read, or one that others read and the query makes.
+        this run does not read, or one that others read and the query makes, and for the name of a query that has failed in this run.
         """
         catalog, register = self._changeable()
 
         def add(members: Sequence[Member]) -> None:
             for member in members:
+                if (reason := self.failures.get(member.id)) is not None:
+                    raise InputError(f"the query {member.id!r} has failed in this run: {reason}; add it under another id")
                 self.driver.reconfiguration.check_addition(member)
             if not self.is_active:
                 raise InputError("the run has ended: start the queries in another one")
@@ -139,7 +141,7 @@ class RunHandle(ABC):
         catalog, _ = self._changeable()
         for name in names:
             self.driver.reconfiguration.check_removal(name)
-            catalog.remove(name)
+        catalog.remove(*names)
 
     @property
     def queries(self) -> tuple[str, ...]:

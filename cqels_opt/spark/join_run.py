@@ -106,7 +106,7 @@ class JoinRun(DropIn):
         """
 
     def wait_for_counts(self) -> None:
-        """Waits until the relations have been counted, where that is done in the background. Tests and benchmarks need it."""
+        """Waits until the relations have been counted, where that is done in the background."""
 
     # ------------------------------------------------------------------ a batch
     def _begin(self, runner: BatchJobs, session: SparkSession, number: int) -> None:

@@ -16,12 +16,14 @@ def wait(handle: StreamRun) -> bool:
                     handle.stop()
                     handle.settle()
                     return True
+            stopped = False
             for number in handle.remaining():
-                if interrupted.is_set():
-                    return True
+                if stopped := interrupted.is_set():
+                    break
                 handle.replay(number)
+            handle.settle()  # also of batches that ran outside of Spark's query
+            return stopped
         except RunError:
             if not interrupted.is_set():  # otherwise workers were interrupted too, and the batch is rolled back
                 raise
             return True
-    return False

@@ -423,7 +423,7 @@ def _difference(before: Identity, now: Identity, changed: bool | None) -> str | 
     for key, value in now.others.items():
         if before.others.get(key) != value:
             return f"its {key} differs; use another folder"
-    if before.query == now.query:
+    if before.query == now.query and before.windows == now.windows:
         return None
     names, others = ([*of.query] if isinstance(of.query, Mapping) else [] for of in (before, now))
     if {*names} != {*others}:
@@ -434,8 +434,10 @@ def _difference(before: Identity, now: Identity, changed: bool | None) -> str | 
     changes = [name for name in names if before.query[name] != now.query[name]] if len(names) > 1 else []
     differs = f"its query {changes[0]} differs" if changes else "its query differs"
     if before.windows != now.windows:
-        others = [name for name in changes if before.windows.get(name) != now.windows.get(name)]
-        return f"its query{f' {others[0]}' if others else ''} differs, and has other windows; use another folder"
+        others = [name for name in names if before.windows.get(name) != now.windows.get(name)] if len(names) > 1 else []
+        same = before.query == now.query
+        found = "has other windows (other bounds, or another profile)" if same else "differs, and has other windows"
+        return f"its query{f' {others[0]}' if others else ''} {found}; use another folder"
     if lacking := [name for pattern, name in now.patterns.items() if pattern not in before.patterns]:
         differ = "its queries differ" if len(changes) > 1 else differs
         return f"{differ}, and nothing was kept for {', '.join(dict.fromkeys(lacking))}; use another folder"

@@ -51,6 +51,7 @@ def served(trace: LiveTrace, host: str, port: int) -> Iterator[str]:
     try:
         server = _Server(trace, host, port)
     except OSError as error:
+        trace.end()
         raise InputError(
             f"--ui: {_authority(host, port)}: {error.strerror or error}; give another port, or 0 for any that is free"
         ) from error

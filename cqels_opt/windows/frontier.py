@@ -44,10 +44,15 @@ class Frontier:
     partitions: dict[int, SourcePartition] = field(default_factory=dict)
     value: int = int(BEFORE_TIME)
 
-    def seen(self, number: int, stream: str, last_time: int, last_offset: int) -> None:
-        """Records that a batch had elements of a partition up to this time and offset."""
+    def seen(self, number: int, stream: str, last_time: int | None, last_offset: int) -> None:
+        """Records that a batch had elements of a partition up to this time and offset. ``last_time`` None: none of them can be read, so
+        that a new partition does not count yet.
+        """
+        if last_time is None and number not in self.partitions:
+            return
         mine = self.partitions.setdefault(number, SourcePartition(stream))
-        mine.last_time = last_time if mine.last_time is None else max(mine.last_time, last_time)
+        if last_time is not None:
+            mine.last_time = last_time if mine.last_time is None else max(mine.last_time, last_time)
         mine.last_offset = max(mine.last_offset, last_offset)
 
     def suspected(self, suspects: Mapping[int, int | None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import signal
@@ -13,6 +14,7 @@ import pytest
 from cqels_opt.cli.answer_text import AnswerText, check_format
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.errors import InputError
+from cqels_opt.operators.stream_output import json_term
 from cqels_opt.query.parser import parse
 
 ROWS: list[dict[str, Any]] = [
@@ -36,6 +38,24 @@ def test_formats() -> None:
     table = [f"{'time':23}  op  x     y", f"{times[0]}  +   a, b", f"{times[1]}  -   u     long"]
     assert printed(ROWS, format="table").splitlines() == table
     assert printed([{"time": 1, "op": "+", "triples": [["<a>", "<b>", '"c"']]}], format="nt") == '<a> <b> "c" .\n'
+
+
+def test_a_triple_term_is_written_as_a_term() -> None:
+    literals = [{"type": "literal", "value": "a"}, {"type": "literal", "value": "1", "datatype": "urn:d"}]
+    literals += [
+        {"type": "literal", "value": 'x"', "xml:lang": "en"},
+        {"type": "literal", "value": "y", "xml:lang": "ar", "its:dir": "rtl"},
+    ]
+    subject, verb = {"type": "bnode", "value": "b"}, {"type": "uri", "value": "urn:p"}
+    terms: Any = {"type": "uri", "value": "urn:o"}
+    for each in literals:
+        terms = {"type": "triple", "value": {"subject": subject, "predicate": verb, "object": terms}}
+        answer = {"time": 1, "op": "+", "bindings": {"x": each, "y": terms}}
+        (_, _, x, y), *_ = csv.reader(printed([answer], format="csv").splitlines()[1:])
+        assert (x, json_term(y)) == (each["value"], terms)
+        terms = {"type": "triple", "value": {"subject": subject, "predicate": verb, "object": each}}
+        (_, _, _, y), *_ = csv.reader(printed([{**answer, "bindings": {"y": terms}}], format="csv").splitlines()[1:])
+        assert json_term(y) == terms
 
 
 def test_an_answer_may_have_any_character() -> None:

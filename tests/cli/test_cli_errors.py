@@ -46,6 +46,10 @@ USAGE: list[tuple[list[str], str]] = [
         ["run", "q.rq", "--stream", "http://s", "kafka://h:1/t", "--batch-bytes", "1M"],
         "--batch-bytes: it is for live folders; of a topic Python takes",
     ),
+    (
+        ["run", "q.rq", "--stream", "http://s", "kafka://h:1/t", "--stream", "http://s", "kafka://h:1/u"],
+        "--stream http://s: the stream is given more than one topic; give it one",
+    ),
     (["trace", "t.jsonl", "--ui", "80"], "--ui: it is for a trace that grows: add --follow"),
     (["trace", "t.jsonl", "--follow", "--html", "o.html"], "--html: a page is written of what is there"),
     (["trace", "t.jsonl", "--html", "t.jsonl"], "--html t.jsonl: the file is given twice"),

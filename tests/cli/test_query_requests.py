@@ -37,6 +37,23 @@ def test_relative_iris_of_a_query_are_resolved_against_an_option(tmp_path: Path)
     assert own.body == read(tmp_path, f"BASE <http://own/> {text}").body
 
 
+def test_an_error_has_its_place_in_the_text_without_the_base(tmp_path: Path) -> None:
+    for text, place in ("SELECT ?p WHRE { ?p a ?q }", "1:11"), ("SELECT ?p\nWHRE { ?p a ?q }", "2:1"):
+        found = []
+        for base in (None, EX):
+            with pytest.raises(QueryError) as error:
+                read(tmp_path, text, base)
+            found.append(error.value.report())
+        assert found[0] == found[1] and f"q.rq:{place}: " in found[0]
+
+
+def test_instances_whose_quote_has_no_end(tmp_path: Path) -> None:
+    (tmp_path / "q.rq").write_text("SELECT ?p { ?p <urn:at> $PLACE$ }", encoding="utf-8")
+    (tmp_path / "places.csv").write_text('PLACE\n"<urn:a>\n' + "<urn:b>\n" * 20_000, encoding="utf-8")
+    with pytest.raises(InputError, match=r"places\.csv:\d+: field larger than field limit .*; a quote may lack its end"):
+        query_requests(RunOptions(tmp_path / "q.rq", instances=tmp_path / "places.csv"))
+
+
 @pytest.mark.parametrize(
     ("text", "absent"),
     [

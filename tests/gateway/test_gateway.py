@@ -409,3 +409,57 @@ def test_a_wrong_place_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFix
     assert complaint in said
     assert "secret" not in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["mqtt://127.0.0.1:1/topic", "--send", "x"], "--send: it is a message to a WebSocket server; leave it out"),
+        (["ws://127.0.0.1:1/", "--client", "x"], "--client: it is an id at a broker of MQTT; leave it out"),
+        (["http://127.0.0.1:1/", "--client", "x"], "--client: it is an id at a broker of MQTT; leave it out"),
+    ],
+)
+def test_options_of_other_protocols(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], complaint: str) -> None:
+    assert main(["gateway", *words, str(tmp_path / "live")]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("topic", "answer", "complaint"),
+    [
+        ("a/%23/b", b"\x20\x02\x00\x00", "'a/#/b' is no filter of topics: Invalid subscription filter."),
+        ("topic", b"", "the connection ends before the broker accepts it"),
+    ],
+)
+def test_a_broker_that_cannot_be_used_is_an_error_at_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], topic: str, answer: bytes, complaint: str
+) -> None:
+    """The gateway waited for ever."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serves() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1024)
+                connection.sendall(answer)
+                if answer:
+                    connection.recv(1024)  # until the gateway ends it
+
+        threading.Thread(target=serves, daemon=True).start()
+        assert main(["gateway", f"mqtt://me:s3cret@127.0.0.1:{server.getsockname()[1]}/{topic}", str(tmp_path / "live")]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said and "s3cret" not in said and said.count("\n") == 1
+
+
+def test_the_reader_of_events_ends_with_the_gateway(tmp_path: Path) -> None:
+    """Also while it waits for an event that does not come."""
+    over = threading.Event()
+
+    def answer(request: http.server.BaseHTTPRequestHandler) -> None:
+        respond(request, 200, "text/event-stream", b"data: %s\n\n" % message(1))
+        over.wait(60)
+
+    with served(answer) as place:
+        until(LiveFolder(tmp_path, payload_of("json")), f"http://{place}", 1)
+        assert not [thread for thread in threading.enumerate() if thread.name == "gateway"]
+        over.set()

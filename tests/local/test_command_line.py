@@ -162,3 +162,83 @@ def test_a_file_that_grows_is_followed_until_it_is_stopped(
     assert main(words) == 0
     assert capsys.readouterr().err.startswith("stopped after 1 batch, 60 elements")
     assert (tmp_path / "o.jsonl").read_text()
+
+
+@pytest.mark.parametrize("kind", ["folders", "growing files"])
+def test_a_stream_that_is_followed_has_one_place(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two folders would be one source partition, and elements of one late by those of the other."""
+    places = [tmp_path / "a.ndjson", tmp_path / "b.ndjson"]
+    for place in places:
+        if kind == "folders":
+            place.mkdir()
+        else:
+            place.touch()
+    streams = [word for place in places for word in ("--stream", "http://ex.org/S", str(place))]
+    assert main(["run", str(write_query(tmp_path, MET)), *streams, "--engine", "local", "--follow"]) == 2
+    assert "stream <http://ex.org/S> is given more than once: a run that follows it reads one folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "verify"])
+def test_a_graph_of_several_files(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.nt").write_text(f"<urn:{name}> <urn:p> <urn:o> .\n")
+    graphs = [word for name in "ab" for word in ("--graph", "urn:g", str(tmp_path / f"{name}.nt"))]
+    text = "SELECT ?s { GRAPH <urn:g> { ?s <urn:p> ?o } }"
+    assert main([command, "-e", text, *graphs, "--engine", "local"]) == 0
+    said = capsys.readouterr().out
+    assert "all are the same" in said if command == "verify" else ("urn:a" in said and "urn:b" in said)
+
+
+def test_a_checkpoint_is_refused_for_windows_with_other_bounds(
+    files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The text of the query is the same; rows at the ends of windows would be in two of them, or in none."""
+    text = (
+        "SELECT ?p FROM NAMED WINDOW <urn:w> ON <http://ex.org/S> [RANGE PT1S STEP PT1S] WHERE { WINDOW <urn:w> { ?p ?at ?x } }"
+    )
+    words = ["run", str(write_query(tmp_path, text)), *files.words, "--engine", "local", "--checkpoint", str(tmp_path / "c")]
+    words += ["--out", str(tmp_path / "out.jsonl"), "--bounds"]
+    assert main([*words, "open-closed"]) == 0
+    answers = (tmp_path / "out.jsonl").read_bytes()
+    capsys.readouterr()
+    assert main([*words, "closed-open"]) == 2
+    assert "its query has other windows (other bounds, or another profile); use another folder" in capsys.readouterr().err
+    assert (tmp_path / "out.jsonl").read_bytes() == answers
+
+
+def test_a_second_interrupt_ends_the_run_within_a_batch(
+    files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(log: CommitLog, commit: Commit) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    words = ["run", str(write_query(tmp_path, MET)), *files.words, "--engine", "local", "--batch", "20"]
+    words += ["--out", str(tmp_path / "o.jsonl"), "--checkpoint", str(tmp_path / "c")]
+    with monkeypatch.context() as patch:
+        patch.setattr(CommitLog, "write", interrupted)
+        assert main(words) == 3
+    said = (
+        "the run was interrupted twice, and has ended within a micro-batch; the same command resumes it, if it has a --checkpoint"
+    )
+    assert capsys.readouterr().err.strip() == said
+    assert main(words) == 0
+    assert read_answers(tmp_path / "o.jsonl") == Counter(evaluate(parse(MET), files.inputs(), Options()))
+
+
+@pytest.mark.parametrize("out", ["o.jsonl", "o"])
+def test_a_checkpoint_whose_answers_are_gone(out: str, files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place, check = tmp_path / out, ["checkpoint", "check", str(tmp_path / "c"), "--out"]
+    if out == "o":
+        place.mkdir()
+    words = ["run", str(write_query(tmp_path, MET)), *files.words, "--engine", "local", "--checkpoint", str(tmp_path / "c")]
+    assert main([*words, "--out", f"{place}{'/' * place.is_dir()}"]) == 0
+    assert main([*check, str(place)]) == 0
+    gone, kind = place.rename(tmp_path / "gone"), "folder" if out == "o" else "file"
+    capsys.readouterr()
+    assert main([*check, str(place)]) == 2
+    assert f"{place}: " in capsys.readouterr().err
+    (tmp_path / "other").touch() if kind == "folder" else (tmp_path / "other").mkdir()
+    assert main([*check, str(tmp_path / "other")]) == 2
+    assert f"other: the checkpoint has committed its answers to a {kind}, and this is none" in capsys.readouterr().err
+    assert main([*check, str(gone)]) == 0

@@ -112,8 +112,6 @@ def test_a_file_that_is_cut(files: Files, tmp_path: Path) -> None:
 def test_bad_files(tmp_path: Path) -> None:
     with pytest.raises(cq.InputError, match=r"a\.csv: a file that grows has lines of JSON"):
         GrowingFiles([(0, tmp_path / "a.csv")])
-    with pytest.raises(cq.InputError, match="a stream that grows is one file"):
-        GrowingFiles([(0, tmp_path / "a.jsonl"), (0, tmp_path / "b.jsonl")])
     (tmp_path / "empty.jsonl").touch()
     assert GrowingFiles([(0, tmp_path / "empty.jsonl")]).batch(Frontier(("s",))) is None
 

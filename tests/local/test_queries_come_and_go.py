@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 import cqels_opt as cq
+from cqels_opt.errors import RunWarning
+from cqels_opt.runtime.limits import NO_LIMITS
 from cqels_opt.trace.records import TraceRecord
 
 STREAM = "http://ex.org/S"
@@ -32,8 +34,10 @@ Element = tuple[str, str, str, int]
 class Job:
     """A run over a live folder, one file per batch; ``rows`` are the answers: query, second and value."""
 
-    def __init__(self, folder: Path, operator: str = "rstream", report: str | None = None, **queries: str) -> None:
-        self.folder, self.queries, self.files = folder, queries, 0
+    def __init__(
+        self, folder: Path, operator: str = "rstream", report: str | None = None, limits: cq.Limits = NO_LIMITS, **queries: str
+    ) -> None:
+        self.folder, self.queries, self.files, self.limits = folder, queries, 0, limits
         self.options: dict[str, Any] = {"output_operator": operator, "report": report}
         self.rows: Rows = set()
         (folder / "live").mkdir()
@@ -41,11 +45,12 @@ class Job:
 
     def start(self) -> None:
         """Starts, or starts again over the checkpoint."""
-        engine, self.batches = cq.local.Engine(), queue.Queue[TraceRecord]()
+        self.engine = engine = cq.local.Engine()
+        self.batches = queue.Queue[TraceRecord]()
         for name, text in self.queries.items():
             engine.register(text, id=name, **self.options)
         live, state = {STREAM: self.folder / "live"}, self.folder / "state"
-        self.run = engine.start(live, self._take, state, listener=self.batches.put)
+        self.run = engine.start(live, self._take, state, listener=self.batches.put, limits=self.limits)
 
     def _take(self, table: pa.Table, batch: int) -> None:
         for row in table.to_pylist():
@@ -198,3 +203,32 @@ def test_the_order_of_queries_may_change_after_some_were_added(tmp_path: Path) -
     job.stop()
     assert job.of("c") == [(3, "r3"), (4, "r3"), (4, "r4")]
     assert job.of("a") == [(time, "r1") for time in range(1, 5)]
+
+
+def test_a_query_that_failed_is_not_added_again_under_its_name(tmp_path: Path) -> None:
+    """It was accepted, and had no answers."""
+    job = Job(tmp_path, limits=cq.Limits(rows=2), a=PLACES, b=OTHER)
+    with pytest.warns(RunWarning, match="a failed at batch 1"):
+        job.put(*at((0, 0, 1), (1, 1, 2), (2, 2, 2), (3, 3, 2)))
+        job.put(*at((4, 4, 3)))
+    assert [*job.run.failures] == ["a"] and job.run.queries == ("b",)
+    with pytest.raises(
+        cq.InputError, match=r"the query 'a' has failed in this run: \d+ rows of answers .*; add it under another id"
+    ):
+        job.run.add(job.engine.queries[0])
+    job.add("c", AT % 5)
+    job.put(*at((5, 5, 4)))
+    job.put(*at((6, 6, 5)))
+    job.stop()
+    assert job.of("c") == [(4, "r5")]
+
+
+def test_queries_are_removed_together_or_not_at_all(tmp_path: Path) -> None:
+    job = Job(tmp_path, a=PLACES, b=OTHER, c=WHO)
+    for names, message in (("a", "none"), "there is no query 'none'"), (("a", "b", "c"), "'c' is the only query that is left"):
+        with pytest.raises(cq.InputError, match=message):
+            job.run.remove(*names)
+        assert job.run.queries == ("a", "b", "c")
+    job.run.remove("a", "b", "a")
+    assert job.run.queries == ("c",)
+    job.stop()

@@ -162,6 +162,16 @@ def test_impossible_times_move_no_frontier(tmp_path: Path, t: int) -> None:
     assert (report.streams[S].elements, report.streams[S].last) == (2, {0: (2, 2)})
 
 
+def test_rows_that_cannot_be_read_move_no_frontier(tmp_path: Path) -> None:
+    """They are no elements; all later elements were late. Their places are counted."""
+    report = run(
+        tmp_path, [row(X, AT, Y, 1, 0), row("no term", AT, Y, 10**12, 1), row("x", AT, Y, 7, 0, stream=1)], PLACES, OTHER
+    )
+    assert [rejected.line for rejected in report.rejected] == [2, 1]
+    assert (report.streams[S].elements, report.streams[S].last) == (1, {0: (1, 1)})
+    assert (report.streams[T].elements, report.streams[T].last) == (0, {1: (None, 0)})
+
+
 def test_terms_have_one_canonical_form(tmp_path: Path) -> None:
     literal = '"caf\\u00E9"^^<http://www.w3.org/2001/XMLSchema#string>'
     report = run(tmp_path, [row(X, AT, literal, 1, 0), row(X, AT, '"café"', 2, 1)], PLACES)

@@ -232,8 +232,10 @@ def test_what_is_loopback() -> None:
 def test_a_port_in_use_is_one_sentence(client: Client) -> None:
     port = int(client.host.rpartition(":")[2])
     message = rf"--ui: 127\.0\.0\.1:{port}: Address already in use; give another port"
-    with pytest.raises(InputError, match=message), served(LiveTrace("second"), "127.0.0.1", port):
+    trace = LiveTrace("second")
+    with pytest.raises(InputError, match=message), served(trace, "127.0.0.1", port):
         pytest.fail("two servers have one port")
+    assert not trace._thread.is_alive()
 
 
 def test_the_address_is_said(capsys: pytest.CaptureFixture[str]) -> None:

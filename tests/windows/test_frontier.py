@@ -38,6 +38,18 @@ def test_the_minimum_over_partitions_and_streams() -> None:
     assert frontier.advance() == 6  # it never falls
 
 
+def test_a_partition_without_an_element_that_can_be_read_does_not_count_yet() -> None:
+    frontier = Frontier((S,))
+    frontier.seen(0, S, 10, 0)
+    frontier.seen(1, S, None, 5)
+    assert frontier.advance() == 9
+    frontier.seen(0, S, None, 7)
+    assert (frontier.partitions[0].last_time, frontier.partitions[0].last_offset) == (10, 7)
+    frontier.seen(1, S, 30, 6)
+    frontier.seen(0, S, 40, 8)
+    assert frontier.advance() == 29
+
+
 def replay(*partitions: SourcePartition) -> Frontier:
     return Frontier((S, T), finite=True, partitions=dict(enumerate(partitions)))
 
