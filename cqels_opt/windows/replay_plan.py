@@ -114,34 +114,6 @@ class ReplayPlan:
         """The greatest time of all input."""
         return max((p.greatest for p in self.partitions if p.elements), default=None)
 
-    @cached_property
-    def reached(self) -> list[list[int | None]]:
-        """For each chunk, the greatest time seen in each partition after it; ``None`` before its first element."""
-        at: list[int | None] = [None] * len(self.partitions)
-        rows = []
-        for chunk in self.chunks:
-            at = at.copy()
-            for place, time in chunk.greatest.items():
-                at[place] = time
-            rows.append(at)
-        return rows
-
-    def frontier(self, number: int, lateness: int) -> int:
-        """The frontier after a chunk (SEMANTICS §4), in milliseconds.
-
-        A partition bounds it by its greatest time so far or, before its first element, by that element's time, which is known here. A
-        partition that has ended does not bound it. After the last chunk it is the greatest time of all.
-        """
-        reached = self.reached[number]
-        going = [(p, t) for p, t in zip(self.partitions, reached) if p.last_chunk > number]
-        if not going:
-            return max(p.greatest for p in self.partitions if p.elements)
-        return min(p.first if t is None else t for p, t in going) - 1 - lateness
-
-    def ended(self, number: int) -> list[bool]:
-        """Which partitions have no more elements after a chunk."""
-        return [partition.last_chunk <= number for partition in self.partitions]
-
 
 def write_plan(plan: ReplayPlan) -> None:
     """Writes the record under a temporary name and renames it: a folder with a record is complete."""

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.errors import CheckpointError, DataError, InputError
+from cqels_opt.runtime.file_streams import finite_frontier
 from cqels_opt.windows import replay
 from cqels_opt.windows.batch_size import BatchSize
 from cqels_opt.windows.element_rows import ELEMENT_ROWS
@@ -116,23 +117,22 @@ def test_chunks_are_the_merged_elements(
             assert len(span) == 1
             spans.append(span.pop())
         assert spans == sorted(set(spans))
-    check_frontier(plan, files, lateness, [[(place[r["stream"], r["partition"]], r["t"], r["late"]) for r in c] for c in written])
+    # no element that is not late comes at or before the frontier of an earlier chunk; at the end all is final
+    found = frontiers(plan, lateness)
+    assert found == sorted(found)
+    for frontier, rows in zip(found, written[1:]):
+        assert all(row["late"] or row["t"] > frontier for row in rows)
+    assert not found or found[-1] == max(t for elements in files for t, _ in elements)
 
 
-def check_frontier(
-    plan: ReplayPlan, files: list[list[Element]], lateness: int, written: list[list[tuple[int, int, bool]]]
-) -> None:
-    """No element that is not late comes at or before the frontier of an earlier chunk; at the end all is final."""
-    last = None
-    for number, rows in enumerate(written):
-        if last is not None:
-            assert all(late or t > last for _, t, late in rows)
-        frontier = plan.frontier(number, lateness)
-        assert last is None or frontier >= last
-        last = frontier
-    if written:
-        assert last == max(t for elements in files for t, _ in elements)
-        assert all(plan.ended(len(written) - 1))
+def frontiers(plan: ReplayPlan, lateness: int) -> list[int]:
+    """The frontier of a run after each chunk."""
+    frontier, found = finite_frontier(plan, lateness, eager=False), []
+    for rows in chunks(plan):
+        for row in rows:
+            frontier.seen(row["partition"], plan.streams[row["stream"]], row["t"], row["offset"])
+        found.append(frontier.advance())
+    return found
 
 
 def test_two_streams_are_merged_by_time(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_two_streams_are_merged_by_time(tmp_path: Path) -> None:
     order = [[("ab"[r["stream"]], r["t"], r["late"]) for r in rows] for rows in written]
     assert order == [[("a", 1, False), ("b", 2, False)], [("a", 3, False), ("a", 2, True)], [("b", 3, False)]]
     assert pq.read_schema(plan.path(0)).equals(ELEMENT_ROWS)
-    assert plan.reached == [[1, 2], [3, 2], [3, 3]]
-    assert [plan.frontier(k, 0) for k in range(3)] == [0, 1, 3]
+    assert [chunk.greatest for chunk in plan.chunks] == [{0: 1, 1: 2}, {0: 3}, {1: 3}]
+    assert frontiers(plan, 0) == [0, 1, 3]
     assert [p.late for p in plan.partitions] == [1, 0]
 
 
@@ -175,8 +175,7 @@ def test_a_later_file_of_a_stream_does_not_hold_the_frontier_back(tmp_path: Path
     first, second = write(tmp_path / "a", [(1, 1), (5, 1)]), write(tmp_path / "b", [(20, 1)])
     first, second = first.rename(tmp_path / "a.ndjson"), second.rename(tmp_path / "b.ndjson")
     plan = cut([ReplaySource("http://e/a", (first, second))], tmp_path / "cut", BatchSize(count=1), 2)
-    assert [plan.frontier(k, 2) for k in range(3)] == [1 - 3, 20 - 3, 20]
-    assert [plan.ended(k) for k in range(3)] == [[False, False], [True, False], [True, True]]
+    assert frontiers(plan, 2) == [1 - 3, 20 - 3, 20]
 
 
 def test_nothing_to_replay(tmp_path: Path) -> None:
