@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,7 +75,7 @@ class SlotFile:
     stream: str = ""  # of a slot, of elements, or of the terms that they bind
     shape: str = ""  # Shape.key of a slot; program and block of a result
     rows: int = 0
-    least: int = 0  # time of the first and last row; for a result the least start and the greatest end
+    least: int = 0  # time of the first and last row; for a result the greatest start and the greatest end
     greatest: int = 0
 
     def as_json(self) -> dict[str, Any]:
@@ -93,16 +94,15 @@ def read_span(folder: Path, slots: list[SlotFile], after: int, upto: int, width:
         if slot.rows and slot.greatest > after and slot.least <= upto:
             columns = read_columns(folder / slot.path)
             first, last = np.searchsorted(columns["t"], [after, upto], "right")
-            part = {name: columns[name][first:last] for name in names}
-            part["task"] = np.full(last - first, number, np.int64)
-            parts.append(part)
+            if first < last:  # rows may lie on both sides of the span
+                part = {name: columns[name][first:last] for name in names}
+                part["task"] = np.full(last - first, number, np.int64)
+                parts.append(part)
     names.append("task")
     if len(parts) == 1:
         return parts[0]
     joined = {name: np.concatenate([p[name] for p in parts]) if parts else np.empty(0, np.int64) for name in names}
-    if any(
-        parts[i]["t"][-1] > parts[i + 1]["t"][0] for i in range(len(parts) - 1) if len(parts[i]["t"]) and len(parts[i + 1]["t"])
-    ):
+    if any(earlier["t"][-1] > later["t"][0] for earlier, later in pairwise(parts)):
         order = np.argsort(joined["t"], kind="stable")
         joined = {name: column[order] for name, column in joined.items()}
     return joined

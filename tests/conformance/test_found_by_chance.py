@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from local_runs import Cut, Settings, World, register
 
+from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.verify import Element
 
 from .conftest import EX, STREAM
@@ -149,3 +150,23 @@ def test_drain_waits_for_an_element_that_is_seen_after_the_last_one_has_gone(tmp
         outcome = query.run(how)
         assert query.judged(outcome.answers).equal
         assert [time for time, _, _ in outcome.answers] == [20000]
+
+
+def test_elements_out_of_order_in_slots_on_both_sides_of_a_step(tmp_path: Path) -> None:
+    """The tasks of the first batch have the times 20 and 30, 5 and 100, and 15. A later step reads what is behind 5 and up to 50."""
+    many = [
+        *(element(1000 * t, f"{person} at y{i}") for t, person in ((141, "f"), (209, "g")) for i in range(5)),
+        element(125_000, "h at x"),
+        *(element(300_000, f"i at y{i}") for i in range(4)),
+    ]
+    first = [
+        element(1000 * t, row) for t, row in ((20, "a at k"), (30, "b at x"), (5, "c at k"), (100, "d at k"), (15, "e at k"))
+    ]
+    body = "GRAPH ?w { ?p :at ?l . ?q :at ?l } FILTER(?l = :x)"
+    text = f"PREFIX : <{EX}> SELECT ?p ?q FROM NAMED :S [RANGE 100s] AS ?w {{ {body} }}"
+    query = register(text, World({STREAM: [first + many]}), tmp_path, Settings(lateness=90_000))
+    whole = query.run(Cut("100"))
+    verdict = query.judged(whole.answers)
+    assert verdict.equal, verdict.text()
+    assert len(whole.lines) == 4
+    assert query.run(Cut("5", split=3, parts=1, tiers=CompactionPolicy())).answers == whole.answers

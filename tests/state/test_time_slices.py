@@ -71,24 +71,30 @@ class Stream:
         self.rows: list[tuple[int, tuple[int, ...]]] = []
         self.frontier, self.batch = -1000, 0
         self.indexed: Callable[[], bool] = lambda: False  # whether the next slot has an index file
+        self.tasks: Callable[[], int] = lambda: 1  # of the next batch
 
     def put(self, rows: Sequence[tuple[int, tuple[int, ...]]], upto: int) -> EvaluationStep:
-        """A batch: its rows that are not late, in a slot; the step to ``upto``."""
-        fresh = sorted(row for row in rows if row[0] > self.frontier)
-        if fresh:
-            path = f"slots/slot-{self.batch}.arrow"
-            columns = {"t": [t for t, _ in fresh], "e": range(len(fresh))}
-            columns |= {f"v{i}": [values[i] for _, values in fresh] for i in range(self.of.shape.width)}
-            stored = {name: np.array(column, np.int64) for name, column in columns.items()}
-            write_columns(self.folder / path, stored)
-            self.files.append(SlotFile("slot", path, S, self.of.shape.key, len(fresh), fresh[0][0], fresh[-1][0]))
-            if self.indexed():
-                keys = [(i,) for i in range(self.of.shape.width)][:1]
-                self.files.append(write_slot_index(self.folder, self.files[-1], stored, keys))
+        """A batch: its rows that are not late, in a slot per task; the step to ``upto``."""
+        fresh = [row for row in rows if row[0] > self.frontier]
+        tasks = self.tasks()
+        for task in range(tasks):
+            self._write(sorted(fresh[task::tasks]), f"slots/slot-{self.batch}-{task}.arrow")
         self.rows += fresh
         after, self.frontier, self.batch = self.frontier, max(upto, self.frontier), self.batch + 1
         none = np.empty(0, np.int64)
         return EvaluationStep(str(self.folder), "r", self.batch, after, self.frontier, none, StepFiles(self.files), {})
+
+    def _write(self, rows: Sequence[tuple[int, tuple[int, ...]]], path: str) -> None:
+        if not rows:
+            return
+        columns = {"t": [t for t, _ in rows], "e": range(len(rows))}
+        columns |= {f"v{i}": [values[i] for _, values in rows] for i in range(self.of.shape.width)}
+        stored = {name: np.array(column, np.int64) for name, column in columns.items()}
+        write_columns(self.folder / path, stored)
+        self.files.append(SlotFile("slot", path, S, self.of.shape.key, len(rows), rows[0][0], rows[-1][0]))
+        if self.indexed():
+            keys = [(i,) for i in range(self.of.shape.width)][:1]
+            self.files.append(write_slot_index(self.folder, self.files[-1], stored, keys))
 
     def commit(self) -> None:
         self.files = self.merging.absorb_finished(self.files, self.batch, self.frontier)
@@ -173,7 +179,7 @@ CASES = st.tuples(
 def test_a_window_by_definition_whatever_was_merged(case: tuple[int, Window, int, bool, int]) -> None:
     """Merges end at once, late, or never; a worker continues, starts without state, or is told of an earlier state again.
 
-    Half of the slots have an index file, also those of which only a part belongs to the step.
+    Half of the slots have an index file, also those of which only a part belongs to the step. A batch has a slot or three, in any order.
     """
     seed, window, width, distinct, t0 = case
     rng = random.Random(seed)
@@ -183,12 +189,12 @@ def test_a_window_by_definition_whatever_was_merged(case: tuple[int, Window, int
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "slots").mkdir()
         stream = Stream(Path(name), of, CompactionPolicy(rng.choice([1, 2, 3]), rng.choice([4, 100]), rng.choice([2, 4])), start)
-        stream.indexed = lambda: rng.random() < 0.5
+        stream.indexed, stream.tasks = lambda: rng.random() < 0.5, lambda: rng.choice([1, 3])
         content, t = WindowState(of), rng.choice([-6, 0])
         for _ in range(12):
             t += rng.randint(0, 4)
             rows = [
-                (t + rng.randint(-2, 3), tuple(rng.randint(1, 3) for _ in range(width))) for _ in range(rng.choice([0, 1, 4]))
+                (t + rng.randint(-2, 5), tuple(rng.randint(1, 3) for _ in range(width))) for _ in range(rng.choice([0, 1, 4, 8]))
             ]
             before = (list(stream.files), stream.frontier, len(stream.rows), stream.batch)
             step = stream.put(rows, t - rng.randint(0, 2))

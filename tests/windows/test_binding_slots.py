@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cqels_opt.errors import CheckpointError
@@ -78,7 +78,9 @@ def test_a_span_is_half_open_and_in_order_of_time(tmp_path: Path) -> None:
     st.integers(-1, 21),
     st.integers(-1, 21),
 )
+@example([[(7, 0), (8, 1)], [(2, 2), (20, 3)], [(6, 4)]], 5, 10)
 def test_a_span_by_brute_force(files: list[list[tuple[int, int]]], after: int, upto: int) -> None:
+    """In the example the rows of the second file lie before and behind the span, and those of the third before those of the first."""
     after, upto = min(after, upto), max(after, upto)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
