@@ -92,10 +92,8 @@ def is_call(expression: Expression) -> TypeGuard[Call]:
 def called(rows: Rows, call: Call, terms: TermTable, instants: Ints | None) -> tuple[Column, Ints]:
     """(results, the place of each row's result among them): each distinct combination of arguments is computed once in a step."""
     names = _reads(rows, call)
-    keys = [rows.columns[v] for v in names]
-    if instants is not None:
-        keys.append(instants)
-    group, first = group_ids(keys, len(rows))
+    keys = {v: rows.columns[v] for v in names} | ({} if instants is None else {f"{HIDDEN}instant": instants})
+    group, first = group_ids([*keys.values()], len(rows))
     distinct, at = rows.only(names).take(first), None if instants is None else instants[first]
 
     def make(places: Ints) -> Column:
@@ -103,7 +101,7 @@ def called(rows: Rows, call: Call, terms: TermTable, instants: Ints | None) -> t
 
     if seeded(call):
         return make(np.arange(len(first))), group
-    return terms.calls.column(call, len(rows), [key[first] for key in keys], make), group
+    return terms.calls.column(call, len(rows), {name: key[first] for name, key in keys.items()}, make), group
 
 
 def _reads(rows: Rows, expression: Expression) -> list[str]:

@@ -1,14 +1,14 @@
 """A cache for calls of extension functions in one step.
 
 Within a step a call is repeated with the same arguments: in other delta sources, in other chunks of rows, in a filter and in a BIND. Its
-results are kept until the step ends (Keskisärkkä et al. 2021, §4.1), by the ids of its arguments. Look-ups take time as well: where they
-take more than the calls that they save, the cache is not used for this call for a while, and then tried again.
+results are kept until the step ends (Keskisärkkä et al. 2021, §4.1), by the names and ids of its arguments. Look-ups take time as well:
+where they take more than the calls that they save, the cache is not used for this call for a while, and then tried again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,7 +76,7 @@ _ADMISSIONS: SharedCache[Call, CacheAdmission] = SharedCache(1024)
 
 @dataclass(slots=True)
 class CachedCalls:
-    """The results of one call, by the ids of its arguments."""
+    """The results of one call over arguments of the same names, by the ids of its arguments."""
 
     places: dict[Any, int] = field(default_factory=dict)
     parts: list[Column] = field(default_factory=list)
@@ -95,8 +95,8 @@ class CachedCalls:
         return self.parts[0].take(places)
 
 
-Results = dict[Call, CachedCalls]
-"""The results of one step."""
+Results = dict[tuple[Call, tuple[str, ...]], CachedCalls]
+"""The results of one step, by call and the names of its arguments: a variable that rows do not have, as in a branch of UNION, is none."""
 
 
 class Calls:
@@ -110,9 +110,10 @@ class Calls:
         self.accounts: dict[Call, CallStatistics] = {}
         self.combinations = 0
 
-    def column(self, call: Call, rows: int, keys: Sequence[Ints], make: Callable[[Ints], Column]) -> Column:
-        """The results for distinct arguments whose ids are ``keys``; ``make`` computes those at some places."""
-        length = len(keys[0]) if keys else 1
+    def column(self, call: Call, rows: int, keys: Mapping[str, Ints], make: Callable[[Ints], Column]) -> Column:
+        """The results for distinct arguments whose ids are ``keys``, by name; ``make`` computes those at some places."""
+        columns = [*keys.values()]
+        length = len(columns[0]) if columns else 1
         account = self.accounts.setdefault(call, CallStatistics())
         account.rows += rows
         account.distinct += length
@@ -121,8 +122,8 @@ class Calls:
         if self.results is None or not keys or not admission.begins():
             return self._made(account, np.arange(length), make)
         began, before = time.perf_counter(), account.seconds
-        known = self.results.setdefault(call, CachedCalls())
-        wanted: list[Any] = keys[0].tolist() if len(keys) == 1 else list(zip(*(key.tolist() for key in keys)))
+        known = self.results.setdefault((call, (*keys,)), CachedCalls())
+        wanted: list[Any] = columns[0].tolist() if len(columns) == 1 else list(zip(*(key.tolist() for key in columns)))
         get = known.places.get
         places = np.array([get(key, -1) for key in wanted], np.int64)
         missing = np.flatnonzero(places < 0)

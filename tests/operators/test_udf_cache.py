@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from local_runs import Cut, World, bare, register
 
+from cqels_opt import register_function
 from cqels_opt.operators import udf_cache
 from cqels_opt.operators.observed import FilterWork
 from cqels_opt.operators.udf_cache import RESTS, TRIED, CacheAdmission, Calls
 from cqels_opt.planner.filter_costs import MeasuredCosts
 from cqels_opt.query.algebra import Call, Variable
 from cqels_opt.query.columns import Column, Items, Numbers
+from cqels_opt.rdf.terms import XSD_INTEGER
+from cqels_opt.verify import Element
 
-CALL = Call("<http://ex.org/f>", (Variable("x"),))
+EX = "http://ex.org/"
+CALL = Call(f"<{EX}f>", (Variable("x"),))
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +42,7 @@ class Squares:
             self.asked.append(ids[places].tolist())
             return Numbers(ids[places].astype(float) ** 2)
 
-        return list(found.column(CALL, rows or len(keys), [ids], make).items())
+        return list(found.column(CALL, rows or len(keys), {"x": ids}, make).items())
 
 
 def test_what_is_known_is_not_computed_again() -> None:
@@ -61,8 +68,8 @@ def test_columns_of_different_kinds_are_put_together() -> None:
     found = Calls({})
     ids = np.array([1, 2, 3])
     made: list[Column] = [Numbers(np.array([1.5])), Items(["<http://ex.org/a>", None])]
-    assert found.column(CALL, 1, [ids[:1]], lambda places: made[0]).items() == [1.5]
-    assert list(found.column(CALL, 3, [ids], lambda places: made[1]).items()) == [1.5, "<http://ex.org/a>", None]
+    assert found.column(CALL, 1, {"x": ids[:1]}, lambda places: made[0]).items() == [1.5]
+    assert list(found.column(CALL, 3, {"x": ids}, lambda places: made[1]).items()) == [1.5, "<http://ex.org/a>", None]
 
 
 def test_two_arguments_are_one_key() -> None:
@@ -73,11 +80,28 @@ def test_two_arguments_are_one_key() -> None:
             asked.append([(a[i], b[i]) for i in places])
             return Numbers(np.array([float(a[i] * b[i]) for i in places]))
 
-        return list(found.column(CALL, len(a), [np.array(a), np.array(b)], make).items())
+        return list(found.column(CALL, len(a), {"x": np.array(a), "y": np.array(b)}, make).items())
 
     assert ask([1, 2], [3, 3]) == [3, 6]
     assert ask([2, 1, 1], [3, 4, 3]) == [6, 4, 3]
     assert asked == [[(1, 3), (2, 3)], [(1, 4)]]
+
+
+def test_branches_of_union_that_bind_different_variables(tmp_path: Path) -> None:
+    """One branch calls the function with ?a, the other with ?b: equal ids in different columns are different arguments."""
+    register_function(bare(CALL.function), lambda x: x + 1000, arguments=1)
+    branches = (
+        f"{{ GRAPH ?w {{ ?s :{p} {v} }} BIND(:f(IF(BOUND(?a), ?a, ?b + 100)) AS ?r) }}" for p, v in (("p", "?a"), ("q", "?b"))
+    )
+    text = f"PREFIX : <{EX}> SELECT ?s ?r FROM NAMED :S [RANGE 3s] AS ?w {{ {' UNION '.join(branches)} }}"
+    triples = [
+        (f"<{EX}{s}>", f"<{EX}{p}>", f'"{n}"^^<{XSD_INTEGER}>') for s, p, n in (("x", "p", 1), ("y", "q", 1), ("z", "q", 2))
+    ]
+    query = register(text, World({f"{EX}S": [[Element(1000, (triple,)) for triple in triples]]}), tmp_path)
+    found = query.run(Cut("100")).answers
+    verdict = query.judged(found)
+    assert verdict.equal, verdict.text()
+    assert sum(found.values()) == 3
 
 
 @pytest.mark.parametrize(("hits", "rests"), [(0, RESTS), (9, RESTS), (1_000, 0)])
