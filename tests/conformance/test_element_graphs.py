@@ -77,6 +77,17 @@ def test_which_graphs_there_are(tmp_path: Path) -> None:
     assert told(tmp_path / "o", optional, "?g ?p") == ["1 + g1 a", "3 + g2", "4 + g1"]
 
 
+def test_paths_of_length_zero_in_graphs_that_come_and_go(tmp_path: Path) -> None:
+    """In each graph, or in one, as long as it occurs; here no step changes."""
+    zero = "WINDOW :w { GRAPH ?g { :a :near* ?x } }"
+    elements = [graph(1, "g1", "a at x"), *ELEMENTS[1:]]
+    assert told(tmp_path / "i", zero, "?g ?x", elements=elements) == ["1 + g1 a", "3 + g2 a", "4 + g1 a"]
+    assert told(tmp_path / "d", zero, "?g ?x", "dstream", elements) == ["3.001 - g1 a", "5.001 - g2 a", "6.001 - g1 a"]
+    text = f"PREFIX : <{EX}> SELECT ?x FROM NAMED WINDOW :w ON :S [RANGE PT3S STEP PT1S] {{ {zero.replace('?g', ':g1')} }}"
+    one = register(parse(text), World({STREAM: [elements]}), tmp_path / "one", Settings(drain=True, duplicates="set"))
+    assert [short(one.run(how).answers) for how in CUTS] == [["1 + a", "4 + a"]] * len(CUTS)
+
+
 def test_as_bags_what_graphs_of_one_name_say_twice_counts_twice(tmp_path: Path) -> None:
     """Rows are ?g ?p. A row that ends at the instant at which an equal row begins cancels it out."""
     elements = [graph(1, "g1", "a at x"), graph(2, "g1", "a at x", "b at x"), graph(3, "g2", "a at x")]
@@ -95,6 +106,8 @@ BODIES = [
     "WINDOW :w { GRAPH :g1 { ?p :at ?l } GRAPH ?g { ?q :at ?l } }",
     "WINDOW :w { GRAPH ?g { ?p ?q ?l } } WINDOW :w { GRAPH ?p { ?a ?b ?l } }",
     "WINDOW ?v { GRAPH ?g { { ?p :at ?l } UNION { ?l :near ?p } } }",
+    "WINDOW :w { GRAPH ?g { :a :near* ?p } }",
+    "WINDOW :w { GRAPH ?g { ?p :near? :a } }",
     "WINDOW :w { { SELECT ?g (COUNT(*) AS ?p) { GRAPH ?g { ?q :at ?l } } GROUP BY ?g } }",
 ]
 

@@ -100,12 +100,12 @@ class ClosureNode(Operator):
 
     def changing(self, scope: Scope, share: KeyFilter) -> Rows:
         """The paths that a change of steps or nodes may concern: all from where one may lead through what changes."""
-        changed = [changing(inner, scope).columns[self.here] for inner in self.inputs if self.here in inner.output(scope.schema)]
-        ids = distinct_values(np.concatenate(changed))
-        if not len(ids):
+        changed = [changing(inner, scope) for inner in self.inputs]
+        if not any(map(len, changed)):
             return no_rows(self, scope)
         if isinstance(self.start, int) or isinstance(self.end, int):
             return scope.unsteady(evaluate(self, scope))
+        ids = distinct_values(np.concatenate([rows.columns[self.here] for rows in changed]))
         starts = self.leading_to(ids, evaluate(self.edges, scope))
         return scope.unsteady(share.within(evaluate(self, scope, KeyFilter((self.start,), (starts,)))))
 
