@@ -37,6 +37,9 @@ BODIES = {
     ),
     "in BIND": "BIND(EXISTS { ?b :q ?c FILTER(?c != ?a) FILTER EXISTS { ?c :p ?d } } AS ?e)",
     "with LIMIT in a sub-select": "FILTER EXISTS { { SELECT ?c { ?b :q ?c } ORDER BY ?c LIMIT 1 } ?c :p ?e }",
+    "with DISTINCT and LIMIT in a sub-select": (
+        "FILTER EXISTS { { SELECT DISTINCT ?b ?c { GRAPH ?u { ?b :q ?c } } ORDER BY DESC(?c) LIMIT 1 } FILTER(?c = :n2) }"
+    ),
     "of a path": "FILTER EXISTS { ?b (:p|:q)+ ?c FILTER NOT EXISTS { ?c :p ?a } }",
 }
 

@@ -26,9 +26,12 @@ class DistinctNode(Restricting, Keyed):
 
     def apply(self, rows: Rows, scope: Scope) -> Rows:
         """Equal rows once at a time, at the position of the first of them."""
-        rows = rows.only([*self.variables, ORDER])
-        return earliest(rows, ORDER) if ORDER in rows.columns else disjoint(rows)
+        return _once(rows.only([*self.variables, ORDER]))
 
     def for_each(self, outer: OuterRows, scope: Scope) -> Rows:
         """The same within each outer row."""
-        return disjoint(self.input.for_each(outer, scope).only([*self.variables, outer.mark]))
+        return _once(self.input.for_each(outer, scope).only([*self.variables, outer.mark, ORDER]))
+
+
+def _once(rows: Rows) -> Rows:
+    return earliest(rows, ORDER) if ORDER in rows.columns else disjoint(rows)
