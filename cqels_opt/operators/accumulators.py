@@ -74,8 +74,7 @@ def folded(rows: Rows, keys: Sequence[str]) -> Rows:
     group, first = group_ids([*rows.values(keys), rows.start, rows.end], len(rows))
     found = rows.take(first)
     for name in rows.columns.keys() - set(keys):
-        found.columns[name] = np.zeros(len(first), np.int64)
-        np.add.at(found.columns[name], group, rows.columns[name])
+        found.columns[name] = by_group(rows.columns[name], group, len(first))
     return found
 
 

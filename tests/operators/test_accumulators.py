@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.operators.accumulators import Accumulated, members
+from cqels_opt.errors import RunError
+from cqels_opt.operators.accumulators import FEW, MEMBERS, Accumulated, folded, members
 from cqels_opt.operators.aggregate import grouped
 from cqels_opt.operators.algebra.block import BlockNode
 from cqels_opt.operators.algebra.group import GroupNode
@@ -70,3 +72,12 @@ def test_a_row_that_counts_ten_billion_times() -> None:
     kept, _ = sums([((1, TEXTS.index(f'"{10**9}"^^<{XSD}integer>')), 1, HORIZON, 10**10)], terms)
     assert terms.texts(kept.columns["SUM"]) == [f'"{10**19}"^^<{XSD}integer>']
     assert terms.texts(kept.columns["AVG"]) == [f'"{10**9}"^^<{XSD}decimal>']
+
+
+def test_merged_members_never_wrap() -> None:
+    size = 2 * FEW
+    zeros, ones = np.zeros(size, np.int64), np.ones(size, np.int64)
+    merged = folded(Rows({"k": zeros, MEMBERS: np.full(size, (1 << 62) // size - 1)}, zeros, ones, ones), ["k"])
+    assert merged.columns[MEMBERS].tolist() == [(1 << 62) - size]
+    with pytest.raises(RunError, match="more than 2\\^62 rows are equal"):
+        folded(Rows({"k": zeros, MEMBERS: np.full(size, (1 << 63) // size)}, zeros, ones, ones), ["k"])
