@@ -118,11 +118,14 @@ def _normal(lexical: Any, type_of: str) -> Any:
 
 
 def _cast(texts: Any, to: pa.DataType) -> Any:
-    """Casts at once; one by one if some are not of the type, such as the 31st of February or a number that is too large."""
+    """Casts at once. Halves are cast if some are not of the type, such as the 31st of February or a number that is too large."""
     try:
         return pc.cast(texts, to)
     except pa.ArrowInvalid:
-        return pa.array([_one(text, to) for text in texts.to_pylist()], to)
+        if len(texts) == 1:
+            return pa.array([None], to)
+        half = len(texts) // 2
+        return pa.concat_arrays([_cast(texts[:half], to), _cast(texts[half:], to)])
 
 
 def _decimals(texts: Any, to: pa.Decimal128Type[Any, Any]) -> Any:
@@ -137,13 +140,6 @@ def _rounded(text: str, to: pa.Decimal128Type[Any, Any]) -> Decimal | None:
     with localcontext(prec=len(text) + to.scale + 1):
         rounded = Decimal(text).quantize(Decimal(1).scaleb(-to.scale), ROUND_HALF_UP)
     return rounded if rounded.adjusted() < to.precision - to.scale or not rounded else None
-
-
-def _one(text: str | None, to: pa.DataType) -> Any:
-    try:
-        return pc.cast(pa.scalar(text, pa.string()), to).as_py()
-    except pa.ArrowInvalid:
-        return None
 
 
 def typed_columns(terms_of: Mapping[str, Any], types: ColumnTypes, lost: Counter[str] | None = None) -> dict[str, Any]:

@@ -92,6 +92,17 @@ def test_what_is_not_of_the_type_is_null_and_counted(type_of: str, term: str) ->
     assert (found[1:], lost) == ([None, None, None], 2)
 
 
+@pytest.mark.parametrize(
+    ("type_of", "suffix", "day"),
+    [("date", "", 1), ("timestamp", "T00:00:00Z", 86_400_000_000), ("timestamp", "T00:00:00+01:00", 86_400_000_000)],
+)
+def test_years_that_python_does_not_have_next_to_days_that_there_are_not(type_of: str, suffix: str, day: int) -> None:
+    days = ["0000-01-01", "2020-02-30", "0001-01-01", "9999-12-31"]
+    found, lost = typed(pa.array([f'"{day}{suffix}"' for day in days]), type_of)
+    first, *rest = (None if n is None else n // day for n in found.cast(pa.int64() if day > 1 else pa.int32()).to_pylist())
+    assert (first, rest, lost) == (-719_528 - ("+" in suffix), [None, -719_162 - ("+" in suffix), 2_932_896 - ("+" in suffix)], 1)
+
+
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**70), 2**70))))
 def test_integers_by_definition(numbers: list[int | None]) -> None:
     terms = [None if n is None else literal(str(n), f"{XSD}integer") for n in numbers]
