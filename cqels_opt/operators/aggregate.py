@@ -30,12 +30,11 @@ from cqels_opt.stats.frequencies import distinct_values
 
 ARGUMENT = "#argument"
 NEVER = np.iinfo(np.int64).max
-MANY = 256
+MANY_IRIS = 256
 """From this number of IRIs on they are sorted as a column; to make a column of fewer takes longer than to compare them."""
 
-
-MANY = 8
-"""Pairs of a run and an interval per run and interval, from which on they are not made."""
+MOST_EXPANDED = 8
+"""The most pairs of a run and an interval that are made, per run and interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class Members:
     def least(self, amounts: Ints, otherwise: int) -> Ints:
         """The least amount over the members of each interval."""
         found, least = np.full(len(self.intervals.group), otherwise), np.minimum.reduceat(amounts, self.runs)
-        if int((self.last - self.first).sum()) > MANY * (len(self.runs) + len(found)):
+        if int((self.last - self.first).sum()) > MOST_EXPANDED * (len(self.runs) + len(found)):
             return self._least_in_order(least, otherwise)
         run, interval = self.expand()
         np.minimum.at(found, interval, least[run])
@@ -279,7 +278,7 @@ def places_as_terms(ids: Ints, terms: TermTable) -> Ints:
 def _order_of_iris(distinct: Ints, terms: TermTable) -> Ints | None:
     """The places of many distinct IRIs in the order of their texts, none of which becomes a text of Python; None if they are few, or if
     there are other terms."""
-    if len(distinct) < MANY or (kinds(distinct) != KIND_IRI).any():
+    if len(distinct) < MANY_IRIS or (kinds(distinct) != KIND_IRI).any():
         return None
     texts = terms.column(distinct).cast(pa.binary())  # bytes of UTF-8 have the order of code points
     return np.asarray(pc.sort_indices(pc.binary_slice(texts, 1, -1))).astype(np.int64)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.operators.aggregate import MANY, ranks
+from cqels_opt.operators.aggregate import MANY_IRIS, ranks
 from cqels_opt.operators.algebra import order
 from cqels_opt.operators.algebra.order import OrderNode
 from cqels_opt.operators.algebra.scope import Scope
@@ -83,7 +83,7 @@ def test_a_row_that_stays_among_the_first_is_one_row() -> None:
 @pytest.mark.parametrize("key", [order_key, sort_key])
 def test_many_iris_have_the_order_of_a_few(key: object) -> None:
     """The bracket is no part of an IRI: <a> comes before <a-b>, though > comes after -."""
-    names = ["a", "a-b", "a/b", "aé", "a\U0001f600", "a\uffee", "Z", *(f"n{i}" for i in range(MANY))]
+    names = ["a", "a-b", "a/b", "aé", "a\U0001f600", "a\uffee", "Z", *(f"n{i}" for i in range(MANY_IRIS))]
     terms = TermTable(PUBLIC, None)
     ids = terms.ids([f"<http://ex.org/{name}>" for name in names])
     rank, ordered = ranks(ids, terms, key)  # type: ignore[arg-type]
