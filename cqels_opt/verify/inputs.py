@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pyoxigraph as ox
 import zstandard
@@ -95,6 +96,9 @@ def drop_late(elements: Iterable[Element], lateness: int) -> list[Element]:
 
 
 # ------------------------------------------------------------------ streams
+_TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+"""The ticks of a second, by the unit of a column of times."""
+
 Reject = Callable[[], None] | None
 """Counts a bad row that is skipped; None: a bad row raises."""
 
@@ -164,7 +168,12 @@ def _rows(path: Path, reject: Reject) -> Iterator[tuple[int, Mapping[str, Any]]]
     """Numbered rows of a column format."""
     kind = _kind(path)
     if kind == ".parquet":
-        yield from enumerate(pq.read_table(path).to_pylist(), 1)
+        table = pq.read_table(path)
+        if "t" in table.column_names and pa.types.is_timestamp(unit := table.schema.field("t").type):
+            ticks = table.column("t").cast(pa.int64()).to_pylist()  # Python has no times after the year 9999
+            times = [None if tick is None else tick * 1000 // _TICKS[unit.unit] for tick in ticks]
+            table = table.set_column(table.column_names.index("t"), "t", pa.array(times, pa.int64()))
+        yield from enumerate(table.to_pylist(), 1)
         return
     with io.TextIOWrapper(_open(path), encoding="utf-8", newline="") as lines:
         if kind == ".csv":

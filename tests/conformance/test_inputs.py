@@ -59,6 +59,17 @@ def test_parquet(times: list[object], tmp_path: Path) -> None:
     assert read_elements(path) == [Element(5, (A,)), Element(6, (A,))]
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_parquet_are_floored_whatever_their_unit(unit: str, tmp_path: Path) -> None:
+    """The year 9999 is the last of Python's."""
+    ticks = {"s": [-1, 300_000_000_000], "ms": [-1, 1], "us": [-1, 5_999], "ns": [-1, 5_999_999]}[unit]
+    column = pa.array([*ticks, 0], pa.timestamp(unit, "UTC"))  # type: ignore[call-overload]
+    path = tmp_path / "s.parquet"
+    pq.write_table(pa.table({"s": ["<a:s>"] * 3, "p": ["<a:p>"] * 3, "o": ["<a:o>"] * 3, "t": column}), path)
+    first, last = {"s": (-1000, 300_000_000_000_000), "ms": (-1, 1), "us": (-1, 5), "ns": (-1, 5)}[unit]
+    assert [element.t for element in read_elements(path)] == [first, last, 0]
+
+
 def test_rows_with_equal_graph_and_time_are_one_element(write: Write) -> None:
     text = "s,p,o,t,g\n<a:s>,<a:p>,<a:o>,5,<a:g>\n<a:s>,<a:p>,<a:o>,5,\n<a:s>,<a:p>,<a:q>,5,<a:g>\n<a:s>,<a:p>,<a:o>,6,<a:g>\n"
     both = (A, ("<a:s>", "<a:p>", "<a:q>"))
