@@ -61,7 +61,10 @@ class BackgroundJobs:
             return cast("T | Failed", self._done[name])
         if not self._busy:
             self._busy.add(name)
-            self._start(lambda: self._do(name, work))
+            try:
+                self._start(lambda: self._do(name, work))
+            except RuntimeError:  # no thread can be started; the job is asked for again
+                self._busy.discard(name)
             if name in self._done:
                 return cast("T | Failed", self._done[name])
         return None

@@ -31,7 +31,10 @@ class Deletion:
             if len(mine) <= FEW:
                 self._delete(mine)
             else:
-                self._start(lambda: self._delete(mine))
+                try:
+                    self._start(lambda: self._delete(mine))
+                except RuntimeError:  # no thread can be started
+                    self._delete(mine)
             if self._ended.is_set():
                 self.wait()
 

@@ -68,6 +68,21 @@ def at_once(work: Callable[[], None]) -> None:
     work()
 
 
+def test_a_job_is_asked_for_again_if_no_thread_can_be_started(tmp_path: Path) -> None:
+    later: list[Callable[[], None]] = []
+
+    def start(work: Callable[[], None]) -> None:
+        later.append(work)
+        if len(later) == 1:
+            raise RuntimeError("can't start new thread")
+
+    jobs = BackgroundJobs(tmp_path, start)
+    assert jobs.ask(("size",), lambda: 3) is None and not jobs.busy
+    assert jobs.ask(("size",), lambda: 3) is None and jobs.busy
+    later[1]()
+    assert jobs.ask(("size",), lambda: 3) == 3
+
+
 def batches(driver: Driver, query: Registered) -> list[TraceRecord]:
     return [record for number, rows in enumerate(query.chunks(HOW)) for record in driver.batch(number, rows)]
 

@@ -35,6 +35,20 @@ def test_a_batch_waits_for_deletion_that_has_not_begun(tmp_path: Path) -> None:
     assert not [*tmp_path.iterdir()]
 
 
+def test_files_are_deleted_if_no_thread_can_be_started(tmp_path: Path) -> None:
+    def no_thread(work: Callable[[], None]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    names = {f"a{number}" for number in range(FEW + 1)}
+    for name in names:
+        (tmp_path / name).touch()
+    deletion = Deletion(tmp_path, no_thread)
+    deletion.begin(names)
+    assert deletion._ended.is_set()  # else wait() would not return
+    deletion.wait()
+    assert not [*tmp_path.iterdir()]
+
+
 @pytest.mark.parametrize("start", [at_once, in_thread])
 def test_an_error_is_raised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Callable[..., None]) -> None:
     def denied(path: Path) -> None:
