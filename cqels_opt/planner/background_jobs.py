@@ -2,7 +2,8 @@
 
 It is a thread and not a Spark job. A Spark job would take slots from the batches and count as one of theirs (DESIGN, invariant 4), and
 the size of a sub-result is bounded (``static_subpatterns.ROW_BUDGET``). numpy releases the interpreter's lock in its sorts and searches.
-The thread opens its own files and writes into its own folder, so it shares nothing with a batch; a result is complete or absent.
+The thread opens its own files and writes into its own folder; a result is complete or absent. With a batch it shares only what threads
+may share: caches (:mod:`cqels_opt.storage.shared_cache`), and which blocks of files have been verified (:mod:`cqels_opt.storage.checksum`).
 """
 
 from __future__ import annotations

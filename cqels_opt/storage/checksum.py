@@ -168,7 +168,7 @@ def identity(path: Path) -> Identity:
 
 
 class Blocks:
-    """The blocks of a large file, some of which have been verified."""
+    """The blocks of a large file, some of which have been verified. Threads share them, and may verify a block twice."""
 
     def __init__(self, content: NDArray[np.uint8], hashes: bytes, error: CqelsOptError) -> None:
         self._content, self._error = content, error
@@ -199,7 +199,7 @@ class Blocks:
             if hash_of(self._content[block * BLOCK : (block + 1) * BLOCK].data) != self._hashes[block]:
                 raise self._error
             self._pending[block] = False
-            self.pending -= 1
+        self.pending = int(self._pending.sum())  # counted again: another thread may have verified the same blocks
 
 
 VERIFIED: Final[SharedCache[Identity, Blocks | None]] = SharedCache(1 << 16)

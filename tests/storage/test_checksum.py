@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +130,22 @@ def test_it_is_verified_by_the_block(tmp_path: Path, small_blocks: None) -> None
     for read in (found.__getitem__, lambda place: found.take(np.array([place]))):
         with pytest.raises(StoreError, match=r"a\.npy does not have its checksum"):
             read(999)
+
+
+def test_a_block_that_two_threads_verify_counts_once(small_blocks: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are in the hash of the first block at once. The second block is damaged, and is found when it is read."""
+    content, hash_of, both = np.zeros(2 * checksum.BLOCK, np.uint8), checksum.hash_of, threading.Barrier(2)
+    blocks = checksum.Blocks(content, hash_of(content[: checksum.BLOCK].data) + bytes(checksum.SIZE), checksum.damaged(Path("a")))
+    with monkeypatch.context() as patched:
+        patched.setattr(checksum, "hash_of", lambda block: (both.wait(), hash_of(block))[1])
+        threads = [threading.Thread(target=blocks.verify_span, args=(0, 1)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert blocks.pending == 1
+    with pytest.raises(CheckpointError, match="damaged"):
+        blocks.verify_all()
 
 
 def test_it_gives_what_numpy_gives(tmp_path: Path, small_blocks: None) -> None:
