@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 from cqels_opt.errors import CheckpointError, CqelsOptError, StoreError
 from cqels_opt.storage import disk
 from cqels_opt.storage.file_errors import naming
-from cqels_opt.storage.shared_cache import SharedCache
+from cqels_opt.storage.shared_cache import SharedCache, cached
 
 BLOCK = 1 << 20
 SIZE: Final = 16
@@ -167,14 +166,24 @@ def identity(path: Path) -> Identity:
     return str(path), found.st_ino, found.st_mtime_ns, found.st_size
 
 
-class Blocks:
-    """The blocks of a large file, some of which have been verified. Threads share them, and may verify a block twice."""
+class BlockHashes:
+    """The hashes of the blocks of a large file, and which blocks have not been verified yet.
 
-    def __init__(self, content: NDArray[np.uint8], hashes: bytes, error: CqelsOptError) -> None:
+    They do not refer to the content: a mapped file takes its space on disk after it was deleted.
+    """
+
+    def __init__(self, hashes: bytes) -> None:
+        self.hashes = [hashes[at : at + SIZE] for at in range(0, len(hashes), SIZE)]
+        self.pending = np.ones(len(self.hashes), np.bool_)
+
+
+class Blocks:
+    """The blocks of a large file that is mapped, some of which have been verified. Threads share them, and may verify a block twice."""
+
+    def __init__(self, content: NDArray[np.uint8], known: BlockHashes, error: CqelsOptError) -> None:
         self._content, self._error = content, error
-        self._hashes = [hashes[at : at + SIZE] for at in range(0, len(hashes), SIZE)]
-        self._pending = np.ones(len(self._hashes), np.bool_)
-        self.pending = len(self._hashes)
+        self._hashes, self._pending = known.hashes, known.pending
+        self.pending = int(self._pending.sum())
 
     def verify(self, places: NDArray[np.integer]) -> None:
         """Verifies the blocks that contain these bytes."""
@@ -202,8 +211,8 @@ class Blocks:
         self.pending = int(self._pending.sum())  # counted again: another thread may have verified the same blocks
 
 
-VERIFIED: Final[SharedCache[Identity, Blocks | None]] = SharedCache(1 << 16)
-"""The files that this process has verified; of a large file its blocks."""
+VERIFIED: Final[SharedCache[Identity, BlockHashes | None]] = SharedCache(1 << 16)
+"""The files that this process has verified; of a large file which blocks."""
 
 
 # ------------------------------------------------------------------ files with an entry in a header
@@ -227,21 +236,20 @@ def verified(path: Path, entry: tuple[int, str]) -> Blocks | None:
 
     StoreError if the file is damaged.
     """
-    key = identity(path)
-    with suppress(KeyError):
-        return VERIFIED[key]
-    content, blocks = _mapped(path), None
+    known = cached(VERIFIED, identity(path), lambda: _verified(path, entry))
+    return None if known is None else Blocks(_mapped(path), known, _damaged_store(path))
+
+
+def _verified(path: Path, entry: tuple[int, str]) -> BlockHashes | None:
+    """The hashes of the blocks of a large file; a file without them is verified as a whole."""
     hashes = _hashes_beside(path, entry) if entry[0] > WHOLE else None
-    if hashes is not None:
-        blocks = Blocks(content, hashes, _damaged_store(path))
-    elif digest(content.data) != entry[1]:
+    if hashes is None and digest(_mapped(path).data) != entry[1]:
         raise _damaged_store(path)
-    VERIFIED[key] = blocks
-    return blocks
+    return None if hashes is None else BlockHashes(hashes)
 
 
 def _hashes_beside(path: Path, entry: tuple[int, str]) -> bytes | None:
-    """The hashes of a file's blocks; None if they are missing or wrong: the file is then verified as a whole."""
+    """The hashes of a file's blocks; None if they are missing or wrong."""
     try:
         hashes = disk.read(blocks_file(path))
     except OSError:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from cqels_opt.storage import checksum, disk
-from cqels_opt.storage.checksum import VERIFIED, Blocks, HashedFile, Hasher, damaged, hash_of, hashes_of
+from cqels_opt.storage.checksum import VERIFIED, BlockHashes, Blocks, HashedFile, Hasher, damaged, hash_of, hashes_of
 from cqels_opt.storage.file_errors import naming
+from cqels_opt.storage.shared_cache import cached
 
 HEADER: Final = 64
 _MAGIC: Final = b"cqelsopt"
@@ -226,17 +227,19 @@ def opened(path: Path) -> tuple[pa.Buffer, Blocks | None]:
             return opened(path)
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
         raise damaged(path, reason) from error
-    with suppress(KeyError):
-        blocks = VERIFIED[key]
-        return buffer.slice(HEADER, int.from_bytes(memoryview(buffer)[16:24], "little")), blocks
+    known = cached(VERIFIED, key, lambda: _verified(path, buffer))
+    content = buffer.slice(HEADER, int.from_bytes(memoryview(buffer)[16:24], "little"))
+    return content, None if known is None else Blocks(np.frombuffer(memoryview(content), np.uint8), known, damaged(path))
+
+
+def _verified(path: Path, buffer: pa.Buffer) -> BlockHashes | None:
+    """The hashes of the blocks of a large file; a file without them is verified as a whole."""
     length, expected, hashes = _checked_header(path, buffer)
-    content, blocks = buffer.slice(HEADER, length), None
     if length > checksum.WHOLE and hashes:
-        blocks = Blocks(np.frombuffer(memoryview(content), np.uint8), hashes, damaged(path))
-    elif checksum.digest(content) != expected.hex():
+        return BlockHashes(hashes)
+    if checksum.digest(buffer.slice(HEADER, length)) != expected.hex():
         raise damaged(path)
-    VERIFIED[key] = blocks
-    return content, blocks
+    return None
 
 
 def _checked_header(path: Path, buffer: pa.Buffer) -> tuple[int, bytes, bytes]:

@@ -135,7 +135,8 @@ def test_it_is_verified_by_the_block(tmp_path: Path, small_blocks: None) -> None
 def test_a_block_that_two_threads_verify_counts_once(small_blocks: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are in the hash of the first block at once. The second block is damaged, and is found when it is read."""
     content, hash_of, both = np.zeros(2 * checksum.BLOCK, np.uint8), checksum.hash_of, threading.Barrier(2)
-    blocks = checksum.Blocks(content, hash_of(content[: checksum.BLOCK].data) + bytes(checksum.SIZE), checksum.damaged(Path("a")))
+    known = checksum.BlockHashes(hash_of(content[: checksum.BLOCK].data) + bytes(checksum.SIZE))
+    blocks = checksum.Blocks(content, known, checksum.damaged(Path("a")))
     with monkeypatch.context() as patched:
         patched.setattr(checksum, "hash_of", lambda block: (both.wait(), hash_of(block))[1])
         threads = [threading.Thread(target=blocks.verify_span, args=(0, 1)) for _ in range(2)]
@@ -146,6 +147,31 @@ def test_a_block_that_two_threads_verify_counts_once(small_blocks: None, monkeyp
     assert blocks.pending == 1
     with pytest.raises(CheckpointError, match="damaged"):
         blocks.verify_all()
+
+
+def test_a_large_file_is_verified_once_and_mapped_while_it_is_read(
+    tmp_path: Path, small_blocks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mapped file takes its space on disk after it was deleted."""
+    hashed, hash_of = list[int](), checksum.hash_of
+    path, entry = tmp_path / "segment.arrow", write_array(tmp_path, "a.npy", np.arange(1000))
+    write_arrays(path, {"a": np.arange(1000)}, {"said": "this"})
+    monkeypatch.setattr(checksum, "hash_of", lambda block: (hashed.append(1), hash_of(block))[1])
+    for _ in range(3):
+        found, stored = read_arrays(path)[0]["a"], map_array(tmp_path / "a.npy", entry)
+        assert found[500] == stored[500] == 500
+        once = len(hashed)
+        assert found.sum() == stored.sum()
+        assert mapped_of(tmp_path) == {"a.npy", "segment.arrow"}
+        del found, stored
+        assert not mapped_of(tmp_path)
+    assert once == len(hashed) > 100  # the third reader has verified nothing
+
+
+def mapped_of(folder: Path) -> set[str]:
+    """The files of a folder that this process maps."""
+    lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    return {Path(line.split(maxsplit=5)[5]).name for line in lines if str(folder) in line}
 
 
 def test_it_gives_what_numpy_gives(tmp_path: Path, small_blocks: None) -> None:
