@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from cqels_opt.errors import InputError
 from cqels_opt.lod.locations import is_uri, local_path, place_of, state_folder
+from cqels_opt.storage.file_errors import bad_name
 
 
 def named(text: str, what: str) -> Path:
-    """The path that an option names; its name must be UTF-8, as Spark and the files of a run require."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"{what}: {os.fsencode(text)!r}: the name is not UTF-8: rename it") from error
+    """The path that an option names."""
+    if bad := bad_name(text):
+        raise InputError(f"{what}: {bad}")
     return local_path(text, what)
 
 

@@ -17,7 +17,7 @@ from cqels_opt.trace.records import Lag, StoreVersions, TraceRecord
 from cqels_opt.windows.intervals import BEFORE_TIME
 
 MOST_NOTICES = 20
-"""Sentences per batch about files that have changed."""
+"""Sentences per batch about files of live folders."""
 
 
 class BatchRecords:
@@ -32,14 +32,15 @@ class BatchRecords:
         self._texts_written.clear()
 
     def notices(self, batch: MicroBatch) -> tuple[str, ...]:
-        """The sentences of a batch: files that have changed, the first rejected elements, and values that are not of their column's type.
+        """The sentences of a batch: files that have changed or are left, the first rejected elements, and values that are not of their
+        column's type.
 
         To be called once per batch: files note that their lines have been read.
         """
         driver = self.driver
         self._note_untyped(batch)
         changed = driver.options.files.take(batch.reports) if driver.options.files is not None else []
-        more = [f"{len(changed) - MOST_NOTICES:,} more files have changed since they were read"] if changed[MOST_NOTICES:] else []
+        more = [f"{len(changed) - MOST_NOTICES:,} more such files"] if changed[MOST_NOTICES:] else []
         bad = [r for report in batch.reports for r in report.rejected.sample]
         return (
             *driver.notices,

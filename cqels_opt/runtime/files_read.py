@@ -1,4 +1,4 @@
-"""The files of live folders that have been read: how many wait, and which have changed since.
+"""The files of live folders that have been read: how many wait, which have changed since, and which wait to be renamed.
 
 A file is read once, whole, and content added later is lost. To report that, the checkpoint keeps each name and size, and every
 batch compares them with the folder.
@@ -14,7 +14,7 @@ from pathlib import Path
 from cqels_opt.errors import CheckpointError
 from cqels_opt.runtime.ingest import FileRead, IngestReport
 from cqels_opt.storage import disk
-from cqels_opt.storage.file_errors import naming
+from cqels_opt.storage.file_errors import bad_name, naming
 
 NAME = "files.jsonl"
 
@@ -27,6 +27,7 @@ class FilesRead:
         self.waiting: int | None = None
         self._sizes: dict[tuple[int, str], int] = {}
         self._unwritten: list[FileRead] = []
+        self._reported: set[tuple[int, str]] = set()  # files whose name is not UTF-8
 
     def restore(self, lengths: Mapping[str, int]) -> None:
         """Back to the committed length: the files of batches up to then."""
@@ -43,16 +44,16 @@ class FilesRead:
             raise CheckpointError(f"{self.path}: the checkpoint is damaged ({error}); use another folder") from error
 
     def take(self, reports: Iterable[IngestReport]) -> list[str]:
-        """Adds the files that a batch has read, lists the folders, and returns a sentence for each file that has changed since it
-        was read.
-        """
+        """Adds the files that a batch has read, and returns the sentences of :meth:`changed`."""
         for report in reports:
             for number, name, size in report.files_read:
                 self._note(number, name, size)
         return self.changed()
 
     def changed(self) -> list[str]:
-        """A sentence for each file that has changed since it was read, and since it was named so."""
+        """Lists the folders; a sentence for each file that has changed since it was read, or cannot be read because of its name. Each is
+        reported once.
+        """
         found: list[str] = []
         self.waiting = 0
         for number, folder in self.folders.items():
@@ -60,6 +61,9 @@ class FilesRead:
                 size = self._sizes.get((number, name))
                 if size is None:
                     self.waiting += 1
+                    if (bad := bad_name(name)) and (number, name) not in self._reported:
+                        self._reported.add((number, name))
+                        found.append(f"{folder}: {bad}")
                 elif size != now:
                     self._note(number, name, now)
                     found.append(

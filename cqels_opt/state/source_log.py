@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from cqels_opt.errors import CheckpointError, RunError
 from cqels_opt.storage import disk
-from cqels_opt.storage.file_errors import naming
+from cqels_opt.storage.file_errors import bad_name, naming
 
 NO_POSITION: Final = "-"  # of a source that has found nothing yet
 COMPACT: Final = ".compact"  # a file of the log that repeats all entries before it
@@ -148,11 +148,11 @@ class SourceLog:
         return self.checkpoint / "sources" / str(place)
 
     def _new(self, source: _Source) -> list[tuple[int, str]]:
-        """Times and paths of the oldest files that are not in the log."""
+        """Times and paths of the oldest files that are not in the log. A file whose name is not UTF-8 waits until it is renamed."""
         found: list[tuple[int, str, int]] = []
         with naming(source.folder), os.scandir(source.folder) as entries:
             for entry in entries:
-                if entry.name[0] in "._" or entry.path in source.seen:
+                if entry.name[0] in "._" or entry.path in source.seen or bad_name(entry.name):
                     continue
                 with suppress(FileNotFoundError):
                     if entry.is_file():

@@ -49,6 +49,15 @@ _CUT_OFF = re.compile(r"\d+ requested and \d+ written|Not enough free space to w
 """What numpy says, without an error number, when it cannot write all of an array."""
 
 
+def bad_name(name: str) -> str:
+    """What is wrong with the name of a file, which must be UTF-8, as Spark and the files of a run require; empty if it is right."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return f"{os.fsencode(name)!r}: the name is not UTF-8: rename it"
+    return ""
+
+
 @contextmanager
 def naming(path: Path | str) -> Iterator[None]:
     """Adds the path to the error of a failed write, which does not name it, and the error number to that of an array."""

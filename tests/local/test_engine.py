@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import re
 import subprocess
@@ -222,6 +223,20 @@ def test_live_folders_and_queries_that_come_and_go(files: Files, tmp_path: Path)
         continue
     run.stop()
     assert got["later"] == before and run.driver.state.totals["elements"] == 60
+
+
+def test_a_file_whose_name_is_not_utf8_does_not_end_a_run(files: Files, tmp_path: Path) -> None:
+    folder, batches = tmp_path / "live", queue.Queue[TraceRecord]()
+    folder.mkdir()
+    write_rows(folder / "a.ndjson", rows(20))
+    write_rows(wrong := folder / os.fsdecode(b"caf\xe9.ndjson"), rows(60)[20:])
+    run = engine(files).register(MET).start({STREAM: folder}, lambda *_: None, tmp_path / "c", listener=batches.put)
+    first = batches.get(timeout=60)
+    assert (first.elements, first.notices) == (20, (rf"{folder}: b'caf\xe9.ndjson': the name is not UTF-8: rename it",))
+    wrong.rename(folder / "b.ndjson")
+    second = batches.get(timeout=60)
+    assert (second.elements, second.notices) == (40, ())
+    run.stop()
 
 
 def test_a_run_that_follows_is_stopped(files: Files, tmp_path: Path) -> None:

@@ -100,6 +100,16 @@ def test_a_file_that_grows_after_it_was_read_is_named_once(tmp_path: Path) -> No
     assert (again.take([]), again.waiting) == ([], 0)
 
 
+def test_a_file_whose_name_is_not_utf8_is_named_once(tmp_path: Path) -> None:
+    (path,) = some_files(tmp_path / "live", 1)
+    path.rename(wrong := path.with_name(os.fsdecode(b"caf\xe9.ndjson")))
+    files = files_read(tmp_path)
+    assert files.take([]) == [rf"{tmp_path / 'live'}: b'caf\xe9.ndjson': the name is not UTF-8: rename it"]
+    assert (files.take([]), files.waiting) == ([], 1)
+    wrong.rename(path)
+    assert (files.take([named_read([path])]), files.waiting) == ([], 0)
+
+
 @pytest.mark.parametrize("damage", [b"", b'[0, "0.ndjson"]\n' + b" " * 200, b"\xff" * 200])
 def test_a_damaged_record_of_files_is_named(damage: bytes, tmp_path: Path) -> None:
     paths = some_files(tmp_path / "live", 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,19 @@ def test_a_name_may_have_any_character(tmp_path: Path) -> None:
         log = SourceLog(tmp_path / "checkpoint", [(0, folder)], 1 << 20)
         assert [file.path for file in log.files(batch) or ()] == [str(folder / name)]
         log.committed(batch)
+
+
+def test_a_file_whose_name_is_not_utf8_waits_until_it_is_renamed(tmp_path: Path) -> None:
+    (folder := tmp_path / "in").mkdir()
+    wrong = folder / os.fsdecode(b"caf\xe9.nt")
+    for path in (wrong, folder / "a.nt"):
+        path.write_text("")
+    log = SourceLog(tmp_path / "checkpoint", [(0, folder)], 1 << 20)
+    assert [file.path for file in log.files(0) or ()] == [str(folder / "a.nt")]
+    log.committed(0)
+    assert log.files(1) is None
+    wrong.rename(folder / "café.nt")
+    assert [file.path for file in log.files(1) or ()] == [str(folder / "café.nt")]
 
 
 @pytest.mark.parametrize("lines", [["{}"], ["-", "-"], ["nothing"]])
