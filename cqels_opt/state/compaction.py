@@ -4,7 +4,8 @@ The merges are chosen when a batch commits, from the names and sizes of the file
 batch's critical path, and a later commit record names the result in place of its inputs. Until then, and as long as a batch may run
 again, the inputs stay: a merge that was killed leaves a file that no record names.
 
-A merge that fails changes nothing: the run continues with the small files, and the merge is tried again after some batches.
+A merge that fails changes nothing: the run continues with the small files, and the merge is tried again after some batches. Other
+merges do not wait for it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -24,6 +26,7 @@ from cqels_opt.errors import RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.rdf.ids import once
+from cqels_opt.state.deletion import delete
 from cqels_opt.state.slot_indexes import INDEX, index_of
 from cqels_opt.state.task_files import task_path
 from cqels_opt.state.time_slices import TIME_SLICE, Layout, TimeSliceMergeTask, layouts, merge_time_slices
@@ -46,7 +49,7 @@ PAGE_SHARE = 4
 """The inverse of the greatest share of all terms that a merged page has: each page is searched for each new term."""
 
 REST = 64
-"""Batches, at most, between two attempts at merges that fail."""
+"""Batches, at most, between two attempts at a merge that fails."""
 
 
 def merge(task: MergeTask) -> SlotFile:
@@ -81,7 +84,7 @@ class Compaction:
         self.layouts = layouts(programs)
         self._round: _Round | None = None
         self._note, self._noted = note, set[str]()
-        self._failed_in_a_row, self._rest = 0, 0
+        self._failed: dict[tuple[str, str], tuple[int, int]] = {}  # failures in a row and the batch of the next attempt, by shape
         self.failures = 0
 
     def forget(self) -> None:
@@ -103,31 +106,35 @@ class Compaction:
 
         All rows up to ``frontier`` have arrived: later elements have later times, or are late.
         """
-        found = self._taken(list(files))
-        self._rest = max(0, self._rest - 1)
-        if self._round is None and not self._rest and (tasks := self._due(found, f"{batch:08d}-{os.urandom(4).hex()}", frontier)):
-            self._round = _Round(tasks)
-            self._round.begin(self._start, self._run)
-        return self._taken(found)
+        found = self._taken(list(files), batch)
+        if self._round is None:
+            due = self._due(found, f"{batch:08d}-{os.urandom(4).hex()}", frontier)
+            if tasks := [task for task in due if self._failed.get(_stream_and_shape(task), (0, batch))[1] <= batch]:
+                self._round = _Round(tasks)
+                self._round.begin(self._start, self._run)
+        return self._taken(found, batch)
 
-    def _taken(self, files: list[SlotFile]) -> list[SlotFile]:
+    def _taken(self, files: list[SlotFile], batch: int) -> list[SlotFile]:
         """The files, with merged files in place of their inputs if the merges have ended."""
         if self._round is None or not self._round.ended.is_set():
             return files
         done, self._round = self._round, None
-        if done.failed is not None:
-            self._failed(done.failed)
-            return files
-        self._failed_in_a_row = 0
-        for task, merged in zip(done.tasks, done.merged, strict=True):
-            files = [*(f for f in files if not _replaced(f, task, merged)), merged]
+        for task, result in zip(done.tasks, done.results, strict=True):
+            if isinstance(result, SlotFile):
+                self._failed.pop(_stream_and_shape(task), None)
+                files = [*(f for f in files if not _replaced(f, task, result)), result]
+                continue
+            with suppress(OSError):  # the next start deletes what is left
+                delete(self.folder, [task.path])
+            self._count_failure(task, result, batch)
         return files
 
-    def _failed(self, failure: BaseException) -> None:
-        """Counts a failure, and waits longer after each one in a row."""
+    def _count_failure(self, task: MergeTask, failure: Exception, batch: int) -> None:
+        """Counts a failure. The next attempt is later after each one in a row."""
         self.failures += 1
-        self._failed_in_a_row += 1
-        self._rest = min(REST, 1 << self._failed_in_a_row)
+        of = _stream_and_shape(task)
+        in_a_row = self._failed.get(of, (0, 0))[0] + 1
+        self._failed[of] = in_a_row, batch + min(REST, 1 << in_a_row)
         kind = type(failure).__name__
         if kind not in self._noted:
             self._noted.add(kind)
@@ -185,17 +192,22 @@ def _replaced(file: SlotFile, task: MergeTask, merged: SlotFile) -> bool:
     return file in task.slices or (bool(task.slots) and slot)
 
 
+def _stream_and_shape(task: MergeTask) -> tuple[str, str]:
+    """The stream and shape of the files of a merge; no shape for pages of terms."""
+    return (task.pages[0].stream, "") if isinstance(task, PagesTask) else (task.layout.shape.stream, task.layout.shape.key)
+
+
 def _inputs(task: MergeTask) -> list[str]:
     files = task.pages if isinstance(task, PagesTask) else (*task.slices, *task.slots, *task.earlier)
     return [file.path for file in files]
 
 
 class _Round:
-    """Merges that are done together."""
+    """Merges that are begun together, and what each of them gave: a file, or why it failed."""
 
     def __init__(self, tasks: Sequence[MergeTask]) -> None:
-        self.tasks, self.merged = tuple(tasks), list[SlotFile]()
-        self.failed: BaseException | None = None
+        self.tasks = tuple(tasks)
+        self.results: list[SlotFile | Exception] = [RunError("the merge was broken off")] * len(tasks)
         self.ended = threading.Event()
 
     def begin(self, start: Callable[[Callable[[], None]], None], run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> None:
@@ -203,17 +215,19 @@ class _Round:
         try:
             start(lambda: self.do(run))
         except Exception as failure:  # noqa: BLE001  # for example, no thread can be started: a failed merge never fails a run
-            self.failed = failure
+            self.results = [failure] * len(self.tasks)
             self.ended.set()
 
     def do(self, run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> None:
-        """Does them. A failure is reported when the result is taken; batches continue."""
-        self.failed = RunError("the merges were broken off")
+        """Does them one by one. A failure is reported when the result is taken; batches continue."""
         try:
-            self.merged = run(self.tasks)
-            gave = len(self.merged)
-            self.failed = None if gave == len(self.tasks) else RunError(f"{gave} of {len(self.tasks)} merges gave a file")
-        except Exception as failure:  # noqa: BLE001  # any failure is noted: a failed merge never fails a run
-            self.failed = failure
+            self.results = [_result(task, run) for task in self.tasks]
         finally:
             self.ended.set()
+
+
+def _result(task: MergeTask, run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> SlotFile | Exception:
+    try:
+        return next(iter(run([task])), RunError("the merge gave no file"))
+    except Exception as failure:  # noqa: BLE001  # any failure is noted: a failed merge never fails a run
+        return failure

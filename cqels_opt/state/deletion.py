@@ -13,6 +13,14 @@ FEW = 8
 """Files that are deleted at once: a thread costs more."""
 
 
+def delete(folder: Path, paths: Collection[str]) -> None:
+    """Deletes files of a folder; of the copy of a checkpoint in an object store, there too."""
+    for path in paths:
+        sealed_files.delete(folder / path)
+    if (remote := remote_checkpoint.of_folder(folder)) is not None:
+        remote.deleted(paths)
+
+
 class Deletion:
     """Deletes files of a folder. Files that a killed process did not delete are deleted when the state is opened again."""
 
@@ -47,10 +55,7 @@ class Deletion:
 
     def _delete(self, paths: Collection[str]) -> None:
         try:
-            for path in paths:
-                sealed_files.delete(self.folder / path)
-            if (remote := remote_checkpoint.of_folder(self.folder)) is not None:
-                remote.deleted(paths)
+            delete(self.folder, paths)
         except OSError as error:
             self._failed = error
         finally:

@@ -374,16 +374,45 @@ def test_a_merge_that_fails_is_tried_again_after_more_and_more_batches(failure: 
 
     of = occurrence(WINDOWS[2], 1, False)
     stream = Stream(tmp_path, of, CompactionPolicy(files=1))
-    merging = stream.merging = Compaction(tmp_path, [program(of)], CompactionPolicy(files=1), fail, at_once, notes.append)
+    merging = Compaction(tmp_path, [program(of)], CompactionPolicy(files=1), fail, at_once, notes.append)
     stream.put([(1, (1,))], 1)
     before = stream.files
-    for batch in range(40):  # noqa: B007  # fail() notes it
-        stream.commit()
-        assert stream.files == before
+    for batch in range(40):
+        assert merging.absorb_finished(before, batch, 1) == before
     assert attempts == [0, 2, 6, 14, 30]
     assert merging.failures == 5
     (note,) = notes
-    assert str(failure or "0 of 1 merges gave a file") in note
+    assert str(failure or "the merge gave no file") in note
+
+
+def pages_of(folder: Path, stream: str, numbers: Sequence[int]) -> list[SlotFile]:
+    """Pages of terms of a stream, with one term each."""
+    files = [SlotFile("terms", f"slots/{stream}{n}", stream, rows=1, least=n, greatest=n) for n in numbers]
+    for file in files:
+        write_page(folder / file.path, np.array([file.least], np.int64), [f"<{file.least}>"])
+    return files
+
+
+def unnamed(folder: Path, files: Sequence[SlotFile]) -> set[str]:
+    return {f"slots/{path.name}" for path in (folder / "slots").iterdir()} - {file.path for file in files}
+
+
+def test_other_merges_continue_while_one_fails(tmp_path: Path) -> None:
+    """It leaves no file, however often it is tried again, and the others do not wait for it."""
+    bad, good = pages_of(tmp_path, "bad", range(4)), pages_of(tmp_path, "good", range(4))
+    (tmp_path / bad[1].path).write_bytes(b"damaged")
+    merging = Compaction(tmp_path, [], CompactionPolicy(files=4), run_merges, at_once)
+    inputs, files = list(good), [*bad, *good]
+    for batch in range(40):
+        files = merging.absorb_finished(files, batch, 9)
+        assert [file.path for file in files[:4]] == [file.path for file in bad]
+        assert len(files) == 5
+        assert unnamed(tmp_path, files) == {file.path for file in inputs}
+        if batch == 2:  # at which merging the bad pages has failed twice
+            inputs += [files[4], *(more := pages_of(tmp_path, "good", range(4, 8)))]
+            files = [*files, *more]
+    assert files[4].rows == 8
+    assert merging.failures == 5
 
 
 def test_a_merge_that_cannot_be_started(tmp_path: Path) -> None:
