@@ -74,13 +74,17 @@ class IngestState:
         """Writes what no file has yet, for a commit record: the times of elements, and the counts that wait at a frontier. Returns the
         files of the record: those given, of times merged if many are small, and the new ones.
         """
-        new = [
-            self._written(f"{number:08d}-{i}", stream, "", line.times)
+        new = {
+            _times_file(f"{number:08d}-{i}", stream, "", line.times): line.times
             for i, (stream, line) in enumerate(self._unwritten.items())
             if len(line.times)
-        ]
+        }
         self._unwritten = {}
-        return [*self._merged(number, [*files, *new]), *self._write_waiting(number, upto)]
+        found = self._merged(number, [*files, *new])
+        for file, t in new.items():
+            if file in found:  # others are merged already, and no record names them
+                self._write(file, t)
+        return [*found, *self._write_waiting(number, upto)]
 
     def _merged(self, number: int, files: list[SlotFile]) -> list[SlotFile]:
         for i, (stream, line) in enumerate(self.times.items()):
@@ -93,13 +97,13 @@ class IngestState:
             inputs = [*merged[some], *(small if all_small else [])]
             bounds = [min(f.least for f in inputs), max(f.greatest for f in inputs) + 1]
             t = line.times[slice(*np.searchsorted(line.times, bounds))]
-            files = [*(f for f in files if f not in inputs), self._written(f"{number:08d}-{i}m", stream, MERGED, t)]
+            together = _times_file(f"{number:08d}-{i}m", stream, MERGED, t)
+            self._write(together, t)
+            files = [*(f for f in files if f not in inputs), together]
         return files
 
-    def _written(self, name: str, stream: str, shape: str, t: Ints) -> SlotFile:
-        path = f"slots/times-{name}.arrow"
-        write_columns(self.folder / path, {"t": t})
-        return SlotFile("times", path, stream, shape, len(t), int(t[0]), int(t[-1]))
+    def _write(self, file: SlotFile, t: Ints) -> None:
+        write_columns(self.folder / file.path, {"t": t})
 
     # -------------------------------------------------------------- counts
     def resume(self, files: Sequence[SlotFile], upto: int) -> None:
@@ -158,3 +162,7 @@ class IngestState:
             if one.path and one.batch <= number - HELD:
                 one.counts = None
         return write_pending(self.folder, number, [(key, one) for key, one in waiting if not one.path])
+
+
+def _times_file(name: str, stream: str, shape: str, t: Ints) -> SlotFile:
+    return SlotFile("times", f"slots/times-{name}.arrow", stream, shape, len(t), int(t[0]), int(t[-1]))

@@ -84,3 +84,16 @@ def test_merges_that_fail(tmp_path: Path) -> None:
     assert driver.state.totals["failed merges"] == runner.asked - runner.asked // 3
     noted = [str(one.message) for one in told if one.category is EngineWarning]
     assert [text.rpartition(": ")[0].rpartition(": ")[2] for text in noted] == ["TypeError", "RunError"]
+
+
+def unnamed(driver: Any) -> set[str]:
+    """The files of windows that the state does not name, and that are not deleted later."""
+    named = {file.path for file in driver.state.files}.union(*(paths for _, paths in driver.scheduled_deletions))
+    return {f"slots/{path.name}" for path in (driver.folder / "slots").iterdir()} - named
+
+
+def test_a_run_leaves_no_file_that_nothing_names(tmp_path: Path) -> None:
+    """Times of elements that are merged by the batch that they are of are not written apart."""
+    _, driver = run(registered(tmp_path), tmp_path / "state")
+    assert {"times", "segment", "terms"} <= {file.kind for file in driver.state.files}
+    assert unnamed(driver) == set()
