@@ -117,7 +117,8 @@ class RunState(ABC):
         for part in FOLDERS:
             disk.make_folder(folder / part)
         self.background_jobs = BackgroundJobs(folder / "subresults", background.views)
-        self._background, self.deletion = background, Deletion(folder, background.deletion)
+        self.deletion = Deletion(folder, background.deletion)
+        self.compaction = Compaction(folder, programs, options.tiers, runner.merge, background.compaction, self.note)
         self.log = CommitLog(folder)
         self.run_id = self.log.claim(identity, options.continue_changed, programs[0].scheme.key)
         self.identity_digest, self._changed = identity.digest, False
@@ -174,9 +175,7 @@ class RunState(ABC):
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
         self.momentary = frozenset(shape for p in self.programs for shape in p.momentary)
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if kind_of(w).counts_elements)
-        self.compaction = Compaction(
-            self.folder, self.programs, self.options.tiers, self.runner.merge, self._background.compaction, self.note
-        )
+        self.compaction.set_programs(self.programs)
 
     def new_planners(self) -> None:
         """Replaces all planners by new ones, whose windows are empty."""

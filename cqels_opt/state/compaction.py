@@ -87,9 +87,13 @@ class Compaction:
         self._failed: dict[tuple[str, str], tuple[int, int]] = {}  # failures in a row and the batch of the next attempt, by shape
         self.failures = 0
 
-    def forget(self) -> None:
-        """Drops the running merges: an earlier state has been restored."""
-        self._round = None
+    def set_programs(self, programs: Sequence[CompiledProgram]) -> None:
+        """Sets the current programs. Results of running merges are not used: they are of other programs, or of a later state than the
+        one that was restored.
+        """
+        self.layouts = layouts(programs)
+        if self._round is not None:
+            self._round.discarded = True
 
     def wait(self, seconds: float) -> None:
         """Waits for the running merges, whose result the next commit takes."""
@@ -120,13 +124,14 @@ class Compaction:
             return files
         done, self._round = self._round, None
         for task, result in zip(done.tasks, done.results, strict=True):
-            if isinstance(result, SlotFile):
+            if isinstance(result, SlotFile) and not done.discarded:
                 self._failed.pop(_stream_and_shape(task), None)
                 files = [*(f for f in files if not _replaced(f, task, result)), result]
                 continue
             with suppress(OSError):  # the next start deletes what is left
                 delete(self.folder, [task.path])
-            self._count_failure(task, result, batch)
+            if isinstance(result, Exception) and not done.discarded:
+                self._count_failure(task, result, batch)
         return files
 
     def _count_failure(self, task: MergeTask, failure: Exception, batch: int) -> None:
@@ -208,6 +213,7 @@ class _Round:
     def __init__(self, tasks: Sequence[MergeTask]) -> None:
         self.tasks = tuple(tasks)
         self.results: list[SlotFile | Exception] = [RunError("the merge was broken off")] * len(tasks)
+        self.discarded = False
         self.ended = threading.Event()
 
     def begin(self, start: Callable[[Callable[[], None]], None], run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> None:

@@ -86,6 +86,25 @@ def test_merges_that_fail(tmp_path: Path) -> None:
     assert [text.rpartition(": ")[0].rpartition(": ")[2] for text in noted] == ["TypeError", "RunError"]
 
 
+def test_a_merge_that_runs_while_the_state_goes_back(tmp_path: Path) -> None:
+    """A batch runs again during a merge: the inputs stay until the merge has ended, and its result is deleted."""
+    query, waiting = registered(tmp_path), list[Callable[[], None]]()
+    whole, _ = run(query, tmp_path / "whole")
+    driver = query.driver(HOW, tmp_path / "late", sink=LocalSink(), compaction_start=waiting.append)
+    chunks = list(query.chunks(HOW))
+    for number, rows in enumerate(chunks):
+        driver.batch(number, rows)
+        if number == 20:
+            assert len(waiting) == 1 and driver.compaction.reading
+            driver.batch(number, rows)
+            assert driver.compaction.reading <= {f"slots/{path.name}" for path in (driver.folder / "slots").iterdir()}
+        while waiting and number > 20:
+            waiting.pop()()
+    assert driver.sink.lines == whole.lines
+    results = {task.path for task in driver.compaction._round.tasks}  # which the next batch takes
+    assert unnamed(driver) == results
+
+
 def unnamed(driver: Any) -> set[str]:
     """The files of windows that the state does not name, and that are not deleted later."""
     named = {file.path for file in driver.state.files}.union(*(paths for _, paths in driver.scheduled_deletions))

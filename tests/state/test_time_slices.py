@@ -203,7 +203,7 @@ def test_a_window_by_definition_whatever_was_merged(case: tuple[int, Window, int
                 stream.files, stream.frontier = before[0], before[1]
                 stream.batch = before[3]
                 del stream.rows[before[2] :]
-                stream.merging.forget()
+                stream.merging.set_programs([program(of)])  # as when a state is restored
                 content = content if rng.random() < 0.5 else WindowState(of)
                 check(stream, content, stream.put(rows, step.upto))
             if waiting and rng.random() < 0.5:
@@ -413,6 +413,22 @@ def test_other_merges_continue_while_one_fails(tmp_path: Path) -> None:
             files = [*files, *more]
     assert files[4].rows == 8
     assert merging.failures == 5
+
+
+def test_the_result_of_a_merge_that_a_change_of_programs_discards_is_deleted(tmp_path: Path) -> None:
+    """Such as a query that is added while it runs, or a state that is restored. Its inputs stay until it has ended."""
+    before, later = pages_of(tmp_path, "one", range(4)), list[Callable[[], None]]()
+    merging = Compaction(tmp_path, [], CompactionPolicy(files=4), run_merges, later.append)
+    assert merging.absorb_finished(before, 0, 9) == before
+    merging.set_programs([])
+    assert merging.reading == {file.path for file in before}
+    later.pop()()
+    assert unnamed(tmp_path, before)
+    assert merging.absorb_finished(before, 1, 9) == before
+    assert not unnamed(tmp_path, before) and merging.failures == 0
+    later.pop()()
+    (page,) = merging.absorb_finished(before, 2, 9)
+    assert page.rows == 4 and merging.reading == set()
 
 
 def test_a_merge_that_cannot_be_started(tmp_path: Path) -> None:
