@@ -53,6 +53,11 @@ from cqels_opt.windows.replay import ReplayPlan, ReplaySource, cut
 Triple = tuple[str, str, str]
 
 
+def most_merged(tiers: CompactionPolicy, total: int) -> int:
+    """The most merged files of ``total`` rows once nothing is due: two neighbours exceed the cap, or one is twice the other."""
+    return 2 * -(-total // tiers.cap(total)) + tiers.cap(total).bit_length() + 1
+
+
 def bare(iri: str) -> str:
     return iri.removeprefix("<").removesuffix(">")
 

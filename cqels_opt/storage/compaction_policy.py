@@ -68,7 +68,3 @@ class CompactionPolicy:
         arriving = rows if self.due(len(new), rows) else 0
         found = runs_to_merge(merged, self.cap(rows + sum(merged)), arriving)
         return None if found is None else (found, bool(arriving))
-
-    def most(self, total: int) -> int:
-        """The most merged files of ``total`` rows once nothing is due: two neighbours exceed the cap, or one is twice the other."""
-        return 2 * -(-total // self.cap(total)) + self.cap(total).bit_length() + 1

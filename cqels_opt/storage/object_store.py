@@ -25,11 +25,10 @@ _AT_ONCE: Final = 32 << 20
 
 
 class ObjectStore:
-    """The objects below a URI, which messages call ``name``. ``uploaded`` counts bytes."""
+    """The objects below a URI, which messages call ``name``."""
 
     def __init__(self, uri: str, name: str) -> None:
         self.name = name
-        self.uploaded = 0
         parts = urlsplit(uri)
         if "@" in parts.netloc or parts.query:
             raise InputError(
@@ -69,7 +68,6 @@ class ObjectStore:
                 return False
             except FileNotFoundError as error:
                 raise FileError(f"{self.name}: {first_sentence(error)}") from error
-        self.uploaded += len(content)
         return True
 
     def read(self, name: str) -> bytes:
@@ -96,7 +94,6 @@ class ObjectStore:
                         hasher.update(piece)
                         sink.write(piece)
                     sink.write(_END.pack(modified, hasher.digest))
-        self.uploaded += path.stat().st_size + _END.size
 
     def download(self, name: str, path: Path) -> bool:
         """Writes the content of an object as a file, whole or not at all; False if there is no object.

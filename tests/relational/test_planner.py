@@ -280,7 +280,7 @@ def test_of_kept_rows_few_chunks_are_left_and_each_row_is_written_a_few_times(tm
         if some := kept.due(chunks):
             chunks = [merged(kept.path(n, "merged"), some), *(chunk for chunk in chunks if chunk not in some)]
             written += chunks[0].rows
-        assert len(chunks) <= NEW_CHUNKS + 2 * SHARE + 16  # as CompactionPolicy.most
+        assert len(chunks) <= NEW_CHUNKS + 2 * SHARE + 16  # as most_merged of tests/local_runs.py
         assert sum(chunk.rows for chunk in chunks) <= 10 * 1_000 * (1 + 2 / SHARE)
     assert written <= 3 * 10 * 2_000
 

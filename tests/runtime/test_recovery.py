@@ -16,7 +16,7 @@ from typing import Any
 import local_runs
 import pyarrow as pa
 import pytest
-from local_runs import Cut, Registered, World, register, told
+from local_runs import Cut, Registered, World, most_merged, register, told
 from random_cases import SIX_RELATIONS, make, seeds_with_answers
 
 from cqels_opt.bench.false_statistics import FALSIFIED, falsified
@@ -341,10 +341,10 @@ def test_the_record_of_a_long_window_names_few_files(tmp_path: Path) -> None:
         driver.batch(number, rows)
         files = Counter(f.kind for f in driver.state.files if f.kind != "result")
         assert set(files) <= {"segment", "slot", "times", "terms", "pending"}
-        assert all(count <= how.tiers.most(600) + how.tiers.files for count in files.values()), number
-        assert files["terms"] <= replace(how.tiers, share=PAGE_SHARE).most(600) + how.tiers.files, number
+        assert all(count <= most_merged(how.tiers, 600) + how.tiers.files for count in files.values()), number
+        assert files["terms"] <= most_merged(replace(how.tiers, share=PAGE_SHARE), 600) + how.tiers.files, number
     assert number == 199
-    assert how.tiers.most(600) + how.tiers.files < 40
+    assert most_merged(how.tiers, 600) + how.tiers.files < 40
 
 
 def test_a_batch_that_runs_again_and_fails_leaves_no_record_beyond_the_answers(tmp_path: Path) -> None:

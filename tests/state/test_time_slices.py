@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from local_runs import most_merged
 
 from cqels_opt.lod import index as index_room
 from cqels_opt.operators.blocks import Block, PatternOccurrence, Static
@@ -304,8 +305,8 @@ def test_many_small_slots_are_few_runs_and_little_memory(tmp_path: Path) -> None
         for side in content.indexed(True):
             side.relation.index(("v0",))
         most = max(most, content.nbytes)
-        assert len(content.old) <= tiers.most(101_000) + tiers.files.bit_length() + 1
-        assert len(stream.files) <= tiers.most(101_000) + tiers.files
+        assert len(content.old) <= most_merged(tiers, 101_000) + tiers.files.bit_length() + 1
+        assert len(stream.files) <= most_merged(tiers, 101_000) + tiers.files
         stream.commit()
         stream.files = [f for f in stream.files if f.greatest > 100 * batch + 99 - 100_000]
     held = sum(f.rows for f in stream.files)

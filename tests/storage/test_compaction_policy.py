@@ -7,6 +7,7 @@ import random
 
 from hypothesis import given
 from hypothesis import strategies as st
+from local_runs import most_merged
 
 from cqels_opt.storage.compaction_policy import CompactionPolicy, runs_to_merge
 
@@ -24,7 +25,7 @@ def test_of_any_runs_few_are_left(sizes: list[int], share: int) -> None:
     cap = tiers.cap(sum(sizes))
     left = settled(sizes, cap)
     assert sum(left) == sum(sizes)
-    assert len(left) <= tiers.most(sum(sizes))
+    assert len(left) <= most_merged(tiers, sum(sizes))
     assert max(left, default=0) <= max([cap, *sizes])
 
 
@@ -46,7 +47,7 @@ def test_a_sliding_window_of_small_slots() -> None:
             written += sum(made)
             slots = [] if arriving else slots
         assert total <= window * (1 + 2 / tiers.share) + tiers.rows
-        assert len(runs) <= tiers.most(total)
+        assert len(runs) <= most_merged(tiers, total)
         assert len(slots) <= tiers.files
     assert written / came < math.log2(window / 1024) + 2
 
