@@ -38,8 +38,7 @@ from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import Background, DriverOptions
-from cqels_opt.state.compaction import MergeTask
-from cqels_opt.windows.binding_slots import SlotFile
+from cqels_opt.state.compaction import MergeResult, MergeTask
 from cqels_opt.windows.element_rows import ELEMENT_ROWS
 from cqels_opt.windows.frontier import Frontier
 
@@ -132,9 +131,9 @@ class WorkerRunner:
     def close(self) -> None:
         """Does nothing: the process is killed."""
 
-    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
+    def merge(self, tasks: Sequence[MergeTask]) -> list[MergeResult]:
         """Merges between two stages: there is only one worker."""
-        found: list[SlotFile] = self.ask("merge", tasks)
+        found: list[MergeResult] = self.ask("merge", tasks)
         return found
 
     def ask(self, what: str, *arguments: Any) -> Any:

@@ -11,7 +11,7 @@ from cqels_opt.errors import LimitError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.evaluate_task import EvaluateReport, EvaluateTask, FinishReport, Format
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
-from cqels_opt.state.compaction import MergeTask
+from cqels_opt.state.compaction import MergeResult, MergeTask
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.binding_slots import SlotFile
 
@@ -80,8 +80,8 @@ class Runner(Protocol):
     def close(self) -> None:
         """Releases what the runner holds, at the end of the run."""
 
-    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
-        """Merges files of the state in the background, outside the cost of a batch."""
+    def merge(self, tasks: Sequence[MergeTask]) -> list[MergeResult]:
+        """Merges files of the state in the background, outside the cost of a batch; the result of each task."""
 
     @property
     def jobs(self) -> int:

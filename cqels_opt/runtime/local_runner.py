@@ -21,8 +21,7 @@ from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.joint_answers import JointAnswers
 from cqels_opt.runtime.line_sinks import in_order_of_time, pieces
 from cqels_opt.runtime.live_files import FileBatch, ingest_files
-from cqels_opt.state.compaction import MergeTask, merge
-from cqels_opt.windows.binding_slots import SlotFile
+from cqels_opt.state.compaction import MergeResult, MergeTask, merge_each
 
 T = TypeVar("T")
 
@@ -81,9 +80,9 @@ class LocalRunner:
     def close(self) -> None:
         """Nothing is held."""
 
-    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
+    def merge(self, tasks: Sequence[MergeTask]) -> list[MergeResult]:
         """One after the other."""
-        return [merge(task) for task in tasks]
+        return list(merge_each(tasks))
 
 
 def _ingest_piece(piece: Piece, task: IngestTask, name: str) -> IngestReport:

@@ -47,9 +47,8 @@ from cqels_opt.spark.tasks import (
     two_stages,
 )
 from cqels_opt.spark.warm_up import await_worker
-from cqels_opt.state.compaction import MergeTask, merge
+from cqels_opt.state.compaction import MergeResult, MergeTask, merge_each
 from cqels_opt.storage import disk
-from cqels_opt.windows.binding_slots import SlotFile
 
 REPORT = "report binary"
 INGEST, TOGETHER = "ingest", "ingest and join"
@@ -162,7 +161,7 @@ class SparkRunner(BatchJobs):
         """See :meth:`end`: the session is the user's."""
         self.end()
 
-    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
+    def merge(self, tasks: Sequence[MergeTask]) -> list[MergeResult]:
         """A separate job of one task, so that the batches keep the other slots; it runs in a thread without the batches' tag."""
         context = self.spark.sparkContext
         context.setLocalProperty(COMMITTING, disk.machine())  # of this thread
@@ -233,7 +232,7 @@ def join_of(tasks: Sequence[EvaluateTask]) -> str:
 
 
 def _merging(tasks: Sequence[MergeTask]) -> Numbered:
-    return lambda part: (merge(task) for task in tasks)
+    return lambda part: merge_each(tasks)
 
 
 def _reading(pieces: Sequence[Piece], task: IngestTask) -> Numbered:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,6 +44,8 @@ class PagesTask:
 
 
 MergeTask: TypeAlias = "TimeSliceMergeTask | PagesTask"
+MergeResult: TypeAlias = SlotFile | Exception
+"""The file that a merge gives, or why it failed."""
 
 PAGE_SHARE = 4
 """The inverse of the greatest share of all terms that a merged page has: each page is searched for each new term."""
@@ -55,6 +57,15 @@ REST = 64
 def merge(task: MergeTask) -> SlotFile:
     """Does a merge: it writes one file and deletes none."""
     return merge_time_slices(task) if isinstance(task, TimeSliceMergeTask) else _merge_pages(task)
+
+
+def merge_each(tasks: Iterable[MergeTask]) -> Iterator[MergeResult]:
+    """Does merges one by one."""
+    for task in tasks:
+        try:
+            yield merge(task)
+        except Exception as failure:  # noqa: BLE001  # any failure is noted: a failed merge never fails a run
+            yield failure
 
 
 def _merge_pages(task: PagesTask) -> SlotFile:
@@ -74,7 +85,7 @@ class Compaction:
         folder: Path,
         programs: Sequence[CompiledProgram],
         tiers: CompactionPolicy,
-        run: Callable[[Sequence[MergeTask]], list[SlotFile]],
+        run: Callable[[Sequence[MergeTask]], list[MergeResult]],
         start: Callable[[Callable[[], None]], None],
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -212,11 +223,11 @@ class _Round:
 
     def __init__(self, tasks: Sequence[MergeTask]) -> None:
         self.tasks = tuple(tasks)
-        self.results: list[SlotFile | Exception] = [RunError("the merge was broken off")] * len(tasks)
+        self.results: list[MergeResult] = [RunError("the merge was broken off")] * len(tasks)
         self.discarded = False
         self.ended = threading.Event()
 
-    def begin(self, start: Callable[[Callable[[], None]], None], run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> None:
+    def begin(self, start: Callable[[Callable[[], None]], None], run: Callable[[Sequence[MergeTask]], list[MergeResult]]) -> None:
         """Starts them, when and where ``start`` decides."""
         try:
             start(lambda: self.do(run))
@@ -224,16 +235,14 @@ class _Round:
             self.results = [failure] * len(self.tasks)
             self.ended.set()
 
-    def do(self, run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> None:
-        """Does them one by one. A failure is reported when the result is taken; batches continue."""
+    def do(self, run: Callable[[Sequence[MergeTask]], list[MergeResult]]) -> None:
+        """Does them. Failures are reported when the results are taken; batches continue."""
         try:
-            self.results = [_result(task, run) for task in self.tasks]
+            found = run(self.tasks)
+            if len(found) != len(self.tasks):  # a job of Spark has lost reports
+                raise RunError(f"{len(found)} of {len(self.tasks)} merges gave a result")
+            self.results = found
+        except Exception as failure:  # noqa: BLE001  # for example of Spark's job
+            self.results = [failure] * len(self.tasks)
         finally:
             self.ended.set()
-
-
-def _result(task: MergeTask, run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> SlotFile | Exception:
-    try:
-        return next(iter(run([task])), RunError("the merge gave no file"))
-    except Exception as failure:  # noqa: BLE001  # any failure is noted: a failed merge never fails a run
-        return failure

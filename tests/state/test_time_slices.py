@@ -25,7 +25,7 @@ from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.planner.background_jobs import Start, at_once
 from cqels_opt.query.algebra import Window
 from cqels_opt.state import window_state
-from cqels_opt.state.compaction import Compaction, MergeTask, merge
+from cqels_opt.state.compaction import Compaction, MergeResult, MergeTask, merge_each
 from cqels_opt.state.slot_indexes import INDEX, write_slot_index
 from cqels_opt.state.sorted_runs import SortedRun, relation_of
 from cqels_opt.state.time_slices import MOST_VERIFIED, Layout, indexes_on, layouts, read_time_slice, write_time_slice
@@ -59,8 +59,8 @@ def program(*occurrences: PatternOccurrence, static: Sequence[str] = ("a", "b"))
     return CompiledProgram("q", (), (block,), None, (), Report(Policy()), "istream", "", 0)  # type: ignore[arg-type]
 
 
-def run_merges(tasks: Sequence[MergeTask]) -> list[SlotFile]:
-    return [merge(task) for task in tasks]
+def run_merges(tasks: Sequence[MergeTask]) -> list[MergeResult]:
+    return list(merge_each(tasks))
 
 
 class Stream:
@@ -367,7 +367,7 @@ def test_pages_of_terms_are_merged(tmp_path: Path) -> None:
 def test_a_merge_that_fails_is_tried_again_after_more_and_more_batches(failure: Exception | None, tmp_path: Path) -> None:
     attempts, notes, batch = list[int](), list[str](), 0
 
-    def fail(tasks: Sequence[MergeTask]) -> list[SlotFile]:
+    def fail(tasks: Sequence[MergeTask]) -> list[MergeResult]:
         attempts.append(batch)
         if failure is None:
             return []  # of a job that has lost its reports
@@ -383,7 +383,7 @@ def test_a_merge_that_fails_is_tried_again_after_more_and_more_batches(failure: 
     assert attempts == [0, 2, 6, 14, 30]
     assert merging.failures == 5
     (note,) = notes
-    assert str(failure or "the merge gave no file") in note
+    assert str(failure or "0 of 1 merges gave a result") in note
 
 
 def pages_of(folder: Path, stream: str, numbers: Sequence[int]) -> list[SlotFile]:
