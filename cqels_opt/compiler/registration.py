@@ -29,6 +29,7 @@ from cqels_opt.operators.stream_operators import OPERATORS
 from cqels_opt.operators.term_table import Page
 from cqels_opt.operators.typed_columns import column_types
 from cqels_opt.query.texts import Reader
+from cqels_opt.rdf.times import GREATEST
 from cqels_opt.state import worker_cache
 from cqels_opt.storage import checksum, disk, sealed_files
 from cqels_opt.windows.binding_slots import SlotFile
@@ -76,9 +77,10 @@ class QueryOptions(TypedDict, total=False):
 
 def check_name(name: str, where: str = "") -> None:
     """InputError, which begins with ``where``, if a name is not valid for a query."""
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        shown = name[:80] if isinstance(name, str) else name
         raise InputError(
-            f"{where}{name[:80]!r} is not a valid name of a query: names of files contain it, so it has no / and does not start with a dot"
+            f"{where}{shown!r} is not a valid name of a query: names of files contain it, so it has no / and does not start with a dot"
         )
 
 
@@ -107,10 +109,14 @@ def record_of(
         check_choice("bounds", bounds, ("open-closed", "closed-open"))
     if output_operator is not None and output_operator not in OPERATORS:
         check_choice("output_operator", output_operator, (*OPERATORS, *plugins.names("stream_operators")))
-    if not isinstance(types or {}, Mapping):
+    if not isinstance(types or {}, Mapping) or not all(isinstance(name, str) for name in (types or {}).values()):
         raise InputError(f'types={types!r}: give the type of a column by its variable, such as {{"n": "int"}}')
     if not isinstance(t0 or {}, Mapping) or not all(isinstance(time, int) for time in (t0 or {}).values()):
         raise InputError(f't0={t0!r}: give milliseconds by the name of a window, such as {{"w": 0}}, or {{"": 0}} for all')
+    if any(abs(time) > GREATEST for time in (t0 or {}).values()):
+        raise InputError(f"t0={t0!r}: a time is at most 2^53 milliseconds from 1970")
+    if not isinstance(sub_result_bytes, int) or sub_result_bytes < 0:
+        raise InputError(f"sub_result_bytes={sub_result_bytes!r}: give a number of bytes, at least 0")
     return {
         "id": id,
         "text": text,

@@ -83,7 +83,7 @@ def graph_name(graph: int) -> str:
 
 
 class Store:
-    """An open store. :meth:`open` maps it; :meth:`match` answers triple patterns.
+    """An open store. :meth:`match` answers triple patterns.
 
     ``counted``: it has the triples, and so their exact counts; else it is no more than a description (:mod:`cqels_opt.lod.void_store`).
     """

@@ -118,7 +118,7 @@ class TermTexts:
     ) -> None:
         self._star, self._label, self._made = star, label, made
         self._count = 0
-        self._numbers: dict[str, int] = {}  # blank nodes without a label in the current graph
+        self._numbers: dict[str, int] = {}  # of blank nodes without a label; a label of hexadecimal digits looks like none
         self._reified: dict[str, str] = {}  # generated reifiers in the current graph, with the triple that each reifies
         self._graph = ""
         self._pending: Any = None  # a quad whose object may be a quoted triple; the next quad decides
@@ -150,8 +150,7 @@ class TermTexts:
     def _in_graph(self, quad: Any) -> str | None:
         graph = None if isinstance(quad.graph_name, ox.DefaultGraph) else self.text(quad.graph_name)
         if (graph or "") != self._graph:
-            self._reified.clear()  # a blank node without a label occurs in one graph only
-            self._numbers.clear()
+            self._reified.clear()  # a reifier without a label occurs in one graph only
             self._graph = graph or ""
         return graph
 

@@ -313,6 +313,8 @@ class _Reader:
         nodes: tuple[terms.TermKind, ...] = ("iri", "blank")
         properties: list[tuple[str, TermMap]] = []
         classes = table.get("class", [])
+        if not isinstance(classes, str | list):
+            raise self.wrong(place, "class is an IRI, or a list of IRIs")
         for name in [classes] if isinstance(classes, str) else classes:
             properties.append((f"<{terms.RDF_TYPE}>", self.term(f"{place} class", {"iri": name}, "iri", ("iri",))))
         given = table.get("properties", {})

@@ -26,10 +26,10 @@ _NODE = rf"(?:{IRI_PATTERN}|{BLANK_PATTERN})"
 # Compiled on first use, by _compiled(): most processes parse no line that needs them, and compiling them takes 50 ms.
 _LINE = (
     rf"[ \t]*(?:({_NODE})[ \t]*({IRI_PATTERN})[ \t]*({_NODE}|{LITERAL_PATTERN})[ \t]*({_NODE})?[ \t]*\.)?"
-    r"[ \t]*(?:#[^\n]*)?\r?\n?"
+    r"[ \t]*(?:#[^\r\n]*)?\r?\n?"
 )
 _BEFORE_TRIPLE = rf"[ \t]*({_NODE})[ \t]*({IRI_PATTERN})[ \t]*(?=<<\()"
-_AFTER_TRIPLE = rf"[ \t]*({_NODE})?[ \t]*\.[ \t]*(?:#[^\n]*)?\r?\n?"
+_AFTER_TRIPLE = rf"[ \t]*({_NODE})?[ \t]*\.[ \t]*(?:#[^\r\n]*)?\r?\n?"
 _NEWLINE, _RETURN, _BLANK, _QUOTE, _STOP = b'\n\r ".'
 
 Places = NDArray[np.int64]
@@ -196,7 +196,7 @@ _STEPS = (
     (rf"({IRI_PATTERN})[ \t]*", "a predicate (an IRI in angle brackets)"),
     (rf"({_NODE}|{LITERAL_PATTERN})[ \t]*", "an object (an IRI, a blank node or a literal)"),
     (rf"(?:({_NODE})[ \t]*)?\.", "a full stop at the end of the statement"),
-    (r"(?s)[ \t]*(?:#.*)?$", "nothing but a comment after the full stop"),
+    (r"[ \t]*(?:#[^\r\n]*)?\r?\n?$", "nothing but a comment after the full stop, and no carriage return alone"),
 )
 
 

@@ -24,6 +24,7 @@ from cqels_opt.errors import InputError
 from cqels_opt.rdf.canonical import canonical_texts
 from cqels_opt.rdf.documents import LineByLine
 from cqels_opt.rdf.graphs import GENERATED_AT
+from cqels_opt.rdf.lines import BYTE_ORDER_MARK
 from cqels_opt.rdf.mapping import Number, RecordMapping, read_mapping, value_at
 from cqels_opt.rdf.tabular import csv_rows
 from cqels_opt.rdf.terms import MAX_DEPTH
@@ -118,7 +119,7 @@ def decode(payload: Payload, values: Sequence[bytes | None], times: Sequence[int
         try:
             if not value:
                 raise ValueError("is empty")
-            rows = read(value, scopes[number])
+            rows = read(value.removeprefix(BYTE_ORDER_MARK), scopes[number])
             _check_characters(rows)
         except (KeyboardInterrupt, SystemExit):
             raise
@@ -243,7 +244,7 @@ def _check_depth(value: bytes) -> None:
 def _json(value: bytes, decoder: json.JSONDecoder) -> Any:
     _check_depth(value)
     try:
-        return decoder.decode(value.decode("utf-8-sig"))
+        return decoder.decode(value.decode())
     except UnicodeDecodeError as error:
         raise ValueError(f"is not UTF-8: {error.reason}") from error
     except json.JSONDecodeError as error:

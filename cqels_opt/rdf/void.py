@@ -126,10 +126,10 @@ def described(triples: Iterable[tuple[str, str, str]]) -> Description:
 
 class _Reader:
     def __init__(self, triples: Iterable[tuple[str, str, str]]) -> None:
-        self.values: dict[str, dict[str, list[str]]] = {}
+        self.values: dict[str, dict[str, set[str]]] = {}
         for s, p, o in triples:
             if p in _READ:
-                self.values.setdefault(s, {}).setdefault(p, []).append(o)
+                self.values.setdefault(s, {}).setdefault(p, set()).add(o)
         self.faults: list[str] = []
 
     def description(self) -> Description:

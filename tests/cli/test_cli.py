@@ -519,6 +519,10 @@ def test_wrong_types_of_a_report_are_sentences(report: Any) -> None:
         ({"output_operator": "x"}, "output_operator='x': choose from istream, dstream, rstream"),
         ({"t0": 5}, "t0=5: give milliseconds by the name of a window"),
         ({"t0": {"w": "5"}}, "t0={'w': '5'}: give milliseconds by the name of a window"),
+        ({"t0": {"w": 1 << 54}}, "a time is at most 2.53 milliseconds from 1970"),
+        ({"types": {"a": 5}}, "types={'a': 5}: give the type of a column by its variable"),
+        ({"sub_result_bytes": "x"}, "sub_result_bytes='x': give a number of bytes, at least 0"),
+        ({"sub_result_bytes": -1}, "sub_result_bytes=-1: give a number of bytes, at least 0"),
         ({"profile": "cqel"}, r"unknown profile 'cqel'; did you mean cqels\?; there are cqels, .*cqels-1\.x"),
     ],
 )

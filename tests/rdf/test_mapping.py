@@ -157,6 +157,7 @@ def test_times_by_their_unit(unit: str, value: Any, time: str | None) -> None:
         ('time_unit = "h"\n[[triples]]', r"m.toml: time_unit: 'h' is not known; known are s, ms, us, ns"),
         ('format = "csv"\n[[triples]]', r"m.toml: columns: messages of CSV have them"),
         ('[[triples]]\nclass = "a:b"', r"m.toml: triples 1: it has no subject"),
+        ('[[triples]]\nsubject = "a:{x}"\nclass = 5', r"m.toml: triples 1: class is an IRI, or a list of IRIs"),
         ('[[triples]]\nsubject = "a:{x}"', r"m.toml: triples 1: it has neither properties nor a class"),
         ('[[triples]]\nsubject = "{x}"\nclass = "a:b"', r"triples 1 subject: the template '{x}' begins with no scheme"),
         ('[[triples]]\nsubject = "a:{x"\nclass = "a:b"', r"triples 1 subject: the template 'a:{x' is wrong at '{'"),

@@ -23,6 +23,15 @@ EX = "http://ex.org/"
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
 
+CSV_MAPPING = """
+format = "csv"
+columns = ["x"]
+[[triples]]
+subject = "a:{x}"
+properties = { "a:p" = { iri = "a:o" } }
+"""
+
+
 def rows(found: Decoded) -> list[tuple[int, int, str, str, str, str | None, int]]:
     """(message, element, s, p, o, g, t)."""
     terms = (column.to_pylist() for column in (found.s, found.p, found.o, found.g))
@@ -213,6 +222,23 @@ def test_a_bad_message_is_refused_with_its_reason(payload: str, value: str | byt
     ((number, said),) = [(r.message, r.reason) for r in found.refused]
     assert (number, said[: len(reason)]) == (1, reason)
     assert "\n" not in said and len(said) < 400
+
+
+@pytest.mark.parametrize(
+    ("payload", "value"),
+    [
+        ("json", '{"s": "<a:a>", "p": "<a:p>", "o": "<a:o>"}'),
+        ("ttl", "<a:a> <a:p> <a:o> ."),
+        ("nt", "<a:a> <a:p> <a:o> ."),
+        ("trig", "<a:a> <a:p> <a:o> ."),
+        ("jsonld", '{"@id": "a:a", "a:p": {"@id": "a:o"}}'),
+        (Payload("mapping", mapping_of(CSV_MAPPING)), "a"),
+    ],
+)
+def test_a_message_may_begin_with_a_byte_order_mark(payload: str | Payload, value: str) -> None:
+    found = read(payload, f"\ufeff{value}", value)
+    assert not found.refused
+    assert [row[2:5] for row in rows(found)] == [("<a:a>", "<a:p>", "<a:o>")] * 2
 
 
 def test_a_message_with_one_bad_triple_gives_none() -> None:

@@ -59,6 +59,7 @@ def test_one_line(line: str, expected: Quad | None) -> None:
         ("<s> <p> 5 .", "column 9: expected an object .*found '5 .'"),
         ("<s> <p> <o>", "column 12: expected a full stop .*found the end of the line"),
         ("<s> <p> <o> . <s>", "column 14: expected nothing but a comment"),
+        ("<s> <p> <o> . # note\r<s> <p> <t> .", "expected nothing but a comment .* and no carriage return alone"),
         ("<s> <p> <o o> .", "column 9: expected an object"),
         (r'<s> <p> "\uD800" .', "not a character"),
         (r"<s> <p> <\u0020> .", "cannot contain"),
@@ -249,6 +250,17 @@ def test_blank_nodes_are_scoped_to_their_file(tmp_path: Path) -> None:
     assert found[:3] == [("_:f0_x", "_:f0_x"), ("_:f1_x", "_:f1_x"), ("_:f2_x", "_:f2_x")]
     assert {term for pair in found[3:5] for term in pair if term.startswith("_")} == {"_:f3-1", "_:f3-2"}
     assert {term for pair in found[5:] for term in pair if term.startswith("_")} == {"_:f4-1", "_:f4-2"}
+
+
+def test_a_blank_node_is_one_in_all_graphs_of_a_document(tmp_path: Path) -> None:
+    """Also if its label looks like those that pyoxigraph makes, and if it names a graph."""
+    label = "b6f0c1d2e3a4958677001122"
+    (tmp_path / "a.trig").write_text(
+        f"<g:1> {{ _:{label} <n:p> 1 }} <g:2> {{ <n:s> <n:p> _:{label} . [] <n:p> 2 }} [] {{ <n:a> <n:b> <n:c> . <n:d> <n:e> <n:f> }}"
+    )
+    found = quads_of(tmp_path / "a.trig")
+    assert found[0][0] == found[1][2] != found[2][0]
+    assert found[3][3] == found[4][3] not in {found[0][0], found[2][0]}
 
 
 def test_a_document_of_one_long_line(tmp_path: Path) -> None:

@@ -46,6 +46,13 @@ def test_each_graph_is_an_element(tmp_path: Path) -> None:
     assert elements(packed) == elements(path)
 
 
+def test_a_graph_may_have_a_name_of_hexadecimal_digits(tmp_path: Path) -> None:
+    """As Oxigraph writes those of blank nodes: its time is in another graph, the default one."""
+    name = "_:a6f489dfb01234567890abcd"
+    path = trig(tmp_path, f'{name} {{ :a :at :x . :b :at :y }} {name} prov:generatedAtTime "7" .')
+    assert [e[1:3] for e in elements(path)] == [(7, ["x", "y"])]
+
+
 def test_times_may_stand_before_or_after_all_graphs(tmp_path: Path) -> None:
     graphs = ":g0 { :a :at :x }\n:g1 { :a :at :y }\n"
     times = ':g1 prov:generatedAtTime "7" . :g0 prov:generatedAtTime "9" .\n'

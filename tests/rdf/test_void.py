@@ -35,6 +35,12 @@ def test_a_description_as_they_are_published(tmp_path: Path) -> None:
     )
 
 
+def test_a_description_is_a_set_of_triples(tmp_path: Path) -> None:
+    part = ":places void:propertyPartition :p . :p void:property :near ; void:triples 7 . "
+    assert reading(tmp_path, part * 2) == reading(tmp_path, part)
+    assert reading(tmp_path, part * 2).default.properties[NEAR] == Counts(7, None, None)
+
+
 def test_datasets_and_subsets_add_up(tmp_path: Path) -> None:
     """A dataset without partitions is the sum of its subsets; recursion stops at a dataset that is its own subset."""
     part = "void:propertyPartition [ void:property :near ; void:triples %d ; void:distinctObjects 3 ]"
