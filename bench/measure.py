@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import pickle
 import random
@@ -81,6 +82,9 @@ def order(names: Iterable[str], number: int, turn: int = 0) -> list[str]:
 
 def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: float, turn: int = 0) -> list[Ran]:
     """One pass over the task, in another order for each batch; a contender that exceeds ``limit`` seconds in total is stopped."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()  # no collection of garbage in a contender's turn traverses what the harness and earlier passes hold
     runs = {c.name: Ran(c.name, answers=c.answers) for c in contenders}
     live = {c.name: c.run(task, empty_folder(folder / c.name)) for c in contenders}
     finals = final_times(task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -192,6 +193,17 @@ def test_who_cannot_or_breaks_is_left_out_with_the_reason(small: Task, tmp_path:
     check("q", runs)
     with pytest.raises(RunError, match="no contender came to the end: cannot: no such window"):
         check("q", runs[1:])
+
+
+def test_no_collection_of_garbage_in_a_turn_traverses_what_was_there_before(small: Task, tmp_path: Path) -> None:
+    held, seen = [[number] for number in range(1_000)], list[bool]()
+
+    def watching(task: Task, folder: Path) -> Iterator[Done | None]:
+        seen.append(any(part is held for part in gc.get_objects()))
+        yield from _own("", *RIGHT).run(task, folder)
+
+    in_turns([Contender("watching", "", watching)], small, tmp_path / "runs", 60)
+    assert seen == [False]
 
 
 def test_a_clean_up_that_fails_is_a_reason_and_others_continue(small: Task, tmp_path: Path) -> None:
