@@ -163,10 +163,15 @@ def _sides(text: str) -> tuple[str, str] | None:
 
 
 def _outermost(text: str) -> Iterator[sqlglot.Token]:
-    """The tokens outside of all brackets."""
-    depth = 0
-    for token in sqlglot.tokenize(text, dialect="spark"):
-        depth += (token.token_type in _OPENS) - (token.token_type in _CLOSES)
+    """The tokens outside of all brackets, without names that are keywords: of columns (``s.end``) and of relations (``end.k``)."""
+    tokens, depth, cases = sqlglot.tokenize(text, dialect="spark"), 0, 0
+    kinds = [token.token_type for token in tokens]
+    for before, token, kind, after in zip([None, *kinds], tokens, kinds, [*kinds[1:], None]):
+        is_case, is_end = kind is TokenType.CASE, kind is TokenType.END
+        if before is TokenType.DOT or (is_case and after is TokenType.DOT) or (is_end and not cases):
+            continue
+        cases += is_case - is_end
+        depth += (kind in _OPENS) - (kind in _CLOSES)
         if not depth:
             yield token
 

@@ -57,6 +57,22 @@ def test_comparisons_next_to_an_equality_leave_no_keys(text: str) -> None:
     assert (condition.text, condition.keys) == (text, None)
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("v.k = s.k AND v.at < s.end AND v.item = s.item", [True, False, True]),
+        ("v.between = s.in AND v.case = s.like AND v.and = s.Case", [True, True, True]),
+        ("v.at BETWEEN s.start AND s.end AND v.k = s.k", [False, True]),
+        ("v.p.end = s.p.case AND CASE WHEN s.end > 1 THEN s.case ELSE s.when END AND v.k = s.k", [True, False, True]),
+        ("end.k = v.k AND v.q = end.q AND CASE WHEN end.x THEN v.y END", [True, True, False]),
+        ("case.k = v.k AND v.q = case.q", [True, True]),
+    ],
+)
+def test_names_may_be_keywords(text: str, parts: list[bool]) -> None:
+    """Which parts are equalities of keys."""
+    assert [condition.keys is not None for condition in parsed(text, "on")] == parts
+
+
 def test_functions_named_as_operators_are_keys() -> None:
     (condition,) = parsed("x.a = div(y.b, 1)", "on")
     assert condition.keys is not None and condition.keys[1].sql == "div(y.b, 1)"

@@ -218,6 +218,22 @@ def test_equalities_of_bracketed_conditions(spark: SparkSession) -> None:
         assert sink.bags[0], condition
 
 
+@pytest.mark.parametrize("how", ["left", "semi", "anti"])
+def test_columns_named_as_keywords(spark: SparkSession, how: str) -> None:
+    """``end`` is not that of a CASE: the equality of two inner relations after it is the key of their join, not part of the left join."""
+    v = spark.createDataFrame([(1, "x", 5), (1, "y", 5), (2, "x", 50)], "who int, item string, at int")
+    o = spark.createDataFrame([("x", 10), ("z", 20)], "item string, `case` int")
+    p = spark.createDataFrame([(1, 10, "Ann")], "who int, `end` int, name string")
+    selected = ["v.who", "v.item", "o.case", *(["p.name"] if how == "left" else [])]
+    plain = v.alias("v").join(o.alias("o"), f.expr("v.item = o.item"))
+    plain = plain.join(p.alias("p"), f.expr("v.who = p.who AND v.at < p.end"), f"left_{how}" if how != "left" else how)
+    for window in ({}, {"window": "now", "time": "at"}):
+        join = cq.AdaptiveJoin(spark).relation("v", **window).relation("o", o).relation("p", p, how=how)
+        join, sink = join.on("v.who = p.who AND v.at < p.end AND v.item = o.item").select(*selected), Collected()
+        join.batch(sink)(v, 0)
+        assert sink.bags[0] == bag(plain.selectExpr(*selected))
+
+
 # ------------------------------------------------------------------ windows
 SEEN = "k int, time timestamp, __at int, __late string, `a b` int"
 
