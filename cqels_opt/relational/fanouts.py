@@ -44,12 +44,21 @@ class KeyCounts:
 
     def fanout(self, keys: Ints) -> Ints:
         """The estimated rows of each key: its own; a sampled key also represents keys that are not kept."""
+        found = self._rows(keys)
+        return np.left_shift(found, self._levels(found))
+
+    def matches(self, keys: Ints) -> Ints:
+        """Whether there are rows of each key, 0 or 1; a sampled key also represents keys that are not kept."""
+        found = self._rows(keys)
+        return np.left_shift(np.minimum(found, 1), self._levels(found))
+
+    def _rows(self, keys: Ints) -> Ints:
+        """The rows of each key that is kept; 0 of others."""
         values, counts = self.held
         if not len(values):
             return np.zeros(len(keys), np.int64)
         place = np.searchsorted(values, keys)
-        found = np.where(values.take(place, mode="clip") == keys, counts.take(place, mode="clip"), 0)
-        return np.left_shift(found, self._levels(found))
+        return np.where(values.take(place, mode="clip") == keys, counts.take(place, mode="clip"), 0)
 
     def join_size(self, other: KeyCounts) -> float:
         """Σ f·g over the keys of both."""

@@ -296,14 +296,17 @@ class JoinPlanner:
         )
 
     def _fanout(self, name: str, keys: KeyCounts) -> Fanout:
-        """The rows that a join with the relation makes of each key; those of a unit include the rows without a partner, or only them."""
+        """The rows that a join with the relation makes of each key; those of a unit include the rows without a partner, or only them.
+
+        They are right on average only where keys are sampled, and may be negative then.
+        """
         match self.layout.graph.relations[self.layout.graph.index[name]].kind:
             case "optional":
-                return lambda found: np.maximum(keys.fanout(found), 1)
+                return lambda found: keys.fanout(found) + 1 - keys.matches(found)
             case "semi":
-                return lambda found: np.minimum(keys.fanout(found), 1)
+                return keys.matches
             case "anti":
-                return lambda found: 1 - np.minimum(keys.fanout(found), 1)
+                return lambda found: 1 - keys.matches(found)
         return keys.fanout
 
     def _inner(self) -> list[str]:

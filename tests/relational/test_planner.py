@@ -10,6 +10,7 @@ import pytest
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.plans.cost_models.spark import SparkCost
+from cqels_opt.plans.query_graph import JoinKind
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.fanouts import KeyCounts
 from cqels_opt.relational.planner import Counts, JoinPlanner, ObservedJoin
@@ -17,6 +18,7 @@ from cqels_opt.relational.progress import EventTime, Progress
 from cqels_opt.relational.retained_rows import NEW_CHUNKS, SHARE, RetainedRows, identity_of, merged
 from cqels_opt.relational.spec import JoinInput, JoinSpec
 from cqels_opt.stats import slot_counts, tally
+from cqels_opt.stats.frequency_sketch import mixed
 from cqels_opt.windows.binding_slots import SlotFile
 
 MODEL = SparkCost(slots=2, partitions=2)
@@ -154,6 +156,26 @@ def test_before_any_rows_nothing_of_the_stream_is_known() -> None:
     planner = JoinPlanner(STAR.layout, STATICS, MODEL)
     planner.choose()
     assert "assumed, not observed: rows of views" in planner.explain()
+
+
+# ------------------------------------------------------------------ units
+def estimated_rows(kind: JoinKind, counts: Counts, counted: Counted) -> float:
+    """The estimated rows of a micro-batch joined with one relation on who."""
+    spec = JoinSpec().relation(JoinInput("views", False)).relation(JoinInput("people", True, kind=kind))
+    planner = JoinPlanner(spec.on("views.who = people.who").layout, {"people": counts}, MODEL)
+    step(planner, 0, counted)
+    return float(planner.decisions["views"].choice.estimated[-1])
+
+
+@pytest.mark.parametrize(("kind", "rows"), [("inner", 30_000), ("semi", 15_000), ("anti", 5_000), ("optional", 35_000)])
+def test_units_of_sampled_keys(kind: JoinKind, rows: int) -> None:
+    """People have 2 rows for each of 80,000 keys, of which every 16th is kept; 15,000 of 20,000 views have one of these keys."""
+    keys, level = mixed(np.arange(85_000)).view(np.int64), 4
+    kept = keys[:80_000][keys[:80_000].view(np.uint64) >> np.uint64(64 - level) == 0]
+    sampled = KeyCounts(160_000, 80_000.0, tally(kept, np.full(len(kept), 2)), level, heavy=100)
+    views = slot_counts(0, np.zeros(20_000, np.int64), {"who": keys[65_000:]})
+    found = estimated_rows(kind, Counts(160_000, {"who": sampled}), Counted(20_000, slots={"views": views}))
+    assert found == pytest.approx(rows, rel=0.2)
 
 
 # ------------------------------------------------------------------ windows
