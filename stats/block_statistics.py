@@ -183,7 +183,7 @@ class BlockStatistics:
         if static.identity:
             pair = self._shared.static_pair(window, column, fanout, f"{static.identity}.{static.variables.index(variable)}")
         else:
-            pair = StaticPair(window, column, fanout, f"{static.name}?{variable}")
+            pair = StaticPair(window, column, fanout, f"{static.name}?{variable}", static.keeps_nulls)
             self._static_pairs[Key("join_size", (left.name, right.name, variable))] = pair
         return lambda contents, since: pair.size(*contents[stream.name], since=since)
 

@@ -22,11 +22,11 @@ from cqels_opt.stats.window import BOTH, Part, WindowStatistics
 class StaticPair:
     """A stream occurrence joined with a static relation on ``variable``; exact except for the rows of partial slots.
 
-    ``name`` identifies the pair among those of the window.
+    ``name`` identifies the pair among those of the window. ``keeps_nulls``: see :class:`StaticRelation`.
     """
 
-    def __init__(self, window: WindowStatistics, variable: str, fanout: Fanout, name: str) -> None:
-        self.window, self.variable, self.fanout, self.name = window, variable, fanout, name
+    def __init__(self, window: WindowStatistics, variable: str, fanout: Fanout, name: str, keeps_nulls: bool = False) -> None:
+        self.window, self.variable, self.fanout, self.name, self.keeps_nulls = window, variable, fanout, name, keeps_nulls
         self._whole = 0.0
         window.update()
         self._changed(window.held("whole"), 1)
@@ -54,7 +54,9 @@ class StaticPair:
     def _slot(self, held: SlotStatistics) -> float:
         found = held.known.get(self.name)
         if found is None:
-            found = held.known[self.name] = _size(held.counts[self.variable], self.fanout)
+            counts = held.counts[self.variable]
+            nulls = held.total - counts.rows if self.keeps_nulls else 0
+            found = held.known[self.name] = _size(counts, self.fanout) + nulls
         return found
 
     def _changed(self, slots: Sequence[SlotStatistics], sign: int) -> None:

@@ -38,7 +38,8 @@ class StaticRelation:
     """A static relation: ``rows``; for each variable its distinct values, and the fan-out of its index where it has one.
 
     Relations with equal ``identity`` have the same rows, with variables in the same order. An empty one equals no other. ``norms`` has the
-    norms of each variable's degree sequence; ``counted``: the rows are counted, not taken from a description.
+    norms of each variable's degree sequence; ``counted``: the rows are counted, not taken from a description. ``keeps_nulls``: rows of a
+    stream without a value are rows of the join too, as in left and anti joins on a nullable key.
     """
 
     name: str
@@ -49,6 +50,7 @@ class StaticRelation:
     identity: str = ""
     norms: Mapping[str, Callable[[], DegreeNorms]] = field(default_factory=dict)
     counted: bool = True
+    keeps_nulls: bool = False
 
 
 @dataclass(frozen=True, slots=True)

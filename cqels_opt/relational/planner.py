@@ -293,6 +293,7 @@ class JoinPlanner:
             counts.rows,
             {variable: round(keys.distinct) for variable, keys in counts.keys.items()},
             {variable: self._fanout(name, keys) for variable, keys in counts.keys.items()},
+            keeps_nulls=self.layout.graph.relations[self.layout.graph.index[name]].kind in ("optional", "anti"),
         )
 
     def _fanout(self, name: str, keys: KeyCounts) -> Fanout:

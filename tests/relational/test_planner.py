@@ -17,7 +17,7 @@ from cqels_opt.relational.planner import Counts, JoinPlanner, ObservedJoin
 from cqels_opt.relational.progress import EventTime, Progress
 from cqels_opt.relational.retained_rows import NEW_CHUNKS, SHARE, RetainedRows, identity_of, merged
 from cqels_opt.relational.spec import JoinInput, JoinSpec
-from cqels_opt.stats import slot_counts, tally
+from cqels_opt.stats import SlotCounts, slot_counts, tally
 from cqels_opt.stats.frequency_sketch import mixed
 from cqels_opt.windows.binding_slots import SlotFile
 
@@ -176,6 +176,15 @@ def test_units_of_sampled_keys(kind: JoinKind, rows: int) -> None:
     views = slot_counts(0, np.zeros(20_000, np.int64), {"who": keys[65_000:]})
     found = estimated_rows(kind, Counts(160_000, {"who": sampled}), Counted(20_000, slots={"views": views}))
     assert found == pytest.approx(rows, rel=0.2)
+
+
+@pytest.mark.parametrize(("kind", "rows"), [("inner", 600), ("semi", 300), ("anti", 200 + 500), ("optional", 600 + 200 + 500)])
+def test_units_keep_rows_without_a_key(kind: JoinKind, rows: int) -> None:
+    """Of 1,000 views 500 have no key, and 200 have one without people; the others have 2 people each."""
+    keyed = slot_counts(0, np.zeros(500, np.int64), {"who": np.arange(500)})
+    views = SlotCounts(0, np.zeros(1, np.int64), np.array([1000]), keyed.values)
+    people = static(dict.fromkeys(range(200, 1000), 2), "who")
+    assert estimated_rows(kind, people, Counted(1_000, slots={"views": views})) == rows
 
 
 # ------------------------------------------------------------------ windows
