@@ -149,13 +149,15 @@ class AdaptiveJoin:
         statistics of windows; without it a join of several windows lives as long as this object. ``trace`` is a file, ``name``
         the query's name in it. ``plan``: adaptive, static (keeps the plan of the first rows), first (joins as written), worst, or
         ``fixed:`` and plans. ``lateness``: how far a row may be behind the latest row of earlier micro-batches, as ``"10s"`` or
-        in milliseconds; later rows are dropped and counted. ``limits`` end the join and not the job. A micro-batch that does not
-        follow the state of a join of several windows is a CheckpointError, because the windows would lack rows;
+        in milliseconds; later rows of windows are dropped and counted. ``limits`` end the join and not the job. A micro-batch that
+        does not follow the state of a join of several windows is a CheckpointError, because the windows would lack rows;
         ``allow_gap=True`` accepts it. ``listener`` gets the trace record of each micro-batch.
         """
         _check_batch(then, name, limits)
         check_flags(allow_gap=allow_gap)
         spec, late = self.spec.checked(), duration_of(lateness, "lateness")
+        if late and not spec.widest:
+            raise InputError("lateness: only rows of windows can be late; give window=… to a relation over the stream")
         options = JoinOptions(then, state, trace, name, _plan_mode(plan), late, limits, allow_gap, listener)
         if alone := spec.unconnected():
             warnings.warn(
@@ -166,10 +168,6 @@ class AdaptiveJoin:
         declared = Declared(spec, self.frames, self.projection)
         if spec.windowed or spec.stateful:
             return WindowedJoin(self.spark, declared, options)
-        if late:
-            raise InputError(
-                "lateness: it is for a window over the stream or a stream with event times; give window=… to its relation"
-            )
         return ReplannedJoin(self.spark, PlainJoin(declared), options)
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:

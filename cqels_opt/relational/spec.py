@@ -218,7 +218,7 @@ class JoinSpec:
 
     @property
     def windowed(self) -> bool:
-        """Whether rows of the stream have times, by which they expire or are late."""
+        """Whether rows of the stream have event times. They expire, and are late, only by those of windows."""
         return self.streams[0].window is not None or self.streams[0].time is not None
 
     @property

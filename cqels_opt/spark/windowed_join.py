@@ -79,7 +79,7 @@ class Declared:
 
 
 class WindowedJoin(JoinRun):
-    """A join of windows over a stream, or of a stream with event times, whose rows expire or are late."""
+    """A join of windows over a stream, whose rows expire or are late, or of a stream with event times alone."""
 
     _again = "run again in the order of the query, without hints"
     _runner: BatchJobs

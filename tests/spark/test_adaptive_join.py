@@ -408,10 +408,10 @@ def test_mistakes_are_said_in_one_sentence(spark: SparkSession, places: DataFram
         join.relation("other", places, window="3s")
     with pytest.raises(InputError, match="choose adaptive, static, first, worst, or fixed:PLANS"):
         join.batch(nothing, plan="best")
-    with pytest.raises(InputError, match=r"lateness: it is for a window over the stream or a stream with event times"):
-        cq.AdaptiveJoin(spark).relation("here").relation("places", places).on("here.loc = places.loc").batch(
-            nothing, lateness="1s"
-        )
+    for time in (None, "t"):
+        bare = cq.AdaptiveJoin(spark).relation("here", time=time).relation("places", places).on("here.loc = places.loc")
+        with pytest.raises(InputError, match="lateness: only rows of windows can be late; give window=… to a relation"):
+            bare.batch(nothing, lateness="1s")
     with pytest.raises(InputError, match=r"relation\('other', …\) expects a DataFrame, .*, not pandas\.DataFrame"):
         join.relation("other", cast("Any", pd.DataFrame()))
     with pytest.raises(InputError, match=r"give foreachBatch the function that \.batch\(then=…\) of this query returns"):
