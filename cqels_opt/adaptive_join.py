@@ -25,6 +25,7 @@ from cqels_opt.spark.join_run import JoinOptions, JoinRun
 from cqels_opt.spark.plain_join import DataFrame, PlainJoin, SparkSession, query_of_sql, table_named
 from cqels_opt.spark.replanned_join import Build, ReplannedJoin
 from cqels_opt.spark.replanning import Replanner
+from cqels_opt.spark.session import on_one_machine
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.spark.windowed_join import Declared, Versions, WindowedJoin
 from cqels_opt.trace import display
@@ -159,6 +160,10 @@ class AdaptiveJoin:
         if late and not spec.widest:
             raise InputError("lateness: only rows of windows can be late; give window=… to a relation over the stream")
         options = JoinOptions(then, state, trace, name, _plan_mode(plan), late, limits, allow_gap, listener)
+        if state is None and spec.stateful and not on_one_machine(self.spark):  # explain writes no rows
+            raise InputError(
+                "state=FOLDER is needed on a cluster: the rows of windows lie in a folder, or below a URI, that all executors reach"
+            )
         if alone := spec.unconnected():
             warnings.warn(
                 f"relation {', '.join(alone)}: no condition connects it with the stream, so each of its rows joins with each row",

@@ -45,7 +45,6 @@ from cqels_opt.spark.join_plans import JoinPlans
 from cqels_opt.spark.join_rows import AddedRows, Windows, read_rows, write_rows
 from cqels_opt.spark.join_run import JoinOptions, JoinRun, analyzed
 from cqels_opt.spark.relation_identity import content_of
-from cqels_opt.spark.session import on_one_machine
 from cqels_opt.state.claim import Claim
 from cqels_opt.storage.compaction_policy import MERGED
 from cqels_opt.trace import display
@@ -93,10 +92,6 @@ class WindowedJoin(JoinRun):
         state, trace = options.state, options.trace
         uri = hadoop_uri(state)
         given = state_folder(state, "state").absolute() if state is not None and uri is None else None
-        if state is None and self.spec.stateful and not on_one_machine(spark):
-            raise InputError(
-                "state=FOLDER is needed on a cluster: the rows of windows lie in a folder, or below a URI, that all executors reach"
-            )
         self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-join-") if given is None else None
         self._given = state is not None
         folder = Path(self._temporary.name) if self._temporary is not None else given

@@ -408,8 +408,8 @@ def test_mistakes_are_said_in_one_sentence(spark: SparkSession, places: DataFram
         join.relation("other", places, window="3s")
     with pytest.raises(InputError, match="choose adaptive, static, first, worst, or fixed:PLANS"):
         join.batch(nothing, plan="best")
-    for time in (None, "t"):
-        bare = cq.AdaptiveJoin(spark).relation("here", time=time).relation("places", places).on("here.loc = places.loc")
+    for at in (None, "t"):
+        bare = cq.AdaptiveJoin(spark).relation("here", time=at).relation("places", places).on("here.loc = places.loc")
         with pytest.raises(InputError, match="lateness: only rows of windows can be late; give window=… to a relation"):
             bare.batch(nothing, lateness="1s")
     with pytest.raises(InputError, match=r"relation\('other', …\) expects a DataFrame, .*, not pandas\.DataFrame"):
@@ -451,6 +451,15 @@ def test_plans_of_windows_alone_before_the_first_rows(spark: SparkSession) -> No
     join = cq.AdaptiveJoin(spark).relation("here", window="5ms").relation("there", window="9ms").on("here.loc = there.loc")
     assert "delta here: here » there[?loc]" in join.explain()
     assert join.batch(print).statistics()["relations"]["here"]["rows"] == 0
+
+
+def test_plans_of_windows_are_explained_on_a_cluster(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a batch function writes the rows of windows, and needs a folder for them."""
+    join = cq.AdaptiveJoin(spark).relation("here", window="5ms").relation("there", window="9ms").on("here.loc = there.loc")
+    monkeypatch.setattr(spark.sparkContext, "master", "yarn")
+    assert "delta here: here » there[?loc]" in join.explain()
+    with pytest.raises(InputError, match="state=FOLDER is needed on a cluster"):
+        join.batch(print)
 
 
 @pytest.mark.long
