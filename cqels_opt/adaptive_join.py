@@ -93,10 +93,6 @@ class AdaptiveJoin:
             raise InputError(
                 f"relation({name!r}): lateness and idle_timeout are for a window over a stream; give window=… as well"
             )
-        if isinstance(frame, DataFrame) and frame.isStreaming:
-            raise InputError(
-                f"relation({name!r}): this DataFrame is the stream: leave it out, and give its micro-batches to batch(…) by foreachBatch"
-            )
         if not isinstance(how, str) or how.lower() not in HOWS:
             raise InputError(f"relation({name!r}): how={how!r}: choose inner, left, semi or anti")
         at = DEFAULT_TIME if window is not None and time is None else time
@@ -104,6 +100,9 @@ class AdaptiveJoin:
         idle = duration_of(idle_timeout, "idle_timeout") if idle_timeout is not None else None
         spec = self.spec.relation(JoinInput(name, frame is not None, window_of(window), at, HOWS[how.lower()], late, idle))
         given = table_named(self.spark, frame, name) if isinstance(frame, str) else frame
+        if isinstance(given, DataFrame) and given.isStreaming:
+            what = f"{frame} is a stream" if isinstance(frame, str) else "this DataFrame is the stream"
+            raise InputError(f"relation({name!r}): {what}: leave it out, and give its micro-batches to batch(…) by foreachBatch")
         return replace(self, spec=spec, frames=self.frames if given is None else {**self.frames, name: given})
 
     def on(self, condition: str | Column) -> AdaptiveJoin:

@@ -74,6 +74,10 @@ class Declared:
         version = found(number)
         if not isinstance(version, DataFrame):
             raise InputError(f"relation({name!r}): the function returned {type(version).__name__}; it must return a DataFrame")
+        if version.isStreaming:
+            raise InputError(
+                f"relation({name!r}): the function returned a stream; it must return a DataFrame of rows that are there"
+            )
         return version
 
 

@@ -404,6 +404,16 @@ def test_mistakes_are_said_in_one_sentence(spark: SparkSession, places: DataFram
         join.relation("other", places, how=cast("Any", None))
     with pytest.raises(InputError, match="this DataFrame is the stream: leave it out"):
         join.relation("stream", spark.readStream.format("rate").load())
+    spark.readStream.format("rate").load().createOrReplaceTempView("live")
+    with pytest.raises(InputError, match=r"relation\('s'\): live is a stream: leave it out, and give its micro-batches"):
+        join.relation("s", "live")
+    for windowed in (join, cq.AdaptiveJoin(spark).relation("here")):
+        versions = windowed.relation("s", lambda _: spark.table("live")).on("here.who = s.value")
+        with pytest.raises(
+            InputError, match=r"relation\('s'\): the function returned a stream; it must return a DataFrame of rows"
+        ):
+            versions.batch(nothing)(spark.createDataFrame([(1, "a", 0)], STREAM), 0)
+    spark.catalog.dropTempView("live")
     with pytest.raises(InputError, match="window and time are for a relation over the stream"):
         join.relation("other", places, window="3s")
     with pytest.raises(InputError, match="choose adaptive, static, first, worst, or fixed:PLANS"):
