@@ -38,7 +38,8 @@ def identity_of(spec: JoinSpec, lateness: int) -> Identity:
     late = [[stream.column, stream.lateness] for stream in spec.event_times(lateness)]
     equal = [list(map(str, c.keys)) for c in spec.conditions if c.keys]
     filters = [c.text for c in spec.conditions if not c.keys]
-    units = {name: [c.text for c in conditions] for name, conditions in spec.joined.items()}
+    kinds = {r.key: r.kind for r in spec.relations}
+    units = {name: [kinds[name], *(c.text for c in conditions)] for name, conditions in spec.joined.items()}
     return Identity(
         query=[relations, equal, filters, *([units] if units else [])],
         windows=relations,

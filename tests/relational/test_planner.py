@@ -279,6 +279,25 @@ def test_the_state_is_of_one_join(tmp_path: Path) -> None:
         RetainedRows(tmp_path, identity_of(STAR, 5))
 
 
+def test_the_state_is_of_one_kind_of_join(tmp_path: Path) -> None:
+    identities = {}
+    for kind in ("optional", "semi", "anti"):
+        spec = STAR.relation(JoinInput("people", True, kind=kind)).on("views.who = people.who")  # type: ignore[arg-type]
+        identities[kind] = identity_of(spec, 0)
+    RetainedRows(tmp_path, identities["semi"])
+    RetainedRows(tmp_path, identities["semi"])
+    for kind in ("optional", "anti"):
+        with pytest.raises(CheckpointError, match="the checkpoint belongs to another run"):
+            RetainedRows(tmp_path, identities[kind])
+
+
+def test_the_identity_of_inner_joins_stays() -> None:
+    """So that state folders of earlier versions are accepted."""
+    relations = [["views", False, None, None], ["follows", True, None, None], ["offers", True, None, None]]
+    keys = [["views.who", "follows.who"], ["views.item", "offers.item"]]
+    assert identity_of(STAR, 0).query == [relations, keys, []]
+
+
 def test_other_columns_do_not_go_with_rows_that_are_kept(tmp_path: Path) -> None:
     kept, planner = RetainedRows(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS.layout, {}, MODEL)
     planner.choose()
