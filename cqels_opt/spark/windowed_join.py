@@ -20,6 +20,7 @@ from cqels_opt.lod.locations import hadoop_uri, local_path, state_folder
 from cqels_opt.plans.explain import Format, check_request
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, JoinDecision, JoinPlanner
+from cqels_opt.relational.progress import Progress
 from cqels_opt.relational.retained_rows import ROWS, RetainedRows, identity_of, merged
 from cqels_opt.relational.spec import JoinSpec
 from cqels_opt.runtime.output_owner import Owner, claim_file
@@ -241,7 +242,7 @@ class WindowedJoin(JoinRun):
         with self._runner.described("merge the rows of windows"):
             chunks = self._with_new(number, chunks, counted, new)
         clock.lap("commit")
-        record = self._record(number, counted, after, planner, clock.done(), jobs, rows, fallback)
+        record = self._record(number, counted, progress, planner, clock.done(), jobs, rows, fallback)
         lengths = {"trace": self._trace.put([record])} if self._trace is not None else {}
         totals = {
             "batches": 1,
@@ -286,7 +287,7 @@ class WindowedJoin(JoinRun):
         self,
         number: int,
         counted: Counted,
-        frontier: int,
+        progress: Progress,
         planner: JoinPlanner,
         ms: Milliseconds,
         jobs: int,
@@ -300,7 +301,7 @@ class WindowedJoin(JoinRun):
             number,
             self.name,
             counted.times if windowed else None,
-            frontier if windowed and self.kept.progress.begun else None,
+            progress.frontier if windowed and progress.begun else None,
             counted.elements,
             late=counted.late,
             rejected=counted.rejected,

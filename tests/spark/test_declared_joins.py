@@ -316,6 +316,17 @@ def test_rows_that_a_filter_drops_advance_the_time(spark: SparkSession) -> None:
     assert run.last.late == 1
 
 
+def test_the_trace_has_the_frontier_from_the_first_rows_on(spark: SparkSession) -> None:
+    """That after the micro-batch, by which the next one is late."""
+    join = cq.AdaptiveJoin(spark).relation("v", window="1s", time="id")
+    function, found = join.batch(Collected(), lateness=5), []
+    for number, rows in enumerate(([], [(100,)], [(94,), (120,)], [])):
+        function(micro_batch(spark, rows, "id long"), number)
+        assert function.last is not None
+        found.append((function.last.frontier, function.last.late))
+    assert found == [(None, 0), (95, 0), (115, 1), (115, 0)]
+
+
 @pytest.mark.long
 def test_arrays_that_may_have_nulls_are_keys(spark: SparkSession) -> None:
     v, p = micro_batch(spark, [(1, [1])], "id long, ar array<int>"), spark.sql("SELECT array(1) AS ar")
