@@ -25,13 +25,11 @@ from cqels_opt.storage import disk
 TEMPORARY = ".tmp"
 
 
-class HadoopRetainedRows(RetainedRows):
-    """The retained rows below a URI. ``folder`` is the driver's copy of the small files."""
+class HadoopFolder:
+    """A folder below a URI. ``folder`` is the driver's copy of its small files."""
 
-    def __init__(self, session: SparkSession, uri: str, folder: Path, identity: Identity) -> None:
+    def __init__(self, session: SparkSession, uri: str, folder: Path) -> None:
         self.folder, self._shown, self._jvm = folder, shown(uri), session._jvm
-        self._attempt = ""
-        self._checked: set[str] = set()
         self._copied: dict[str, tuple[int, int]] = {}  # the versions of the small files that are at the URI
         try:
             root = self._path(uri)
@@ -42,9 +40,79 @@ class HadoopRetainedRows(RetainedRows):
                 f"state: {self._shown}: Spark cannot open this file system ({_reason(error)}): add its connector to the session, such as "
                 "org.apache.hadoop:hadoop-aws in spark.jars.packages for s3a://, or give a folder that all executors see"
             ) from error
+
+    def _get(self, name: str) -> None:
+        """Copies a file to the driver."""
+        target = self.folder / name
+        self._files.copyToLocalFile(False, self._at(name), self._path(f"file://{target.absolute()}"), True)
+        self._copied[name] = _version(target)
+
+    def _names(self, part: str, folders: bool = False) -> list[str]:
+        """The files, or the folders, in a part of the state at the URI."""
+        if not self._files.exists(self._at(part)):
+            return []
+        names = (
+            str(found.getPath().getName()) for found in self._files.listStatus(self._at(part)) if found.isDirectory() == folders
+        )
+        return [f"{part}/{name}" if part else name for name in names if not name.endswith(TEMPORARY)]
+
+    def _put(self, name: str) -> None:
+        """Copies a file, which appears as a whole."""
+        target, temporary = self._at(name), self._at(name + TEMPORARY)
+        self._files.copyFromLocalFile(False, True, self._path(f"file://{(self.folder / name).absolute()}"), temporary)
+        if self._files.exists(target) or not self._files.rename(temporary, target):
+            self._files.delete(temporary, False)
+            raise CheckpointError(f"{self._shown}: {name} exists: another job works with this state; give each its own")
+
+    def _delete(self, name: str) -> None:
+        """Deletes a file if this object has copied it."""
+        if name in self._copied:
+            self._files.delete(self._at(name), False)
+            del self._copied[name]
+
+    def _at(self, name: str) -> Any:
+        return self._path(f"{self._root}/{name}")
+
+    def _path(self, text: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(text)  # type: ignore[union-attr]
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Errors name the URI instead of the driver's folder."""
+        try:
+            yield
+        except Py4JJavaError as error:
+            raise FileError(f"{self._shown}: {_reason(error)}") from error
+        except CheckpointError as error:
+            raise CheckpointError(str(error).replace(str(self.folder), self._shown)) from error
+
+
+class HadoopFailure(HadoopFolder):
+    """The state of a join that keeps no rows: whether it has failed."""
+
+    def __init__(self, session: SparkSession, uri: str, folder: Path) -> None:
+        super().__init__(session, uri, folder)
+        with self._errors():
+            if FAILED in self._names(""):
+                self._get(FAILED)
+
+    def publish(self) -> None:
+        """Copies the failure, if there is one."""
+        if (self.folder / FAILED).exists() and FAILED not in self._copied:
+            with self._errors():
+                self._put(FAILED)
+
+
+class HadoopRetainedRows(HadoopFolder, RetainedRows):
+    """The retained rows below a URI."""
+
+    def __init__(self, session: SparkSession, uri: str, folder: Path, identity: Identity) -> None:
+        HadoopFolder.__init__(self, session, uri, folder)
+        self._attempt = ""
+        self._checked: set[str] = set()
         with self._errors():
             self._fetch()
-            super().__init__(folder, identity)
+            RetainedRows.__init__(self, folder, identity)
 
     # ------------------------------------------------------------------ a batch
     def begin(self, number: int, allow_gap: bool = False) -> bool:
@@ -130,48 +198,7 @@ class HadoopRetainedRows(RetainedRows):
                 disk.delete(path)
         names = [name for name in self._names("") if name in (NAME, FAILED)]
         for name in (*names, *self._names(OPTIMIZER), *self._names(COMMITS)):
-            target = self.folder / name
-            self._files.copyToLocalFile(False, self._at(name), self._path(f"file://{target.absolute()}"), True)
-            self._copied[name] = _version(target)
-
-    def _names(self, part: str, folders: bool = False) -> list[str]:
-        """The files, or the folders, in a part of the state at the URI."""
-        if not self._files.exists(self._at(part)):
-            return []
-        names = (
-            str(found.getPath().getName()) for found in self._files.listStatus(self._at(part)) if found.isDirectory() == folders
-        )
-        return [f"{part}/{name}" if part else name for name in names if not name.endswith(TEMPORARY)]
-
-    def _put(self, name: str) -> None:
-        """Copies a file, which appears as a whole."""
-        target, temporary = self._at(name), self._at(name + TEMPORARY)
-        self._files.copyFromLocalFile(False, True, self._path(f"file://{(self.folder / name).absolute()}"), temporary)
-        if self._files.exists(target) or not self._files.rename(temporary, target):
-            self._files.delete(temporary, False)
-            raise CheckpointError(f"{self._shown}: {name} exists: another job works with this state; give each its own")
-
-    def _delete(self, name: str) -> None:
-        """Deletes a file if this object has copied it."""
-        if name in self._copied:
-            self._files.delete(self._at(name), False)
-            del self._copied[name]
-
-    def _at(self, name: str) -> Any:
-        return self._path(f"{self._root}/{name}")
-
-    def _path(self, text: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(text)  # type: ignore[union-attr]
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Errors name the URI instead of the driver's folder."""
-        try:
-            yield
-        except Py4JJavaError as error:
-            raise FileError(f"{self._shown}: {_reason(error)}") from error
-        except CheckpointError as error:
-            raise CheckpointError(str(error).replace(str(self.folder), self._shown)) from error
+            self._get(name)
 
 
 def _version(path: Path) -> tuple[int, int]:

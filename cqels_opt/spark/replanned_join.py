@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cqels_opt.lod.locations import local_path, state_folder
+from cqels_opt.errors import LimitError
+from cqels_opt.lod.locations import hadoop_uri, local_path, state_folder
 from cqels_opt.plans.explain import Format, check_request
 from cqels_opt.relational.planner import JoinPlanner
 from cqels_opt.runtime.output_owner import Owner, claim_file
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.batch_jobs import BatchJobs
+from cqels_opt.spark.hadoop_state import HadoopFailure
 from cqels_opt.spark.join_run import JoinOptions, JoinRun, analyzed
 from cqels_opt.spark.replanning import LONGEST_WAIT, Estimated, Replanned, Replanner
 from cqels_opt.state.claim import Claim
@@ -62,7 +66,12 @@ class ReplannedJoin(JoinRun):
         self._runner = self._runner_on(spark) if spark is not None else None
         self._replanner: Replanner | None = None
         self._totals = {"batches": 0, "elements": 0}
-        claim = Claim(state_folder(options.state, "state").absolute() if options.state is not None else None)
+        state, uri = options.state, hadoop_uri(options.state)
+        given = state_folder(state, "state").absolute() if state is not None and uri is None else None
+        self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-join-") if uri is not None else None
+        folder = Path(self._temporary.name) if self._temporary is not None else given
+        claim = Claim(folder, uri)
+        self._failures = HadoopFailure(spark, uri, folder) if uri and spark is not None and folder is not None else None
         super().__init__(options.name, claim, options.limits, options.listener)
 
     @property
@@ -104,6 +113,13 @@ class ReplannedJoin(JoinRun):
             return display.live(self.name, self.last, self.switches, self._totals, self.failure, plans)
 
     # ------------------------------------------------------------------ a batch
+    def _fail(self, batch_id: int, error: LimitError) -> None:
+        try:
+            super()._fail(batch_id, error)
+        finally:
+            if self._failures is not None:
+                self._failures.publish()
+
     def _batch(self, frame: DataFrame, number: int) -> None:
         session = frame.sparkSession
         if self._runner is None:

@@ -169,6 +169,25 @@ def test_a_failure_is_kept(spark: SparkSession, uri: str) -> None:
         assert meetings(spark).batch(Collected(), state=uri).failure is not None
 
 
+def test_joins_without_windows_keep_their_failure(spark: SparkSession, uri: str, tmp_path: Path) -> None:
+    """And nothing else: they accept any batch."""
+    rows = spark.createDataFrame([("a", 1)], "loc string, size int")
+    join = cq.AdaptiveJoin(spark).relation("here").relation("places", rows).on("here.loc = places.loc").select("here.who")
+    sink = Collected()
+    run(join.batch(sink, state=uri), spark, [[(1, "a", 0)]], first=4)
+    assert (sink.rows, [*(tmp_path / "far").iterdir()]) == ({(1,): 1}, [])
+    first, newest = (join.batch(Collected(), state=uri, limits=cq.Limits(rows=1)) for _ in range(2))
+    with pytest.raises(CheckpointError, match="another query of this process works with this state folder by now"):
+        run(first, spark, [[(1, "a", 0)]])
+    with pytest.warns(RuntimeWarning, match="more than the limit of 1"):
+        run(newest, spark, [[(1, "a", 0), (2, "a", 0)]])
+    assert [path.name for path in (tmp_path / "far").iterdir() if not path.name.startswith(".")] == ["failed.json"]
+    with pytest.warns(RuntimeWarning, match="to start again, use another state folder"):
+        assert join.batch(Collected(), state=uri).failure is not None
+    with pytest.raises(InputError, match="state: nowhere://x/y: Spark cannot open this file system"):
+        join.batch(Collected(), state="nowhere://x/y")
+
+
 @pytest.mark.parametrize("unknown", ["nowhere://x/y", "dbfs:/x"])
 def test_a_file_system_that_hadoop_does_not_know(spark: SparkSession, unknown: str) -> None:
     with pytest.raises(
