@@ -83,6 +83,13 @@ def relations_of(plan: LogicalPlan, known: frozenset[str] = frozenset()) -> Iter
         yield from relations_of(child, known)
 
 
+def is_table(plan: LogicalPlan) -> bool:
+    """Whether a plan has all rows and columns of one leaf, under any names: its size is theirs."""
+    while plan.nodeName() in ("SubqueryAlias", "View", "ResolvedHint"):
+        (plan,) = children(plan)
+    return not children(plan)
+
+
 def is_statement(spark: SparkSession, plan: LogicalPlan) -> bool:
     """Whether a parsed text is a statement such as CREATE or INSERT, and no query."""
     assert spark._jvm is not None

@@ -24,7 +24,7 @@ from cqels_opt.relational.counting import WHOLE, Counted, Extent, Layout, sample
 from cqels_opt.relational.fanouts import KeyCounts, heavy_for, level_for
 from cqels_opt.relational.planner import Counts
 from cqels_opt.relational.spec import JoinInput, JoinSpec
-from cqels_opt.spark.catalyst import LogicalPlan, analyzed
+from cqels_opt.spark.catalyst import LogicalPlan, analyzed, is_table
 from cqels_opt.spark.session import shuffle_partitions
 from cqels_opt.spark.versions import arrow_table
 from cqels_opt.stats import SlotCounts, tally
@@ -204,13 +204,16 @@ def static_counts(rows: DataFrame, columns: Mapping[str, SparkColumn]) -> Counts
     """The number of rows of a static relation and its key counts by variable.
 
     Few rows are counted in the driver, from one job without a shuffle; more of them in one pass plus one per variable. The bytes of a row
-    are measured if Spark does not know the size of the relation, such as that of rows of an RDD.
+    are measured unless the relation is a whole table whose size Spark knows: rows of an RDD have no size, and that of a filter, an
+    aggregate or a join is not the size of the rows that they leave.
     """
     variables, keys = list(columns), [_hashed(key).alias(f"h{j}") for j, key in enumerate(columns.values())]
-    size = int(analyzed(rows).stats().sizeInBytes())
-    fixed, texts = _bytes_of(rows) if size >= UNKNOWN else (0, "0")
+    plan = analyzed(rows)
+    size = int(plan.stats().sizeInBytes())
+    measured = size >= UNKNOWN or not is_table(plan)
+    fixed, texts = _bytes_of(rows, nested=True) if measured else (0.0, "0")
     hashed = rows.select(*keys, f.expr(texts).alias("texts"))
-    if keys and size <= FEW_BYTES and (found := _few_counts(hashed, variables)) is not None:
+    if keys and size <= FEW_BYTES and (found := _few_counts(hashed, variables, fixed if measured else None)) is not None:
         return found
     about = [f.approx_count_distinct(f"h{j}").alias(f"d{j}") for j, _ in enumerate(variables)]
     whole = hashed.agg(f.count(f.lit(1)).alias("rows"), f.avg("texts").alias("texts"), *about).collect()[0]
@@ -224,11 +227,14 @@ def static_counts(rows: DataFrame, columns: Mapping[str, SparkColumn]) -> Counts
         table = arrow_table(counted)
         held = tally(table.column("key").to_numpy(), table.column("count").to_numpy())
         counts[variable] = KeyCounts(number, float(whole[f"d{j}"]) if level else float(len(held.values)), held, level, heavy)
-    return Counts(number, counts, fixed + (whole["texts"] or 0.0) if size >= UNKNOWN else None)
+    return Counts(number, counts, fixed + (whole["texts"] or 0.0) if measured else None)
 
 
-def _few_counts(hashed: DataFrame, variables: Sequence[str]) -> Counts | None:
-    """The exact counts of the hashes of keys, counted in the driver; None if a partition has more than :data:`FEW_ROWS` rows."""
+def _few_counts(hashed: DataFrame, variables: Sequence[str], fixed: float | None) -> Counts | None:
+    """The exact counts of the hashes of keys, counted in the driver; None if a partition has more than :data:`FEW_ROWS` rows.
+
+    ``fixed`` are the bytes of a row without its texts; None: the bytes of rows are not measured.
+    """
     chosen = hashed.observe(COUNTS, f.count(f.lit(1)).alias("rows")).where(f"{PLACE} < {FEW_ROWS}")
     table = arrow_table(chosen)
     if int(chosen._jdf.queryExecution().observedMetrics().apply(COUNTS).getLong(0)) > table.num_rows:
@@ -238,7 +244,8 @@ def _few_counts(hashed: DataFrame, variables: Sequence[str]) -> Counts | None:
         keys = table.column(f"h{j}").drop_null().to_numpy()
         held = tally(keys, np.ones(len(keys), np.int64))
         found[variable] = KeyCounts(table.num_rows, float(len(held.values)), held)
-    return Counts(table.num_rows, found)
+    texts = float(table.column("texts").to_numpy().mean()) if table.num_rows else 0.0
+    return Counts(table.num_rows, found, None if fixed is None else fixed + texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,13 +294,17 @@ def sampling_of(rows: DataFrame, columns: Mapping[str, SparkColumn]) -> Sampling
     return Sampling(chosen, tuple(columns), fixed)
 
 
-def _bytes_of(rows: DataFrame) -> tuple[float, str]:
-    """The bytes of a row without its texts, and the expression of the bytes of its texts."""
+def _bytes_of(rows: DataFrame, nested: bool = False) -> tuple[float, str]:
+    """The bytes of a row without its texts, and the expression of the bytes of its texts; with ``nested``, arrays, maps and structs are
+    measured as the texts that Spark shows of them."""
     fields = rows.schema.fields
     names = Counter(field.name.lower() for field in fields)
     once = [field for field in fields if names[field.name.lower()] == 1]
-    texts = [field.name for field in once if isinstance(field.dataType, t.StringType | t.BinaryType)]
-    added = " + ".join(["0", *(f"coalesce(octet_length({quoted(name)}), 0)" for name in texts)])
+    texts = [quoted(field.name) for field in once if isinstance(field.dataType, t.StringType | t.BinaryType)]
+    if nested:
+        of = [quoted(field.name) for field in once if isinstance(field.dataType, t.ArrayType | t.MapType | t.StructType)]
+        texts += [f"CAST({name} AS STRING)" for name in of]
+    added = " + ".join(["0", *(f"coalesce(octet_length({text}), 0)" for text in texts)])
     return float(sum(_BYTES.get(field.dataType.typeName(), 8) for field in fields)), added
 
 
@@ -386,7 +397,7 @@ def spark_cost(session: SparkSession, slots: int, width: float) -> SparkCost:
 
 
 def row_width(plan: LogicalPlan, counts: Counts | None = None) -> float:
-    """The bytes of a row: measured, or by the size of a relation of that many rows, and at least the default sizes of its types."""
+    """The bytes of a row: measured, or by the size of a table of that many rows, and at least the default sizes of its types."""
     size, least = int(plan.stats().sizeInBytes()), float(plan.schema().defaultSize())
     if counts is None or not counts.rows:
         return least

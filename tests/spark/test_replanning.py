@@ -403,6 +403,31 @@ def test_wide_rows_are_not_broadcast(spark: SparkSession, monkeypatch: pytest.Mo
     assert row_width(wide._jdf.queryExecution().analyzed(), Counts(1_000, {})) > 500
 
 
+@pytest.mark.long
+def test_a_filtered_table_is_as_wide_as_its_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """40 of 40,000 rows are broadcast like a table of these 40, and the other joins are priced alike."""
+    ids = spark.range(0, 40_000, 1, 1)
+    ids.selectExpr("id AS k", "id % 1000 AS day", "md5(cast(id AS string)) AS text").write.parquet(f"file://{tmp_path}/all")
+    ids.selectExpr("id AS k2", "md5(cast(id AS string)) AS text2").write.parquet(f"file://{tmp_path}/other")
+    some, other = (spark.read.parquet(f"file://{tmp_path}/{name}") for name in ("all", "other"))
+    some.where("day = 1").write.parquet(f"file://{tmp_path}/some")
+    views = spark.range(0, 20_000, 1, 1).selectExpr("id * 2 AS k", "id AS k2", "cast(id AS string) AS n").localCheckpoint()
+    found, sides = list[Any](), hints_of(monkeypatch)
+    with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": "200000"}):
+        for table in (some.where("day = 1"), spark.read.parquet(f"file://{tmp_path}/some")):
+            sides.clear()
+            function = cq.adaptive(lambda v, table=table: v.join(table.alias("dim"), "k").join(other.alias("other"), "k2"))
+            run = function.batch(lambda rows, number: rows.collect(), plan="first")
+            run(views, 0)
+            planner = run._replanner.planner  # type: ignore[attr-defined]
+            found.append((planner.widths["dim"], round(planner.model.broadcast_rows), [*sides]))
+    (filtered, filtered_rows, filtered_sides), (whole, whole_rows, whole_sides) = found
+    assert filtered <= whole < 200
+    assert filtered_rows >= whole_rows > 1_000
+    assert filtered_sides == whole_sides
+    assert filtered_sides[0] == "right"
+
+
 # ------------------------------------------------------------------ doors
 @pytest.mark.long
 def test_a_streaming_job_over_files(spark: SparkSession, tmp_path: Path) -> None:

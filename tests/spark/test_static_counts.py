@@ -69,6 +69,30 @@ def test_bytes_are_measured_where_spark_does_not_know_them(spark: SparkSession, 
     assert counted(table).width is None
 
 
+@pytest.mark.parametrize("few_bytes", [1 << 20, 0])
+def test_bytes_are_measured_where_a_relation_has_fewer_rows_than_its_table(
+    table: DataFrame, monkeypatch: pytest.MonkeyPatch, few_bytes: int
+) -> None:
+    """Spark's size of a filter, an aggregate or a join is not that of the rows that they leave."""
+    monkeypatch.setattr(join_inputs, "FEW_BYTES", few_bytes)
+    few = {
+        "filter": table.where("n = 7 AND s IS NOT NULL"),
+        "aggregate": table.groupBy("n").agg(f.first("s", True).alias("s")).where("s IS NOT NULL"),
+        "semi join": table.where("s IS NOT NULL").join(table.select("n").limit(1), "n", "left_semi"),
+    }
+    for how, rows in few.items():
+        found = static_counts(rows, {"n": f.col("n")})
+        assert 0 < found.rows < 70, how
+        assert found.width == 18, how  # a number, and a text of two letters with its place
+        assert row_width(analyzed(rows), found) == 28, how  # the default size of a text is 20 bytes
+    assert static_counts(table.alias("t"), {"n": f.col("n")}).width is None
+
+
+def test_bytes_of_arrays_are_measured(table: DataFrame) -> None:
+    rows = table.where("n = 7").selectExpr("n", "array_repeat('abcdefgh', 100) AS texts")
+    assert (static_counts(rows, {"n": f.col("n")}).width or 0) > 800
+
+
 def test_no_rows_and_no_keys(table: DataFrame) -> None:
     assert plain(counted(table.where("n > 1000"))) == (0, {"n": (0.0, {}), "s": (0.0, {})})
     assert static_counts(table, {}) == Counts(ROWS, {})
