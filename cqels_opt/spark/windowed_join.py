@@ -31,6 +31,7 @@ from cqels_opt.spark.hadoop_state import HadoopRetainedRows
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.job_descriptions import joined as joins_of
 from cqels_opt.spark.join_inputs import (
+    broadcast_bytes,
     check_names,
     key_types,
     row_width,
@@ -141,7 +142,7 @@ class WindowedJoin(JoinRun):
         with self._lock:
             planner = self._ready(0, self._session)
             if not planner.decisions:
-                planner.choose()
+                self._decided(planner, self._session)
             return (
                 analyzed(planner, format, alternatives, self.last, self._runner)
                 if analyze
@@ -217,7 +218,7 @@ class WindowedJoin(JoinRun):
         chunks = self.kept.live(before, spec.widest)
         planner.advance(counted, before, after)
         clock.lap("statistics")
-        decisions = planner.choose()
+        decisions = self._decided(planner, frame.sparkSession)
         clock.lap("optimize")
         old = read_rows(new.sparkSession, new.schema, [self.kept.place(c.path) for c in chunks]) if chunks else None
         windows = Windows(new, times, old, before)
@@ -257,6 +258,14 @@ class WindowedJoin(JoinRun):
         self._recorded(record)
         if why := self.limits.broken(bytes=self.kept.bytes if self.limits.bytes is not None else 0):
             raise LimitError(why)
+
+    def _decided(self, planner: JoinPlanner, session: SparkSession) -> Mapping[str, JoinDecision]:
+        """The plans for this batch, whose broadcasts are those below Spark's threshold by the estimated bytes of each side."""
+        planner.choose()
+        if all(relation.name in planner.widths for relation in self.spec.relations):  # not before a micro-batch
+            for source in planner.sources:
+                planner.broadcast_below(source, broadcast_bytes(session))
+        return planner.decisions
 
     @contextmanager
     def _resolved(self, frame: DataFrame | None) -> Iterator[None]:
@@ -336,13 +345,14 @@ class WindowedJoin(JoinRun):
                 self._counts[name] = static_counts(self._statics[name], spec_keys(named[name], spec, types))
             if self._planner is not None:
                 self._planner.replace(name, self._counts[name])
+                self._planner.widths[name] = row_width(plan_of(version), self._counts[name])
             self._contents[name] = content
         if self._planner is None:
             slots = self._runner.parallelism
-            frames_read = [*versions.values(), *([frame] if frame is not None else [])]
-            model = spark_cost(session, slots, max([1.0, *(row_width(plan_of(rows)) for rows in frames_read)]))
             counts = {name: self._counts[name] for name in named}
             widths = {name: row_width(plan_of(rows), counts[name]) for name, rows in versions.items()}
+            of_stream = row_width(plan_of(frame)) if frame is not None else 1.0
+            model = spark_cost(session, slots, max([of_stream, *widths.values()]))
             self._planner = JoinPlanner(spec.layout, counts, model, self._mode)
             if (problem := self.kept.restore_planner(self._planner)) is not None:
                 self._planner, self._notes = JoinPlanner(spec.layout, counts, model, self._mode), (problem,)

@@ -288,6 +288,30 @@ def test_a_relation_of_equal_files_is_not_counted_again(
     assert [len(sink.batches[n]) for n in range(3)] == [1, 1, 2]
 
 
+def executed(rows: DataFrame) -> str:
+    """The executed plan of the rows of a join with windows, which are in Spark's cache."""
+    return str(rows._jdf.queryExecution().executedPlan().toString())
+
+
+def test_rows_of_windows_are_broadcast_below_the_threshold_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Texts of 1,600 bytes are not priced as the 20 bytes that Spark assumes. Another version of the relation has other texts."""
+    for name, length in (("wide", 50), ("narrow", 1)):
+        ids = spark.range(0, 1_000, 1, 1)
+        texts = ids.selectExpr("cast(id AS int) AS k", *(f"md5(concat(id, ' ', {i})) AS c{i}" for i in range(length)))
+        texts.selectExpr("k", f"concat({', '.join(f'c{i}' for i in range(length))}) AS text").write.parquet(f"{tmp_path}/{name}")
+    join = cq.AdaptiveJoin(spark).relation("v", window="10s")
+    join = join.relation("w", lambda number: spark.read.parquet(f"{tmp_path}/{'narrow' if number == 1 else 'wide'}"))
+    methods, plans = list[str | None](), list[str]()
+    run = join.on("v.k = w.k").select("v.k", "w.text").batch(lambda rows, number: plans.append(executed(rows)))
+    with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": "100000"}):
+        for number in range(3):
+            run(spark.range(0, 20_000, 1, 1).selectExpr("cast(id % 1000 AS int) AS k", f"id + {20_000 * number} AS t"), number)
+            assert run.last is not None
+            methods.append(run.last.deltas[0].operators[-1].by)
+    assert methods == ["sort merge", "broadcast", "sort merge"]
+    assert ["BroadcastHashJoin" in plan for plan in plans] == [False, True, False]
+
+
 @pytest.mark.skipif(BEFORE_4, reason="the count of compiled classes is Spark 4's")
 def test_later_micro_batches_compile_no_code(spark: SparkSession, places: DataFrame, knows: DataFrame, tmp_path: Path) -> None:
     """What differs between micro-batches is data; plans and the code that Spark generates for them are kept."""
