@@ -90,6 +90,16 @@ def is_table(plan: LogicalPlan) -> bool:
     return not children(plan)
 
 
+def has_hint(plan: LogicalPlan) -> bool:
+    """Whether the user has given a hint to a side of a join, where Spark finds it: below operators with one child, or on their left."""
+    while (kind := plan.nodeName()) != "ResolvedHint":
+        below = children(plan)
+        if len(below) != 1 and kind not in ("Intersect", "Except"):
+            return False
+        plan = below[0]
+    return True
+
+
 def is_statement(spark: SparkSession, plan: LogicalPlan) -> bool:
     """Whether a parsed text is a statement such as CREATE or INSERT, and no query."""
     assert spark._jvm is not None
@@ -209,7 +219,10 @@ class Catalyst:
     def joined(
         self, left: LogicalPlan, right: LogicalPlan, kind: JoinType, conditions: Sequence[Expression], broadcast: Side | None
     ) -> LogicalPlan:
-        """A join of two plans; ``broadcast`` is the side that has a broadcast hint."""
+        """A join of two plans; ``broadcast`` is the side that gets a broadcast hint, unless a side has a hint of the user, which Spark
+        would not read then."""
+        if broadcast is not None and (has_hint(left) or has_hint(right)):
+            broadcast = None
         condition = self._some(self.all_of(conditions)) if conditions else self._none
         hints = [self._some(self._broadcast) if broadcast == side else self._none for side in ("left", "right")]
         return self._join(left, right, self._types[kind], condition, self._hint(*hints))

@@ -25,7 +25,7 @@ from cqels_opt.relational.column_names import quoted
 from cqels_opt.relational.conditions import all_of
 from cqels_opt.relational.planner import JoinDecision, ObservedJoin
 from cqels_opt.relational.spec import TIME, JoinInput, JoinSpec
-from cqels_opt.spark.catalyst import Catalyst, analyzed, items
+from cqels_opt.spark.catalyst import Catalyst, analyzed, has_hint, items
 from cqels_opt.spark.join_inputs import satisfying, varying
 from cqels_opt.spark.paths import literal, to_write
 from cqels_opt.spark.plan_over_files import Leaves
@@ -205,7 +205,7 @@ class _Term:
         if not on:  # Spark joins by a condition that is part of the join, and filters a product otherwise
             conditions += [spec.between[name] for name in self.due[place]]
         method = self.methods[place]
-        if method.by == BROADCAST:
+        if method.by == BROADCAST and not (has_hint(analyzed(left)) or has_hint(analyzed(right))):  # the user's hints hold
             left, right = (left.hint("broadcast"), right) if method.broadcasts_left else (left, right.hint("broadcast"))
         return left.join(right, f.expr(" AND ".join(f"({one})" for one in conditions)) if conditions else None, "inner")
 

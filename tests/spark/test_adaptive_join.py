@@ -312,6 +312,16 @@ def test_rows_of_windows_are_broadcast_below_the_threshold_of_spark(spark: Spark
     assert ["BroadcastHashJoin" in plan for plan in plans] == [False, True, False]
 
 
+def test_hints_of_relations_stay_with_windows(spark: SparkSession, places: DataFrame) -> None:
+    """Spark prefers a broadcast to any other hint."""
+    plans: list[str] = []
+    for rows in (places, places.hint("merge")):
+        join = cq.AdaptiveJoin(spark).relation("here", window="10ms").relation("places", rows).on("here.loc = places.loc")
+        run(join.batch(lambda frame, number: plans.append(executed(frame))), spark, [[(1, "a", 0)]])
+    assert ["BroadcastHashJoin" in plan for plan in plans] == [True, False]
+    assert ["SortMergeJoin" in plan for plan in plans] == [False, True]
+
+
 @pytest.mark.skipif(BEFORE_4, reason="the count of compiled classes is Spark 4's")
 def test_later_micro_batches_compile_no_code(spark: SparkSession, places: DataFrame, knows: DataFrame, tmp_path: Path) -> None:
     """What differs between micro-batches is data; plans and the code that Spark generates for them are kept."""

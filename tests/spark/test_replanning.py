@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -426,6 +427,36 @@ def test_a_filtered_table_is_as_wide_as_its_rows(spark: SparkSession, monkeypatc
     assert filtered_rows >= whole_rows > 1_000
     assert filtered_sides == whole_sides
     assert filtered_sides[0] == "right"
+
+
+def joins_of(rows: DataFrame) -> list[str]:
+    """The joins that Spark executes, without their keys: ``BroadcastHashJoin Inner BuildRight``."""
+    plan = str(rows._jdf.queryExecution().executedPlan().toString())
+    names = [line.strip("+- :*()0123456789") for line in plan.splitlines() if "Join " in line]
+    return [
+        " ".join(word for word in re.sub(r"\[[^]]*\],?", "", name).replace(",", "").split() if word != "false") for name in names
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("hint", ["merge", "shuffle_hash", "broadcast"])
+def test_hints_of_the_query_stay(spark: SparkSession, hint: str) -> None:
+    """Spark reads them only from joins that have none; below filters and projections too."""
+    some, other = frame_of(spark, k=list(range(200))), frame_of(spark, k2=list(range(300)), n=list(range(300)))
+    views = frame_of(spark, k=list(range(50)), k2=list(range(50))).localCheckpoint()
+    sides = {
+        "right": lambda v: v.join(some, "k").join(other.hint(hint), "k2"),
+        "right, filtered": lambda v: v.join(some, "k").join(other.hint(hint).select("k2", "n").where("n >= 0"), "k2"),
+        "left": lambda v: v.hint(hint).join(some, "k").join(other, "k2"),
+        "of a left join": lambda v: v.join(some, "k").join(other.hint(hint), "k2", "left"),
+    }
+    with settings(spark, {"spark.sql.adaptive.enabled": "false"}):
+        for side, query in sides.items():
+            found: list[list[str]] = []
+            cq.adaptive(query).batch(lambda rows, number, found=found: found.append(joins_of(rows)), plan="first")(views, 0)
+            hinted = 1 if side == "left" else 0  # plans are printed from the last join on
+            assert found[0][hinted] == joins_of(query(views))[hinted], side
+            assert any("Broadcast" in join for join in found[0]) or side == "of a left join", "the other join is broadcast"
 
 
 # ------------------------------------------------------------------ doors
