@@ -154,6 +154,7 @@ class Catalyst:
             with suppress(Py4JError):  # earlier versions of Spark have no such pattern
                 self._changing.append(getattr(pattern, name)())
         self._inline = sql.catalyst.optimizer.InlineCTE
+        self._cache = spark._jsparkSession.sharedState().cacheManager()
         self._counting: Any = f.count(f.lit(1)).alias("rows")
         template = spark.range(0).observe("rows", self._counting)
         self._count = analyzed(template).metrics()  # the expressions of a count are the same in all plans
@@ -185,6 +186,13 @@ class Catalyst:
         return column.withQualifier(self.sequence([relation]))
 
     # ------------------------------------------------------------------ plans
+    def is_cached(self, plan: LogicalPlan) -> bool:
+        """Whether the user has persisted the rows of a plan; the session's cache is empty in most jobs."""
+        if self._cache.isEmpty():
+            return False
+        session = [] if BEFORE_4 else [self.spark._jsparkSession]
+        return bool(self._cache.lookupCachedData(*session, plan).isDefined())
+
     def repeatable(self, plan: LogicalPlan) -> bool:
         """Whether a plan means the same in later micro-batches: it draws no random numbers, and has no functions of the user, subqueries
         or variables, which may be other ones by then."""

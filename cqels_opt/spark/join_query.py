@@ -2,7 +2,8 @@
 
 The part of the plan that is read is its topmost tree of inner joins, and of left outer, left semi and left anti joins with one relation
 on the right. Filters and projections to columns inside it belong to it. All operators above it (aggregates, DISTINCT, computed columns)
-stay as they are, because Catalyst identifies columns by number, not by name or place. Everything below it is a relation.
+stay as they are, because Catalyst identifies columns by number, not by name or place. Everything below it is a relation, and so is a part
+of it whose rows the user has persisted: Spark reads them from its cache only where it finds the plan that they were made of.
 
 Equal keys are one variable. Catalyst has already cast both sides of an equality to one type, so equality is transitive.
 """
@@ -302,6 +303,8 @@ class _Reader:
         kind = node.nodeName()
         if kind == "SubqueryAlias":
             self.part(node.child(), name or str(node.alias()))
+        elif kind in ("Project", "Filter", "Join") and self.catalyst.is_cached(node):
+            self.relations.append(Relation(self._name(name or "cached"), node))
         elif kind == "Project" and node.outputSet().subsetOf(node.child().outputSet()):
             self.part(node.child(), name)
         elif kind == "Filter" and self.catalyst.movable(node.condition()):
@@ -345,6 +348,8 @@ def read(catalyst: Catalyst, frame: DataFrame, stream: DataFrame) -> JoinQuery:
     node, path = analyzed(frame), list[tuple[LogicalPlan, int]]()
     sources = items(analyzed(stream).collectLeaves())
     while True:
+        if catalyst.is_cached(node):
+            raise NotReadableError("the query has persisted the rows of its joins")
         reader = _Reader(catalyst)
         reader.part(node)
         if len(reader.relations) > 1:

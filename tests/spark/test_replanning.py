@@ -459,6 +459,48 @@ def test_hints_of_the_query_stay(spark: SparkSession, hint: str) -> None:
             assert any("Broadcast" in join for join in found[0]) or side == "of a left join", "the other join is broadcast"
 
 
+# ------------------------------------------------------------------ persisted rows
+def reads_cache(rows: DataFrame) -> bool:
+    return "InMemoryTableScan" in str(rows._jdf.queryExecution().executedPlan().toString())
+
+
+@pytest.mark.parametrize("part", ["join", "filter", "columns"])
+def test_rows_that_the_user_has_persisted_are_read_from_the_cache(spark: SparkSession, part: str) -> None:
+    """They are one relation: a join that is taken apart, or a filter that gets further conditions, is not in the cache."""
+    one, two = (
+        frame_of(spark, k=list(range(100)), g=[i % 10 for i in range(100)]),
+        frame_of(spark, g=list(range(10)), n=list(range(10))),
+    )
+    made = {"join": one.join(two, "g").select("k", "n"), "filter": one.where("g > 3"), "columns": one.select("k")}[part].persist()
+    third, views, found = frame_of(spark, k=[1, 4, 5]), frame_of(spark, k=[4, 5, 6]).localCheckpoint(), list[tuple[bool, int]]()
+    try:
+        function = cq.adaptive(lambda v: v.join(made.alias("made"), "k").where("made.k > 0").join(third, "k")).batch(
+            lambda rows, number: found.append((reads_cache(rows), rows.count())), plan="first"
+        )
+        function(views, 0)
+        assert notices(function) == ()
+        assert "made" in function.explain()
+    finally:
+        made.unpersist()
+    assert found == [(True, 2)]
+
+
+def test_a_query_that_persists_its_own_joins_is_left_to_spark(spark: SparkSession) -> None:
+    table, found = frame_of(spark, k=[1, 2]), list[bool]()
+    queries: list[DataFrame] = []
+
+    def query(views: DataFrame) -> DataFrame:
+        queries.append(views.join(table, "k").persist())
+        return queries[-1]
+
+    function = cq.adaptive(query).batch(lambda rows, number: found.append(reads_cache(rows)), plan="first")
+    function(frame_of(spark, k=[1, 1]).localCheckpoint(), 0)
+    for rows in queries:
+        rows.unpersist()
+    assert found == [True]
+    assert notices(function) == ("Spark's own plan: the query has persisted the rows of its joins",)
+
+
 # ------------------------------------------------------------------ doors
 @pytest.mark.long
 def test_a_streaming_job_over_files(spark: SparkSession, tmp_path: Path) -> None:
