@@ -18,8 +18,6 @@ from pyspark.errors import PySparkException
 
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError, EngineWarning, InputError
-from cqels_opt.plans.cost_models.spark import SparkCost
-from cqels_opt.plans.join_methods import METHODS
 from cqels_opt.spark import windowed_join
 from cqels_opt.spark.join_inputs import static_counts
 from cqels_opt.spark.session import settings
@@ -206,19 +204,16 @@ def test_a_batch_that_does_not_follow_on_the_state(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("way", ["broadcast", "sort merge"])
-def test_whatever_joins_the_rows(
-    spark: SparkSession, places: DataFrame, knows: DataFrame, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+@pytest.mark.parametrize("way, threshold", [("broadcast", "10MB"), ("sort merge", "-1")])
+def test_whatever_joins_the_rows(spark: SparkSession, places: DataFrame, knows: DataFrame, way: str, threshold: str) -> None:
     """Each of Spark's join methods, with bushy plans and without late rows."""
-    (method,) = (method for method in METHODS if method.name == way)
-    monkeypatch.setattr(SparkCost, "method", lambda self, left, right: method)
     rows, sink = rows_of(5, 40), Collected()
     late = [(1, "a", -100), (2, "b", -1)]
     here = "here » (lately » places[?loc])[?loc] » knows[?who ?who_2]"
     plans = f"here: {here}; lately: lately » knows[?who_2] » (here » places[?loc])[?loc ?who]"
     function = meetings(spark, places, knows).batch(sink, plan=f"fixed:{plans}")
-    run(function, spark, [rows[:20], [*rows[20:], *late]])
+    with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": threshold}):
+        run(function, spark, [rows[:20], [*rows[20:], *late]])
     assert in_milliseconds(sink.rows) == brute_force(rows)
     assert function.last is not None
     assert function.last.late == len(late)
