@@ -56,15 +56,24 @@ class MicroBatchJoinOrder(session: SparkSession) extends Rule[LogicalPlan] with 
   private def visit(plan: LogicalPlan): LogicalPlan = {
     val (relations, conditions) = joinsOf(plan)
     val stream = relations.indexWhere(isMicroBatch)
-    val readable = relations.size > 1 && relations.size <= 1 + MostRelations && relations.count(isMicroBatch) == 1
-    if (readable && !plan.containsPattern(PLAN_EXPRESSION)) {
+    if (relations.size == 1) plan.mapChildren(visit)
+    else if (plan.collectLeaves().count(isOfMicroBatch) > 1) plan
+    else if (stream < 0) below(plan)
+    else if (relations.size > 1 + MostRelations || plan.containsPattern(PLAN_EXPRESSION)) plan
+    else
       try ordered(plan, new MicroBatchJoins(relations.toIndexedSeq, conditions, stream))
       catch {
         case NonFatal(error) =>
           logWarning(s"cqels: the joins stay as they are, because they could not be planned: $error")
           plan
       }
-    } else plan.mapChildren(visit)
+  }
+
+  /** A tree of joins with its relations visited, and not the smaller trees that it consists of. */
+  private def below(plan: LogicalPlan): LogicalPlan = plan match {
+    case join: Join if joinsOf(join)._1.size > 1 => join.mapChildren(below)
+    case Project(_, _: Join) if joinsOf(plan)._1.size > 1 => plan.mapChildren(below)
+    case relation => visit(relation)
   }
 
   /** The relations and conditions of the topmost tree of inner joins without hints; one relation if there is none. */
@@ -77,8 +86,13 @@ class MicroBatchJoinOrder(session: SparkSession) extends Rule[LogicalPlan] with 
   }
 
   private def isMicroBatch(relation: LogicalPlan) = relation.collectLeaves() match {
-    case Seq(rows: LogicalRDD) => origin.forall(_.get(rows).asInstanceOf[Option[_]].isDefined)
-    case Seq(table: LogicalRelation) => table.isStreaming
+    case Seq(leaf) => isOfMicroBatch(leaf)
+    case _ => false
+  }
+
+  private def isOfMicroBatch(leaf: LogicalPlan) = leaf match {
+    case rows: LogicalRDD => origin.forall(_.get(rows).asInstanceOf[Option[_]].isDefined)
+    case table: LogicalRelation => table.isStreaming
     case _ => false
   }
 

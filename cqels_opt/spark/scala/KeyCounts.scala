@@ -32,7 +32,11 @@ final class KeyCounts(val rows: Long, val distinct: Long, frequent: Array[Long],
 object KeyCounts extends Logging {
   private val Frequent = 1 << 16
   private type Identity = (LogicalPlan, Expression, BigInt)
-  private val known = new Recent[Identity, Option[KeyCounts]](64) // None: it failed
+  private val known = new Recent[Identity, KeyCounts](64)
+
+  /** The number of plans until a count that failed is tried again, as a file that was missing for a while is there again. */
+  private val Pause = 64
+  private val failed = new Recent[Identity, Int](64)
   private val counting = collection.mutable.Set[Identity]()
   private lazy val background: ExecutorService = Executors.newSingleThreadExecutor { task =>
     val thread = new Thread(task, "cqels counts")
@@ -45,7 +49,7 @@ object KeyCounts extends Logging {
     val keys = joins.keys.filter(_.relation != joins.stream)
     val tasks = keys.map(key => key -> start(session, joins, key))
     if (wait) background.submit((() => ()): Runnable).get()
-    val found = synchronized(tasks.map { case (key, identity) => key -> known.getOrDefault(identity, None) })
+    val found = synchronized(tasks.map { case (key, identity) => key -> Option(known.get(identity)) })
     if (found.forall(_._2.isDefined)) Some(found.map { case (key, counts) => key -> counts.get }.toMap) else None
   }
 
@@ -53,7 +57,9 @@ object KeyCounts extends Logging {
     val relation = joins.relations(key.relation)
     val bound = BindReferences.bindReference(key.key, relation.output).canonicalized
     val identity = (relation.canonicalized, bound, relation.stats.sizeInBytes)
-    if (!known.containsKey(identity) && counting.add(identity)) {
+    val pause = failed.getOrDefault(identity, 0)
+    if (pause > 0) failed.put(identity, pause - 1)
+    else if (!known.containsKey(identity) && counting.add(identity)) {
       background.submit((() => remember(session, relation, joins.name(key.relation), key.key, identity)): Runnable)
     }
     identity
@@ -61,17 +67,14 @@ object KeyCounts extends Logging {
 
   private def remember(session: SparkSession, relation: LogicalPlan, name: String, key: Expression, identity: Identity): Unit = {
     session.sparkContext.setJobDescription(s"cqels: count the join keys of $name")
-    val found =
-      try Some(read(Dataset.ofRows(session, relation), ExpressionUtils.column(key)))
-      catch {
-        case NonFatal(error) =>
-          logWarning(s"cqels: the join keys of $name could not be counted: $error")
-          None
-      }
-    synchronized {
-      known.put(identity, found)
-      counting -= identity
-    }
+    try {
+      val found = read(Dataset.ofRows(session, relation), ExpressionUtils.column(key))
+      synchronized(known.put(identity, found))
+    } catch {
+      case NonFatal(error) =>
+        logWarning(s"cqels: the join keys of $name could not be counted: $error")
+        synchronized(failed.put(identity, Pause))
+    } finally synchronized(counting -= identity)
   }
 
   private def read(rows: DataFrame, key: Column): KeyCounts = {
