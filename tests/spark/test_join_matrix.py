@@ -250,7 +250,8 @@ CASES = [
     Case("odd names", odd_names),
     Case("names in different case", same_name_in_other_case),
     Case("a Spark view of joins", lambda v, t: v.join(v.sparkSession.table("follows"), "who").join(v.sparkSession.table("offers"), "item")),
-    Case("cached tables", lambda v, t: three(v, t).join(t.people.alias("p"), c("v.who") == c("p.who")).cache()),
+    Case("cached tables", lambda v, t: three(v, t).join(t.people.where("name IS NOT NULL").cache().alias("p"), c("v.who") == c("p.who"))),
+    Case("a cached result", lambda v, t: three(v, t).join(t.people.alias("p"), c("v.who") == c("p.who")).cache(), left="has persisted"),
     Case("repartitioned and sampled above", lambda v, t: three(v, t).repartition(3).coalesce(1).select("v.id", "o.tag")),
 ]  # fmt: skip
 
