@@ -277,6 +277,7 @@ def test_a_job_as_a_function(spark: SparkSession, tables: Tables, case: Case) ->
     for plan, other in orders(spark, query, frame, function, ORDERS) if case.left is None else ():
         assert (found := bag(other)) == expected, f"{plan}: {differences(expected, found)}"
         assert other.columns == plain.columns
+    spark.catalog.clearCache()  # other tests have the same micro-batches
 
 
 @pytest.mark.long
