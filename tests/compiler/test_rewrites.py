@@ -14,7 +14,7 @@ import pytest
 from cqels_opt.compiler import passes, rules
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.compiler.logical_blocks import LogicalPlan
-from cqels_opt.compiler.passes import PASSES, Pass
+from cqels_opt.compiler.passes import PASSES, Pass, apply_passes
 from cqels_opt.compiler.passes.drop_disjoint_minus import drop_disjoint_minus
 from cqels_opt.compiler.rules import CORRELATED_RULES, RULES, Rule
 from cqels_opt.lod.build import build_store
@@ -68,6 +68,14 @@ def test_the_example_of_a_pass(rewrite: Pass) -> None:
 def test_a_minus_is_dropped_where_its_sides_bind_no_common_variable(right: str, dropped: bool) -> None:
     before = algebra(brackets(f"(minus (bgp (?a :p ?b)) {right})"))
     assert isinstance(drop_disjoint_minus(before, QUERY), a.Bgp) == dropped
+
+
+@pytest.mark.parametrize("innermost", ["?a", "RAND()"])
+def test_passes_take_expressions_as_deep_as_the_parser_does(innermost: str) -> None:
+    """One frame of the stack per level."""
+    deep = "(" * 700 + innermost + " + 1)" * 700
+    body = apply_passes(parse(f"SELECT ?x FROM NAMED <urn:S> [NOW] AS ?w {{ GRAPH ?w {{ ?a ?b ?c }} BIND({deep} AS ?x) }}"))
+    assert isinstance(body, a.Project)
 
 
 class OneRule(Compiler):

@@ -41,24 +41,33 @@ def _mapped(function: Callable[[a.Algebra], a.Algebra], part: Any) -> Any:
     if isinstance(part, a.Aggregate):
         argument = _mapped(function, part.argument)
         return part if argument is part.argument else replace(part, argument=argument)
-    if isinstance(part, a.Call):
-        arguments = _mapped(function, part.arguments)
-        return part if arguments is part.arguments else replace(part, arguments=arguments)
-    return _elements(partial(_mapped, function), part) if isinstance(part, tuple) else part
+    if not isinstance(part, tuple | a.Call):
+        return part
+    old = part.arguments if isinstance(part, a.Call) else part
+    new = []
+    for element in old:
+        new.append(_mapped(function, element))
+    if all(map(is_, new, old)):
+        return part
+    return replace(part, arguments=tuple(new)) if isinstance(part, a.Call) else tuple(new)
 
 
 def map_calls(function: Callable[[a.Call], a.Call], part: Any) -> Any:
     """A tree, or a part of one, with each call replaced, its arguments first."""
-    if isinstance(part, tuple):
-        return _elements(partial(map_calls, function), part)
-    if not is_dataclass(part) or isinstance(part, type):
+    names: tuple[str, ...] = ()
+    if isinstance(part, tuple | a.Call):
+        old = part.arguments if isinstance(part, a.Call) else part
+    elif is_dataclass(part) and not isinstance(part, a.Bgp | a.Values):
+        names = tuple(field.name for field in fields(part))
+        old = tuple(getattr(part, name) for name in names)
+    else:
         return part
-    found = {field.name: map_calls(function, getattr(part, field.name)) for field in fields(part)}
-    changed = {name: new for name, new in found.items() if new is not getattr(part, name)}
-    new = replace(part, **changed) if changed else part
-    return function(new) if isinstance(new, a.Call) else new
-
-
-def _elements(function: Callable[[Any], Any], old: tuple[Any, ...]) -> tuple[Any, ...]:
-    new = tuple(map(function, old))
-    return old if all(map(is_, new, old)) else new
+    new = []
+    for element in old:
+        new.append(map_calls(function, element))
+    same = all(map(is_, new, old))
+    if isinstance(part, a.Call):
+        return function(part if same else replace(part, arguments=tuple(new)))
+    if same:
+        return part
+    return replace(part, **dict(zip(names, new))) if names else tuple(new)
