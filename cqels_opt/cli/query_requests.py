@@ -164,7 +164,7 @@ def instances_of(options: RunOptions) -> Texts:
     if options.more:
         raise InputError("--instances is of one query: give its file alone")
     text = _text(path) if options.text is None else options.text
-    reader = csv.reader(io.StringIO(_text(file)))
+    reader = csv.reader(io.StringIO(_text(file)), strict=True)  # an open quote at the end is an error
     try:
         rows = [(reader.line_num, row) for row in reader if row]  # not of blank lines
     except csv.Error as error:

@@ -33,13 +33,14 @@ def await_worker() -> None:
 
 
 def _run(session: SparkSession) -> None:
-    context = session.sparkContext
-    try:
-        with suppress(Py4JError, PySparkException, OSError, EOFError), described(context, "start a Python worker"):
-            slots(context, 1).mapPartitions(_imported).collect()
-    except AttributeError:
-        if context._jsc is not None:  # a context that has been stopped has no object in the JVM
-            raise
+    with suppress(Py4JError, PySparkException, OSError, EOFError):
+        context = session.sparkContext
+        try:
+            with described(context, "start a Python worker"):
+                slots(context, 1).mapPartitions(_imported).collect()
+        except AttributeError:
+            if context._jsc is not None:  # a context that has been stopped has no object in the JVM
+                raise
 
 
 def _imported(rows: Iterable[int]) -> Iterator[int]:

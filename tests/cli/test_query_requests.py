@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
 from pathlib import Path
@@ -47,11 +48,21 @@ def test_an_error_has_its_place_in_the_text_without_the_base(tmp_path: Path) -> 
         assert found[0] == found[1] and f"q.rq:{place}: " in found[0]
 
 
-def test_instances_whose_quote_has_no_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [(131_072, "field larger than field limit"), (1 << 30, "unexpected end of data")],
+    ids=["usual", "raised"],
+)
+def test_instances_whose_quote_has_no_end(limit: int, reason: str, tmp_path: Path) -> None:
+    """The limit of a field is that of the process: what reads streams of CSV raises it."""
+    before = csv.field_size_limit(limit)
     (tmp_path / "q.rq").write_text("SELECT ?p { ?p <urn:at> $PLACE$ }", encoding="utf-8")
     (tmp_path / "places.csv").write_text('PLACE\n"<urn:a>\n' + "<urn:b>\n" * 20_000, encoding="utf-8")
-    with pytest.raises(InputError, match=r"places\.csv:\d+: field larger than field limit .*; a quote may lack its end"):
-        query_requests(RunOptions(tmp_path / "q.rq", instances=tmp_path / "places.csv"))
+    try:
+        with pytest.raises(InputError, match=rf"places\.csv:\d+: {reason}.*; a quote may lack its end"):
+            query_requests(RunOptions(tmp_path / "q.rq", instances=tmp_path / "places.csv"))
+    finally:
+        csv.field_size_limit(before)
 
 
 @pytest.mark.parametrize(
