@@ -43,8 +43,8 @@ def report_world(
         raise InputError("the generator social needs stream.rates")
     if phases not in PHASES:
         raise InputError(f"data.phases: {phases!r} is none of {', '.join(PHASES)}")
-    for key, number in (("authors", authors), ("places", places)):
-        if number < 1:
+    for key, number in (("authors", authors), ("coauthor_pairs", coauthor_pairs), ("papers", papers), ("places", places)):
+        if number is not None and number < 1:
             raise InputError(f"data.{key}: must be at least 1, not {number}")
     files = social(
         folder,
