@@ -49,7 +49,7 @@ def _sql(jvm: Any, node: Any) -> str:
     literals without quotation marks."""
     match _kind(node):
         case "Literal":
-            return literal_text(jvm, node).replace("${", "$' '{")  # the parser replaces ${…} in texts, and joins adjacent strings
+            return _unreplaced(literal_text(jvm, node))
         case "UnresolvedAttribute":
             return ".".join(part if _PLAIN.fullmatch(part) else quoted(part) for part in map(str, items(node.nameParts())))
         case "UnresolvedStar" if not BEFORE_4:
@@ -79,7 +79,12 @@ def _sql(jvm: Any, node: Any) -> str:
             return _window(jvm, node)
         case kind if not BEFORE_4:
             raise _NoTextError("a function of Python" if kind == "ExpressionColumnNode" else kind)
-    return str(node.sql())
+    return _unreplaced(str(node.sql()))
+
+
+def _unreplaced(literals: str) -> str:
+    """Spark's parser replaces ${…} in texts, and joins adjacent strings."""
+    return literals.replace("${", "$' '{")
 
 
 def _name_of(alias: Any) -> str:

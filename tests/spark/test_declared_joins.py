@@ -623,7 +623,8 @@ def test_views_of_a_join_go_with_it(spark: SparkSession) -> None:
 
 
 def test_columns_that_windows_cannot_keep_are_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
-    batch = micro_batch(spark, [(1, 1000)], "k int, t long").selectExpr("*", "make_interval(0, 1) AS month")
+    refused = "NULL" if BEFORE_4 else "make_interval(0, 1)"  # PySpark 3.5 has no type for intervals, and Spark 4 keeps NULL
+    batch = micro_batch(spark, [(1, 1000)], "k int, t long").selectExpr("*", f"{refused} AS month")
     join = (
         cq.AdaptiveJoin(spark)
         .relation("a", window="10s", time="t")
