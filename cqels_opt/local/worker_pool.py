@@ -113,10 +113,11 @@ class _Worker:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._tasks, self._replies = self._process.stdin, self._process.stdout
         self._started = threading.Event()
-        threading.Thread(target=self._await, name="cqels-opt process", daemon=True).start()
+        self._starting = threading.Thread(target=self._await, name="cqels-opt process", daemon=True)
+        self._starting.start()
 
     def _await(self) -> None:
-        with suppress(EOFError):
+        with suppress(EOFError, pickle.UnpicklingError):  # it has ended
             self._received()
             self._started.set()
 
@@ -148,7 +149,8 @@ class _Worker:
 
     def close(self) -> None:
         """Ends the process, also within a function."""
-        for pipe in (self._tasks, self._replies):
-            with suppress(OSError):
-                pipe.close()
+        with suppress(OSError):
+            self._tasks.close()
         self._process.wait()
+        self._starting.join()  # it reads the replies
+        self._replies.close()

@@ -117,6 +117,16 @@ def test_a_process_that_is_killed_costs_a_warning() -> None:
     assert runner._workers == []
 
 
+def test_a_runner_may_end_while_its_processes_start() -> None:
+    """What waits for a process has ended before the pipe that it reads is closed."""
+    runner = PoolRunner(2)
+    runner._seconds = worker_pool.PAYS + 1
+    runner.begin(0)
+    (worker,) = runner._workers
+    runner.close()
+    assert worker.ended and not worker._starting.is_alive() and worker._replies.closed
+
+
 @pytest.mark.long
 def test_processes_end_with_the_one_that_started_them() -> None:
     """Also within a task: else they would write into the checkpoint of the next run."""
