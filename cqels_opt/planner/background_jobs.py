@@ -15,10 +15,14 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar, cast
 
 from cqels_opt.errors import CqelsOptError
+from cqels_opt.storage.shared_cache import SharedCache
 
 T = TypeVar("T")
 
 THREAD = "cqels-opt sub-results"
+
+MOST_RESULTS = 256
+"""Results that are kept; queries that are added and removed ask for more and more of them."""
 
 Name: TypeAlias = "tuple[Hashable, ...]"
 
@@ -44,11 +48,14 @@ def at_once(work: Callable[[], None]) -> None:
 
 
 class BackgroundJobs:
-    """Jobs by name, with their results. ``folder`` is where sub-results are written."""
+    """Jobs by name, with their results. ``folder`` is where sub-results are written.
+
+    All queries of a run ask for jobs, so a name has all that the result depends on.
+    """
 
     def __init__(self, folder: Path, start: Start = in_thread) -> None:
         self.folder, self._start = folder, start
-        self._done: dict[Name, object] = {}
+        self._done: SharedCache[Name, object] = SharedCache(MOST_RESULTS)
         self._busy: set[Name] = set()
 
     @property

@@ -278,10 +278,11 @@ class ViewAdvisor:
 
     def _job(self, what: str, group: RelationSet, work: Callable[[], T]) -> T | Failed | None:
         catalogue = self.catalogue
-        relation = view_candidates.relation_name(catalogue.block, group)
-        found = self.background_jobs.ask((what, catalogue.store, catalogue.block.name, relation, group), work)
+        name = (what, catalogue.store, *view_candidates.contents(catalogue.block, group))
+        found = self.background_jobs.ask(name, work)
         if isinstance(found, Failed):
             self.failed.add(group)
+            relation = view_candidates.relation_name(catalogue.block, group)
             names = tuple(s.name for s in catalogue.block_of(self.current).statics)
             self.events.append(SubResults(catalogue.block.name, names, names, failed=f"{relation}: {found.reason}"))
         return found

@@ -6,7 +6,7 @@ read outside its group, with multiplicities. So executors receive another block 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -56,6 +56,11 @@ def relation_name(block: Block, group: RelationSet) -> str:
     name = there or "+".join(block.parts[i].name for i in members(group))
     merged = {occurrence.name for occurrence in block.occurrences}  # those of merged windows are made in the same way
     return name if there or name not in merged else f"{name}#static"
+
+
+def contents(block: Block, group: RelationSet) -> tuple[Hashable, ...]:
+    """All that a group's relation is made from. Blocks of several queries can have the same names for other relations."""
+    return relation_name(block, group), group, tuple(block.parts[i] for i in members(group)), kept_variables(block, group)
 
 
 def redesigned(block: Block, statics: Sequence[Static]) -> Block:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from local_runs import Cut, Registered, World, register, told
 
 from cqels_opt.compiler.compile import Compiler
+from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.planner.background_jobs import THREAD, BackgroundJobs, in_thread
 from cqels_opt.planner.calibration_store import Calibration
 from cqels_opt.planner.planner_options import PlannerOptions
@@ -22,7 +24,8 @@ from cqels_opt.plans import Constants
 from cqels_opt.plans.view_selection import Design
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.local_runner import LocalSink
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.trace.records import SubResults, TraceRecord
 from cqels_opt.verify import Element
 
@@ -217,6 +220,31 @@ def test_a_sub_result_that_cannot_be_made_is_said_once(tmp_path: Path) -> None:
     assert all(f is not None and "Error" in f and change.was == change.now for f, (_, change) in zip(failed, changes(records)))
     assert all(relations_of(r) == {"u", "knows#1", "knows#2", "near"} for r in records)
     assert query.judged(query.answers(sink.lines)).equal
+
+
+def together(texts: Mapping[str, str], how: World, folder: Path, sink: LocalSink) -> tuple[Driver, Registered]:
+    """A driver of several queries on the slow machine, and one of them, which has the chunks."""
+    one, *_ = (register(text, how, folder / name) for name, text in texts.items())
+    made, programs = one.driver(HOW), Programs(one.folder / "store", folder / "queries")
+    catalog = QueryCatalog([member_of(record_of(text, name)) for name, text in texts.items()], folder / "state", programs)
+    options = replace(made.options, named=True, plan=PlannerOptions(calibration=SLOW))
+    driver = Driver(folder / "state", catalog.programs(), LocalRunner(), sink, made.frontier, options, catalog=catalog)
+    driver.background_jobs = BackgroundJobs(driver.folder / "subresults", at_once)
+    driver.restore(None)
+    return driver, one
+
+
+def test_queries_whose_relations_have_the_same_names_have_their_own_sub_results(tmp_path: Path) -> None:
+    """In both queries ``knows#2+near`` is a sub-result of the block ``b0``; they join these patterns on other variables."""
+    texts = {"one": TEXT, "two": TEXT.replace("?b :knows ?c", "?c :knows ?b")}
+    how, sink = world([50] * 18), LocalSink()
+    driver, one = together(texts, how, tmp_path, sink)
+    records = batches(driver, one)
+    assert {record.query for record in records if any("knows#2+near" in c.now for c in record.sub_results)} == {*texts}
+    for name in texts:
+        said = f', "query": "{name}"'
+        mine = Counter(line.replace(said, "") for line in sink.lines if said in line)
+        assert mine == Counter(register(texts[name], how, tmp_path / f"{name} alone").run(HOW).lines) and mine
 
 
 def test_nothing_is_made_beyond_the_budget(tmp_path: Path) -> None:
