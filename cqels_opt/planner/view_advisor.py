@@ -50,6 +50,11 @@ class ViewCatalogue:
         self.statics: dict[RelationSet, Static] = {s.of: s for s in (*block.parts, *block.inner)}
         self.measured: dict[RelationSet, Measured] = {}
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the compiled relations and of the parts."""
+        return [static.name for static in (*self.block.statics, *self.block.parts)]
+
     def missing(self, design: Design) -> list[RelationSet]:
         """The sub-results of a design that are not built."""
         return [group for group in design if group not in self.statics]

@@ -32,14 +32,18 @@ def following_planner(
     background_jobs: BackgroundJobs,
     shared: SharedWindows,
 ) -> QueryPlanner:
-    """The planner of a program, with the statistics of the program's earlier instances: their windows are the same."""
+    """The planner of a program that continues that of the program's earlier instances, or of another version of the static data.
+
+    The windows are the same, with their statistics. Plans, measured costs and the design continue if the static relations have the same
+    names.
+    """
     planner = QueryPlanner(program, mode, background_jobs, shared)
     if before is None:
         return planner
     for name, block in planner.blocks.items():
         if (old := before.blocks.get(name)) is not None and set(old.statistics.windows) == set(block.statistics.windows):
             continue_statistics(old.statistics, block.statistics)
-            if [s.name for s in old.block.statics] == [s.name for s in block.block.statics]:
+            if old.catalogue.names == block.catalogue.names and block.resume(old.state()):
                 block.optimizer.resume(old.optimizer.state())
     return planner
 

@@ -247,6 +247,20 @@ def test_queries_whose_relations_have_the_same_names_have_their_own_sub_results(
         assert mine == Counter(register(texts[name], how, tmp_path / f"{name} alone").run(HOW).lines) and mine
 
 
+@pytest.mark.long
+def test_a_template_keeps_its_design_when_a_query_is_added(tmp_path: Path) -> None:
+    texts = {f"q{i}": TEXT.replace(":at ?x", f":at :x{i}") for i in range(3)}
+    driver, one = together({name: texts[name] for name in ("q0", "q1")}, world([50] * 20), tmp_path, LocalSink())
+    records, chunks = [], one.chunks(HOW)
+    for number in range(18):
+        records += driver.batch(number, chunks[number])
+    assert changes(records)
+    assert driver.catalog is not None
+    driver.catalog.add([member_of(record_of(texts["q2"], "q2"))])
+    records += driver.batch(18, chunks[18])
+    assert relations_of(records[-1]) == relations_of(records[-2]) and "knows#2+near" in relations_of(records[-1])
+
+
 def test_nothing_is_made_beyond_the_budget(tmp_path: Path) -> None:
     """Neither while the query is registered nor while it runs."""
     query = register(PAIRS, world([1]), tmp_path)
