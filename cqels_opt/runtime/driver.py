@@ -389,6 +389,7 @@ class Driver(RunState):
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}
         gone |= {path for f in batch.finished for path in (f.path, f.fed) if path}
         gone |= {r.path for r in batch.rejected if r.spooled}
+        gone |= self.catalog.forget_pages() if self.catalog is not None else set()
         self.schedule_deletion(number, gone)
         self.state = state
         has_failure = any(failed == number for failed, _ in self.quotas.failures.values())  # it is of this cut of the input
@@ -441,9 +442,11 @@ class Driver(RunState):
     def _delete_scheduled(self, upto: int) -> None:
         """Deletes files that no longer count since a batch up to this one, which no kept record names."""
         reading = self.compaction.reading
+        if self.catalog is not None:
+            reading |= {page.path for page in self.catalog.pages}  # of a query that was removed and added again
         ready = [paths for batch, paths in self.scheduled_deletions if batch <= upto]
         self.deletion.begin(set().union(*ready) - reading)
-        kept = [(upto, paths & reading) for paths in ready if paths & reading]  # until no merge reads them
+        kept = [(upto, paths & reading) for paths in ready if paths & reading]  # until nothing reads them
         self.scheduled_deletions = [*kept, *self.scheduled_deletions[len(ready) :]]
 
 

@@ -46,7 +46,8 @@ class QueryCatalog:
         self._recorded: list[tuple[int, Change]] = []  # by batch, of batches that have begun and will run again
         self._ids: tuple[Sequence[tuple[str, int]], Sequence[Path]] = (), ()
         self._next: dict[str, Member] = {}  # the queries that the next batch will have
-        self._pages: dict[str, SlotFile] = {}
+        self._page_of: dict[str, SlotFile] = {}  # by program: the terms that its compilation created
+        self._pages: dict[str, SlotFile] = {}  # these by path, and those of programs before that the current batch may read
         self.refreshed: StoreChange | None = None  # in the current batch
         self.continued = frozenset[
             str
@@ -186,6 +187,12 @@ class QueryCatalog:
         """The pages of the terms that compilation created."""
         return list(self._pages.values())
 
+    def forget_pages(self) -> set[str]:
+        """Forgets the pages of removed programs, once the batch that removed them is done; returns their files."""
+        pages = {page.path: page for page in self._page_of.values()}
+        gone, self._pages = self._pages.keys() - pages.keys(), pages
+        return gone
+
     def _have(self, sharing: Sharing) -> list[CompiledProgram]:
         with self._lock:
             self.sharing = sharing
@@ -195,14 +202,16 @@ class QueryCatalog:
                     self._next.pop(change, None)
                 else:
                     self._next[change.id] = change
-        known = {id(program) for program in self._programs}
+        before, page_of = {id(program): program for program in self._programs}, dict[str, SlotFile]()
         self._programs = [self._compiled.of(unit) for unit in sharing.units]
         if self._compiled.clashes(*self._ids):
             self._compiled = self._compiled.apart(self._owner, *self._ids)
             self._programs = [self._compiled.of(unit) for unit in sharing.units]
         for program, unit in zip(self._programs, sharing.units):
-            if id(program) not in known and (page := self._compiled.page(unit, self.state)) is not None:
-                self._pages[page.path] = page
+            page = self._page_of.get(program.id) if id(program) in before else self._compiled.page(unit, self.state)
+            if page is not None:
+                page_of[program.id] = self._pages[page.path] = page
+        self._page_of = page_of
         return self._programs
 
     def _path(self, batch: int) -> Path:

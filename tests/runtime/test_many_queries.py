@@ -153,6 +153,29 @@ def test_other_queries_begin_with_empty_windows(at: int, kind: str, tmp_path: Pa
     assert Counter(line.replace(said, "") for line in sink.lines if said in line) == Counter(alone) and alone
 
 
+def test_the_terms_of_removed_queries_are_forgotten(tmp_path: Path) -> None:
+    """Each batch reads the pages of terms: their number follows the queries that are there, not those that have been there."""
+    how, source = Cut("2"), register(ONE, World({f"{EX}S": [elements(60)]}), tmp_path / "one")
+    made, programs = source.driver(how), Programs(source.folder / "store", tmp_path / "queries")
+    there = QueryCatalog([member_of(record_of(ONE, "one"))], tmp_path / "state", programs)
+    options = replace(made.options, named=True)
+    driver = Driver(tmp_path / "state", there.programs(), LocalRunner(), LocalSink(), made.frontier, options, catalog=there)
+    texts = [OTHER.replace("} }", f"}} FILTER(?x != :new{i}) }}").replace("5s", f"{2 + i % 7}s") for i in range(20)]
+    for number, rows in enumerate(source.chunks(how)):
+        if number < 20:
+            there.add([member_of(record_of(texts[number], f"n{number}"))])
+        for i in (number - 2, 0 if number == 8 else -1):
+            if f"n{i}" in there.names():
+                there.remove(f"n{i}")
+        if number == 3:
+            there.add([member_of(record_of(texts[0], "n0"))])  # before its page is deleted
+        driver.batch(number, rows)
+        paths = {page.path for page in there.pages}
+        files = {path.name for path in driver.folder.glob("terms-*.arrow")}
+        assert len(paths) <= len(there.names()) and paths <= files and len(files) <= 12
+    assert len(files) <= 3
+
+
 def test_the_last_query_stays_and_unknown_ones_do_not_go(tmp_path: Path) -> None:
     source = register(ONE, World({f"{EX}S": [elements(6)]}), tmp_path / "one")
     programs = Programs(source.folder / "store", tmp_path / "queries")
