@@ -202,6 +202,10 @@ class Programs:
         found.earlier, found.known = self.earlier, KnownIds(tuple(displaced), {}, tuple(map(str, pages)))
         return found
 
+    def see(self, pages: Sequence[Path]) -> None:
+        """Sets the pages of the terms of the run that these programs are for: earlier ones are deleted as the windows move on."""
+        self.known = replace(self.known, pages=tuple(map(str, pages)))
+
     def page(self, unit: SharedProgram, state: Path) -> SlotFile | None:
         """The page of the terms that compilation added, copied to a state folder: a file without expiry."""
         key = _key(unit)

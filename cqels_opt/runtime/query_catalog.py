@@ -103,6 +103,8 @@ class QueryCatalog:
     def know(self, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> None:
         """Sets the ids that the run has given to terms: constants of new queries must have others."""
         self._ids = displaced, pages
+        if self._compiled is not self._first:  # they are for this run alone
+            self._compiled.see(pages)
 
     def before(self, batch: int, oldest: int) -> list[CompiledProgram]:
         """The programs that a batch finds, as those before it have left them; ``oldest`` is the first batch whose record is kept."""

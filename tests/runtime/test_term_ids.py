@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from local_runs import Cut, Outcome, Settings, World, register
@@ -167,34 +168,46 @@ def test_a_version_of_the_store_is_not_taken_while_the_windows_hold_another_term
     assert living.judged().equal, living.judged().text()
 
 
-def test_a_query_that_comes_has_a_second_id_for_its_constant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = stream(B, B, C, A, B, C)
-    settings = DRAINED
-    texts = {"all": asked("?who", "GRAPH ?s { ?who :p ?x }"), "one": asked("?x", f"GRAPH ?s {{ {A} :p ?x }}")}
-    members = [
-        Member(name, parse(text), QuerySemantics(settings.report, "istream", "bag"), None, 1 << 40, {"id": name})
-        for name, text in texts.items()
-    ]
+def together(texts: Mapping[str, str], world: World, folder: Path, patch: pytest.MonkeyPatch) -> Run:
+    """A run of the first of some queries, to which the others can be added."""
 
-    class Both:
-        case: Any = case_of(texts["all"], world)
-
-        def __init__(self) -> None:
-            self.members, self.settings = members, settings
+    class Together:
+        case: Any = case_of(next(iter(texts.values())), world)
+        settings = DRAINED
+        members: ClassVar = [
+            Member(name, parse(text), QuerySemantics(DRAINED.report, "istream", "bag"), None, 1 << 40, {"id": name})
+            for name, text in texts.items()
+        ]
 
         def member(self, name: str) -> Member:
-            return next(member for member in members if member.id == name)
+            return next(member for member in self.members if member.id == name)
 
-    both: Any = Both()
-    there = Run(both, ["all"], Cut("1"), tmp_path, monkeypatch)
-    chunks = there.source.chunks(Cut("1"))
-    for number, chunk in enumerate(chunks):
+    some: Any = Together()
+    return Run(some, [next(iter(texts))], Cut("1"), folder, patch)
+
+
+def test_a_query_that_comes_has_a_second_id_for_its_constant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"all": asked("?who", "GRAPH ?s { ?who :p ?x }"), "one": asked("?x", f"GRAPH ?s {{ {A} :p ?x }}")}
+    there = together(texts, stream(B, B, C, A, B, C), tmp_path, monkeypatch)
+    for number, chunk in enumerate(there.source.chunks(Cut("1"))):
         if number == 2:
             there.change(come=["one"])
         there.batch(number, chunk)
         there.driver = there.opened()
     assert sum(there.lines_of("one").values()) == 1, "A comes once, and B is another term"
     assert values_of(there.lines_of("all"), B) == 3
+
+
+def test_another_query_comes_once_the_windows_have_moved_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terms that the windows held when the second id was given are in files that are deleted by then."""
+    last = "<http://a.org/n19>"
+    texts = {name: asked("?x", f"GRAPH ?s {{ {who} :p ?x }}") for name, who in (("all", "?who"), ("one", A), ("two", last))}
+    there = together(texts, stream(B, B, C, A, *(f"<http://a.org/n{i}>" for i in range(20))), tmp_path, monkeypatch)
+    for number, chunk in enumerate(there.source.chunks(Cut("1"))):
+        if number in (2, 20):
+            there.change(come=["one" if number == 2 else "two"])
+        there.batch(number, chunk)
+    assert [sum(there.lines_of(name).values()) for name in ("one", "two")] == [1, 1]
 
 
 # ------------------------------------------------------------------ by lot
