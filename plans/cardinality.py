@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from itertools import zip_longest
 from typing import TypeAlias
 
 import numpy as np
@@ -33,6 +34,9 @@ from cqels_opt.plans.relation_set import RelationSet, members, of_all, size
 
 SMALLEST_COVERED = 3
 """Relations of a set whose rows an edge cover can limit."""
+
+MOST_MULTIPLIED = 16
+"""Numbers of rows, below 2^63 each, whose product is a floating-point number."""
 
 State: TypeAlias = "tuple[RelationSet, int]"
 """A set of relations, and the filters (as bits) that have been evaluated on its rows."""
@@ -85,7 +89,10 @@ class Estimator:
                 edges.extend(self._stars.get((source, variable, inside)) or self._star(source, variable, inside))
         if size(relations) == 2 and len(edges) == 1:
             return [base.pair_factor(edges[0]), *conditions]
-        return [*(base.rows_factor(i) for i in members(relations)), *(base.edge_factor(e) for e in edges), *conditions]
+        rows, shares = [base.rows_factor(i) for i in members(relations)], [base.edge_factor(e) for e in edges]
+        if len(rows) > MOST_MULTIPLIED:  # rows and selectivities in turn, so that no product on the way is infinite
+            return [*(f for pair in zip_longest(rows, shares) for f in pair if f is not None), *conditions]
+        return [*rows, *shares, *conditions]
 
     def limit(self, source: int, relations: RelationSet, filters: int) -> list[int]:
         """The factors whose product limits the rows of a state: of an edge cover of its relations, and of its filters. No factors: there is

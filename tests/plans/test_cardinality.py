@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,6 +126,18 @@ def test_figures_that_contradict_each_other_do_not_explode() -> None:
     graph = QueryGraph([relation("d", "x", dynamic=True), relation("a", "x y"), relation("b", "y")])
     known = KnownStatistics({"d": 1.0, "a": 1.0, "b": 1.0}, {("d", "a", "x"): 1e30, ("a", "b", "y"): 1e30})
     assert estimator(graph, "d", known).rows(0, 0b111) == 1.0
+
+
+@pytest.mark.parametrize("matches", [0.0, 1e9])
+def test_the_rows_of_many_large_relations_are_numbers(matches: float) -> None:
+    """The product of the rows of forty relations alone would be infinite, and its product with a selectivity of zero no number."""
+    chain = [relation("d", "x0", dynamic=True), *(relation(f"r{i}", f"x{i} x{i + 1}") for i in range(40))]
+    known = KnownStatistics({"d": 10.0} | {f"r{i}": 1e9 for i in range(40)})
+    joins = {(f"r{i}", f"r{i + 1}", f"x{i + 1}"): matches for i in range(39)}
+    known = replace(known, join_sizes=joins | {("d", "r0", "x0"): min(matches, 10.0)})
+    with np.errstate(all="raise", under="ignore"):
+        rows = estimator(QueryGraph(chain), "d", known).rows(0, (1 << 41) - 1)
+    assert rows == pytest.approx(10.0 if matches else 0.0)
 
 
 def test_anchors_begin_at_the_delta_and_go_outwards() -> None:
