@@ -70,15 +70,21 @@ def occurrences_of(block: Block, elements: Mapping[str, Ints]) -> list[Statistic
 def _occurrence(o: PatternOccurrence, elements: Mapping[str, Ints], momentary: bool) -> StatisticsOccurrence:
     kind = kind_of(o.window)
     identity = f"{o.shape.stream} {o.shape.key} {replace(o.window, name='')} {o.t0} {o.since}{' momentary' if momentary else ''}"
-    if not isinstance(kind, CountWindowKind):
-        return StatisticsOccurrence(o.name, o.variables, lambda t: kind.validity(t, o.t0), identity=identity, momentary=momentary)
+    counts_elements = isinstance(kind, CountWindowKind)
 
     def intervals(t: Ints) -> tuple[Ints, Ints]:
-        times = elements.get(o.window.stream, np.empty(0, np.int64))
-        _, end = kind.ranks(np.searchsorted(times, t, "right") - 1)
-        return t, np.append(times, FOREVER)[np.minimum(end, len(times))]
+        if isinstance(kind, CountWindowKind):
+            times = elements.get(o.window.stream, np.empty(0, np.int64))
+            _, end = kind.ranks(np.searchsorted(times, t, "right") - 1)
+            start, end = t, np.append(times, FOREVER)[np.minimum(end, len(times))]
+        else:
+            start, end = kind.validity(t, o.t0)
+        return start, np.where(t > o.since, end, start)  # the query does not see the elements before it
 
-    return StatisticsOccurrence(o.name, o.variables, intervals, moving=True, identity=identity, late=o.window.every > 1)
+    late = counts_elements and o.window.every > 1
+    return StatisticsOccurrence(
+        o.name, o.variables, intervals, moving=counts_elements, identity=identity, momentary=momentary, late=late
+    )
 
 
 def static_of(s: Static, store: str) -> StaticRelation:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from different_query_cases import DifferentRun, different
+from different_query_cases import EX, DifferentRun, different
 from local_runs import Cut, register, told
 
 from cqels_opt.planner.query_planner import QueryPlanner
@@ -79,6 +79,22 @@ def test_windows_of_removed_queries_are_forgotten(tmp_path: Path) -> None:
             assert len(runs[1].driver.shared_windows) == len({id(window) for window in windows(runs[1].driver)})
     for run in runs:
         assert run.lines_of(0) == run.alone(0)
+
+
+def test_statistics_begin_with_the_query(tmp_path: Path) -> None:
+    """A query that begins with empty windows does not see the elements before it, although their counts may come later."""
+    text = f"PREFIX : <{EX}> SELECT ?p ?x FROM NAMED :S [RANGE 2s] AS ?w {{ GRAPH ?w {{ ?p :at ?x }} }}"
+    run = DifferentRun([text, text.replace("2s", "5s")], 1, Cut("5"), tmp_path)
+    for number, rows in enumerate(run.chunks):
+        if number == 3:
+            run.change(come=[1])
+        run.driver.batch(number, rows)
+        if number >= 3:
+            since = run.driver.state.since["d1"]
+            (planner,) = run.driver.planners["d1"].blocks.values()
+            chunks = [chunk for window in planner.statistics.windows.values() for chunk in window.chunks()]
+            assert all(chunk.first_start > since for chunk in chunks)
+    assert chunks
 
 
 def test_a_checkpoint_has_each_window_once(tmp_path: Path) -> None:
