@@ -125,12 +125,14 @@ class IngestState:
             for stream, seen in report.streams.items():
                 for shape, parts in seen.counts.items():
                     self.wait(stream + shape, self.numbered(parts))
-        new = {}
+        new, later = {}, {}
         for key, waiting in self.pending.items():
             if ready := [one for one in waiting if one.last <= upto]:
                 found = self._read(ready)
                 new[key] = found if len(found) <= 2 * COUNT_PARTS else combined(found, COUNT_PARTS)
-                self.pending[key] = [one for one in waiting if one.last > upto]
+            if len(ready) < len(waiting):
+                later[key] = [one for one in waiting if one.last > upto]
+        self.pending = later
         return new
 
     def _read(self, ready: Iterable[WaitingCounts]) -> list[SlotCounts]:

@@ -97,6 +97,19 @@ def test_statistics_begin_with_the_query(tmp_path: Path) -> None:
     assert chunks
 
 
+def test_counts_of_removed_queries_are_forgotten(tmp_path: Path) -> None:
+    """A pattern that no query reads any more has no entry that each batch goes through."""
+    text = f"PREFIX : <{EX}> SELECT ?p ?x FROM NAMED :S [RANGE 2s] AS ?w {{ GRAPH ?w {{ ?p :at ?x }} }}"
+    texts = [text.replace(":at", ":val"), text]
+    run = DifferentRun(texts, 2, Cut("5"), tmp_path)
+    for number, rows in enumerate(run.chunks):
+        if number == 3:
+            run.change(go=[0])
+        run.driver.batch(number, rows)
+        shapes = {shape.stream + shape.key for shape in run.driver.shapes}
+        assert number == 3 or run.driver.ingest_state.pending.keys() <= shapes
+
+
 def test_a_checkpoint_has_each_window_once(tmp_path: Path) -> None:
     texts = different(random.Random(2), 8)
     run = DifferentRun(texts, 8, Cut("5"), tmp_path)
