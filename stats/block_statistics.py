@@ -55,6 +55,7 @@ class BlockStatistics:
         self.observations = Observations()
         self._static_joins = dict(static_joins or {})
         self._static_pairs: dict[Key, StaticPair] = {}
+        self.static_sizes = set[str]()  # the names under which slots keep the sizes of their joins with static relations
         self.pairs: dict[Key, JoinSize | None] = {}
         for i, left in enumerate(relations):
             for right in relations[i + 1 :]:
@@ -185,6 +186,7 @@ class BlockStatistics:
         else:
             pair = StaticPair(window, column, fanout, f"{static.name}?{variable}", static.keeps_nulls)
             self._static_pairs[Key("join_size", (left.name, right.name, variable))] = pair
+        self.static_sizes.add(pair.name)
         return lambda contents, since: pair.size(*contents[stream.name], since=since)
 
 

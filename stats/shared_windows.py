@@ -7,7 +7,7 @@ of queries. The registry holds both weakly. They live as long as a block that re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
@@ -61,12 +61,17 @@ class SharedWindows:
             found = self._static_pairs[key] = StaticPair(window, column, fanout, f"{column} {name}")
         return found
 
-    def retain(self, windows: Iterable[WindowStatistics]) -> None:
-        """Forgets all windows but these. Windows of removed queries no longer advance, so a later query must not find them."""
-        kept = {id(window) for window in windows}
+    def retain(self, windows: Iterable[WindowStatistics], sizes: Set[str] = frozenset()) -> None:
+        """Forgets all windows but these, and the sizes of joins with static relations that their slots keep under other names.
+
+        Windows of removed queries no longer advance, so a later query must not find them.
+        """
+        kept = {id(window): window for window in windows}
         for identity, window in [*self._windows.items()]:
             if id(window) not in kept:
                 del self._windows[identity]
+        for window in kept.values():
+            window.forget_sizes(sizes)
 
     def __len__(self) -> int:
         """The number of windows."""

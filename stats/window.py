@@ -15,7 +15,7 @@ together, in proportion. Rows stay exact as long as a slot has at most ``budget 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from itertools import takewhile
 from typing import Literal, TypeAlias
 from weakref import WeakMethod
@@ -282,6 +282,12 @@ class WindowStatistics:
         if content == "whole":
             return [*self._whole]
         return self._delta if content == "delta" else [*self._whole, *self._partial]
+
+    def forget_sizes(self, names: Set[str]) -> None:
+        """Forgets the join sizes of slots, except those with these names."""
+        for held in (*self.held("old"), *self._delta):
+            if not held.known.keys() <= names:
+                held.known = {name: size for name, size in held.known.items() if name in names}
 
     def resume(
         self,

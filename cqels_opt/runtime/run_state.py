@@ -184,9 +184,10 @@ class RunState(ABC):
         self.planners = {program.id: QueryPlanner(program, options, jobs, shared) for program in self.programs}
 
     def forget_windows(self) -> None:
-        """Forgets the statistics of windows that only planners of earlier programs have read."""
-        blocks = [block for planner in self.planners.values() for block in planner.blocks.values()]
-        self.shared_windows.retain(window for block in blocks for window in block.statistics.windows.values())
+        """Forgets the statistics that only planners of earlier programs have read."""
+        found = [block.statistics for planner in self.planners.values() for block in planner.blocks.values()]
+        windows = (window for statistics in found for window in statistics.windows.values())
+        self.shared_windows.retain(windows, {name for statistics in found for name in statistics.static_sizes})
 
     def note(self, text: str) -> None:
         """Reports an error that does not affect answers: a warning, and a notice in the next trace records."""

@@ -14,6 +14,7 @@ from cqels_opt.plans import DeltaRule
 from cqels_opt.stats import BlockStatistics, Key, SharedWindows, SlotCounts, StaticRelation, WindowedRelation, slot_counts
 from cqels_opt.stats.frequencies import Ints
 from cqels_opt.stats.slot_statistics import Intervals
+from cqels_opt.stats.window import BOTH
 
 WIDTHS = (1, 7, 40)
 SHAPES = ("at", "knows")  # a slot has columns v0 and v1
@@ -117,6 +118,24 @@ def test_windows_are_those_of_equal_patterns_in_equal_windows() -> None:
     )
     assert one.windows["a"] is other.windows["b"]
     assert len({id(w) for w in (*one.windows.values(), *other.windows.values())}) == 3
+
+
+def test_the_sizes_of_joins_of_removed_queries_are_forgotten() -> None:
+    """A slot of a long window would have one for each static relation that any query has had; checkpoints have them too."""
+    shared, stream = SharedWindows(), WindowedRelation("a", ("x",), window(1000), identity="p 1000")
+    blocks = [BlockStatistics([stream, static("s", f"version {number}")], shared=shared) for number in range(3)]
+    for step in range(2):
+        slot = slot_counts(step, np.arange(10 * step, 10 * step + 10), {"v0": np.arange(10) % 4})
+        for block in blocks:
+            block.advance({"a": slot}, 10 * step - 1, 10 * step + 9)
+            block.view(DeltaRule(("a",)).contents("a")).values()
+    (kept,) = {id(block.windows["a"]): block.windows["a"] for block in blocks}.values()
+    assert {len(held.known) for held in kept.held("delta")} == {3}
+    last, size = blocks[-1], Key("join_size", ("a", "s", "x"))
+    before = last.view({"a": BOTH}).value(size)
+    shared.retain([kept], last.static_sizes)
+    assert [len(held.known) for held in (*kept.held("old"), *kept.held("delta"))] == [1, 1]
+    assert last.view({"a": BOTH}).value(size) == before
 
 
 def test_a_join_ends_with_the_last_block_that_reads_it() -> None:
