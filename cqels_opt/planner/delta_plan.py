@@ -108,7 +108,7 @@ class DeltaPlan:
             for i, (step, rows) in enumerate(steps)
         )
         runner_up = RunnerUp(str(other.plan), other.cost) if other else None
-        former = tuple(RunnerUp(text, f.cost) for f in self.whole.former if (text := str(f.plan)) != str(self.plan))
+        former = tuple(RunnerUp(str(f.plan), f.cost) for f in self.whole.former if f.plan != self.plan)
         seen = InHindsight(self.hindsight.cost, self.hindsight.least, self.hindsight.first) if self.hindsight else None
         return Delta(
             self.whole.source,
