@@ -26,7 +26,7 @@ def with_measures(described: Sequence[Description], measured: Mapping[str, Itera
 def with_runner_up(delta: Description, choice: PlanChoice, price: Price) -> None:
     """Adds the cost of the runner-up under the rows that were observed, and the rows of its operators.
 
-    ``chosen`` and ``rows`` are the cost of the chosen plan and the rows of all its operators, priced in the same way.
+    ``chosen`` is the cost of the chosen plan, priced in the same way, and ``rows`` are the observed rows of all its operators.
     """
     other = choice.runner_up
     if other is None or any(step["observed"] is None for step in delta["operators"]):
@@ -38,6 +38,6 @@ def with_runner_up(delta: Description, choice: PlanChoice, price: Price) -> None
     delta["runner_up"]["observed"] = {
         "cost": theirs[0],
         "chosen": mine[0],
-        "rows": sum(mine[1]),
+        "rows": sum(step["observed"] for step in delta["operators"]),
         "operators": [{"op": step.op, "relation": step.relation, "rows": n} for step, n in zip(steps, theirs[1], strict=True)],
     }

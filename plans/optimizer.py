@@ -27,7 +27,7 @@ from cqels_opt.plans.greedy_plans import GreedyPlans, pairs_of
 from cqels_opt.plans.hindsight import Hindsight, Stopped, hindsight
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan import Plan
-from cqels_opt.plans.plan_choice import PlanChoice
+from cqels_opt.plans.plan_choice import PlanChoice, scales_of
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.plan_pricing import PricedPlan, cost_of
 from cqels_opt.plans.plan_sampling import PlanSampling
@@ -344,11 +344,19 @@ class Optimizer:
         return found.cost, found.rows()[0]
 
     def observed_price_of(self, source: str, plan: Plan) -> tuple[float, list[float]] | None:
-        """:meth:`price_of` with the rows that were observed since; None also if observed rows do not correct estimates."""
-        if self._corrections is None or self._plans[source].priced is None:
+        """:meth:`price_of` under the rows that were observed since the last choice; None if there are none. In a steady batch the cost is
+        that of the rows that the plans were priced with, as in :meth:`hindsight`."""
+        own = self._plans[source]
+        if self._corrections is None or not own.observed:
             return None
-        self.memo.refresh()
-        return self.price_of(source, plan)
+        self._corrections.assume_observed({source: own.unscaled(own.observed)})
+        found = self.price_of(source, plan)
+        self._corrections.forget_assumed([source])
+        self._is_stale = True
+        if found is None or not own.changed:
+            return found
+        scales = scales_of(planning.operators(plan, self.graph), own.changed)
+        return found[0], [rows * scale for rows, scale in zip(found[1], scales, strict=True)]
 
     def greatest_cost(self, source: str) -> float:
         """The cost of the most expensive retained join order under the statistics of the last choice."""

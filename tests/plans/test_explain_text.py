@@ -50,6 +50,20 @@ def test_the_runner_up_is_priced_with_the_rows_that_were_observed() -> None:
     assert any("those of this plan give 4,004" in line for line in lines)
 
 
+def test_the_runner_up_is_priced_with_the_rows_of_the_last_batch_alone() -> None:
+    """Feedback averages batches, and "with the rows of this batch" does not."""
+    optimizer = Optimizer(figure_3_graph(), ["lsnow"], feedback=True)
+    for observed in ([1.0, 40.0, 3.0], [1.0, 160.0, 3.0], [1.0, 20.0, 2.0]):
+        choices = optimizer.choose({"lsnow": figure_3(400.0)})
+        optimizer.observe("lsnow", observed)
+        (delta,) = deltas(choices, {"lsnow": observed})
+        with_runner_up(delta, choices["lsnow"], optimizer.observed_price_of)
+        again, found = delta["runner_up"]["observed"], optimizer.hindsight()["lsnow"]
+        assert again["rows"] == pytest.approx(sum(observed))
+        assert again["chosen"] == pytest.approx(found.cost)
+        assert found.least <= again["cost"] * (1 + 1e-9)
+
+
 def test_without_observed_rows_the_runner_up_has_its_estimate_only() -> None:
     optimizer = Optimizer(figure_3_graph(), ["lsnow"], feedback=True)
     choices = optimizer.choose({"lsnow": KnownStatistics()})
