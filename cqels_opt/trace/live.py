@@ -67,7 +67,8 @@ class LiveTrace:
         self._incoming.put(records)
 
     def restart(self) -> None:
-        """Discards all records so far."""
+        """Discards all records so far, which the metrics would count twice."""
+        self.metrics = Metrics(CollectorRegistry())
         self._incoming.put(_Signal.RESTART)
 
     def end(self) -> None:

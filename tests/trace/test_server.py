@@ -284,3 +284,6 @@ def test_a_trace_that_begins_anew_is_drawn_anew() -> None:
     trace.add([RECORD])
     trace.end()
     assert drawn(trace)["batches"] == 1
+    metrics = trace.metrics.text().decode()
+    assert 'cqels_opt_elements_total{query="q 1"} 10.0' in metrics, "the batches of before are not counted twice"
+    assert 'cqels_opt_plan_switches_total{query="q 1",source="w"} 0.0' in metrics
