@@ -43,9 +43,13 @@ def an_object(value: object) -> Json:
 
 
 def text(value: object) -> str:
-    """A string."""
+    """A string of characters. JSON can also write halves of surrogate pairs, which no file and no terminal takes."""
     if not isinstance(value, str):
         raise ValueError(f"text is expected, not {json.dumps(value)[:40]}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{json.dumps(value)[:40]} has half of a surrogate pair, which is no character") from error
     return value
 
 
@@ -80,7 +84,7 @@ def time_range(value: object) -> tuple[int, int]:
 def rows(value: object) -> dict[str, int]:
     """A mapping from names to integers."""
     named = an_object(value)
-    return {name: get(named, name, whole) for name in named}
+    return {text(name): get(named, name, whole) for name in named}
 
 
 def maybe(read: Callable[[object], T]) -> Callable[[object], T | None]:

@@ -304,5 +304,6 @@ def parse_line(line: bytes, place: str) -> TraceRecord | None:
         reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else "not UTF-8 text"
         what = "a trace record that is cut off or damaged" if begun else "not a trace record: not JSON"
         raise DataError(f"{place}: {what} ({reason})") from error
-    except ValueError as error:
-        raise DataError(f"{place}: not a trace record that this version reads: {error}") from error
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise DataError(f"{place}: not a trace record that this version reads: {reason}") from error

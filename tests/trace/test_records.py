@@ -148,6 +148,13 @@ def test_a_value_of_another_type_is_named(key: str, value: object, complaint: st
         TraceRecord.from_json({**RECORD.to_json(), key: value})
 
 
+@pytest.mark.parametrize("change", [{"query": "a \ud800"}, {"windows": {"a \ud800": 1}}, {"notices": ["a \ud800"]}])
+def test_half_of_a_surrogate_pair_is_refused(change: dict[str, Any]) -> None:
+    """No terminal and no page could show it."""
+    with pytest.raises(ValueError, match="half of a surrogate pair"):
+        TraceRecord.from_json({**RECORD.to_json(), **change})
+
+
 def test_a_flag_is_true_or_false() -> None:
     delta = {**RECORD.to_json()["deltas"][0], "switched": "yes"}
     with pytest.raises(ValueError, match="deltas: switched: true or false is expected"):
@@ -172,6 +179,12 @@ def test_a_bad_line_is_one_clear_error(tmp_path: Path, text: bytes, complaint: s
     with pytest.raises(DataError) as caught:
         list(read_trace(file))
     assert str(caught.value) == f"{file}{complaint}"
+
+
+def test_a_deeply_nested_line_is_one_clear_error(tmp_path: Path) -> None:
+    (file := tmp_path / "t.jsonl").write_bytes(LINE + b'{"windows": ' + b"[" * 100_000 + b"\n")
+    with pytest.raises(DataError, match=r":2: not a trace record that this version reads: it is nested too deeply$"):
+        list(read_trace(file))
 
 
 @pytest.mark.parametrize("length", range(1, len(LINE) - 1))
