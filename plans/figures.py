@@ -14,12 +14,14 @@ def digits(number: float) -> str:
 
     >>> digits(1234567.8), digits(33.333), digits(0.25), digits(4.38e-16), digits(3.2e17)
     ('1,234,568', '33.3', '0.25', '<0.01', '3.2×10^17')
+    >>> digits(9.96e15)
+    '1×10^16'
     """
     if not math.isfinite(number):
         return "infinite" if number > 0 else "unknown"
     if abs(number) >= 1e15:
-        exponent = math.floor(math.log10(abs(number)))
-        return f"{number / 10.0**exponent:.2g}×10^{exponent}"
+        mantissa, exponent = f"{number:.1e}".split("e")
+        return f"{mantissa.removesuffix('.0')}×10^{int(exponent)}"
     if abs(number) >= 100 or number == int(number):
         return f"{number:,.0f}"
     if abs(number) < 0.01:
@@ -57,11 +59,16 @@ def milliseconds(count: float | None) -> str:
 
 
 def nbytes(size: float | None) -> str:
-    """Bytes with three digits, such as ``1.21 MB``; ``-`` for unknown."""
+    """Bytes with three digits; ``-`` for unknown.
+
+    >>> nbytes(999), nbytes(1_210_000), nbytes(999_700)
+    ('999 B', '1.21 MB', '1 MB')
+    """
     if size is None:
         return "-"
-    exponent = min(4, max(0, int(math.log10(max(size, 1.0))) // 3))
-    return f"{size / 1000**exponent:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[exponent]}"
+    exponent = int(f"{size:.2e}".split("e")[1])  # of three digits: 999,700 bytes are 1 MB
+    power = min(4, max(0, exponent // 3))
+    return f"{size / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 def ratio(number: float | None) -> str:

@@ -23,13 +23,16 @@ def clock(time: int | None) -> str:
 
 
 def duration(ms: float) -> str:
-    """Milliseconds for people: ``0.12 ms``, ``85 ms``, ``2.4 s``, ``3 min 05 s``, ``2 h 07 min``, ``3 d 04 h``."""
+    """Milliseconds for people: ``32.1 µs``, ``0.12 ms``, ``85 ms``, ``2.4 s``, ``3 min 05 s``, ``2 h 07 min``, ``3 d 04 h``."""
+    if 0 < ms < 0.1:
+        return f"{figure(1000 * ms)} µs"
     if ms < 10:
         return f"{ms:.3g} ms"
     if ms < 999.5:
         return f"{ms:.0f} ms"
     if ms < 59_950:
         return f"{ms / 1000:.1f} s"
+    ms = max(ms, MINUTE)  # not "0 min 59 s"
     if ms < HOUR:
         return f"{int(ms // MINUTE)} min {int(ms % MINUTE // 1000):02} s"
     if ms < DAY:

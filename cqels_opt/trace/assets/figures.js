@@ -43,6 +43,7 @@ function duration(ms) {
   if (ms < 0) return `−${duration(-ms)}`;
   if (ms < 999.5) return `${ms < 10 ? NUMBERS.format(ms) : Math.round(ms)} ms`;
   if (ms < 59950) return `${(ms / 1000).toFixed(1)} s`;
+  ms = Math.max(ms, 60000); // not "0 min 59 s"
   if (ms < 3600000) return `${Math.floor(ms / 60000)} min ${String(Math.floor((ms % 60000) / 1000)).padStart(2, "0")} s`;
   if (ms < DAY) return `${Math.floor(ms / 3600000)} h ${String(Math.floor((ms % 3600000) / 60000)).padStart(2, "0")} min`;
   return `${Math.floor(ms / DAY)} d ${String(Math.floor((ms % DAY) / 3600000)).padStart(2, "0")} h`;
