@@ -5,7 +5,7 @@ With the trace records of that batch it is EXPLAIN ANALYZE."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,20 +108,29 @@ class _Explained:
             "query": self.programs[0].id,
             "constants": self.mode.calibration.as_json() if self.has_constants else None,
             "static": {"triples": store.triples, "counted": store.counted},
-            "deltas": [delta for described in self.deltas for delta in described],
-            "sub_results": [design for design in self.designs if design is not None],
+            "deltas": self._of_queries(self.deltas),
+            "sub_results": self._of_queries([] if design is None else [design] for design in self.designs),
         }
         if share := sharing_report.shared(self.programs):
             found["shared"] = share
         if above := {program.id: ways for program in self.programs if (ways := maintenance_report.maintained(program))}:
             found["above"] = above
-        if filters := [filtering for _, block in self.blocks for filtering in filter_report.described(block)]:
+        if filters := self._of_queries(filter_report.described(block) for _, block in self.blocks):
             found["filters"] = filters
         if slow := {program.id: texts for program in self.programs if (texts := row_expressions.row_by_row(program))}:
             found["row_by_row"] = slow
         if self.records:
             found["batches"] = [batch_report.described(record) for record in self.records.values()]
         return found
+
+    def _of_queries(self, by_block: Iterable[Iterable[Description]]) -> list[Description]:
+        """The descriptions of all blocks; those of several queries begin with their query."""
+        several = len(self.planners) > 1
+        return [
+            {"query": planner.program.id, **described} if several else described
+            for (planner, _), found in zip(self.blocks, by_block, strict=True)
+            for described in found
+        ]
 
     def text(self) -> str:
         """As text: queries with their plans, and in the end what the costs are made of."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.instances import names_of
+from cqels_opt.plans.figures import counted
 from cqels_opt.windows.binding_slots import Shape
 
 NAMED = 3  # the number of queries that are named of those that share a plan
@@ -32,8 +33,8 @@ def text(programs: Sequence[CompiledProgram]) -> str:
         return ""
     slots = found["slots"]
     lines = [
-        f"shared: {found['queries']:,} queries, {len(programs):,} plans; {slots['kinds']:,} kinds of binding slots for "
-        f"{slots['patterns']:,} patterns; one ingest, and one job of each kind per batch"
+        f"shared: {found['queries']:,} queries, {counted(len(programs), 'plan')}; {counted(slots['kinds'], 'kind')} of binding slots for "
+        f"{counted(slots['patterns'], 'pattern')}; one ingest, and one job of each kind per batch"
     ]
     for name, template in found["templates"].items():
         lines.append(

@@ -63,6 +63,15 @@ def test_the_papers_cost_functions_have_no_constants(program: CompiledProgram) -
     assert json.loads(explained([program], mode, "json", 0))["constants"] is None
 
 
+def test_plans_of_several_queries_name_their_query(program: CompiledProgram) -> None:
+    (alone,) = json.loads(explained([program], plan_mode("adaptive"), "json", 0))["deltas"]
+    assert "query" not in alone
+    both = json.loads(explained([program, replace(program, id="other")], plan_mode("adaptive"), "json", 0))
+    assert both["deltas"] == [{"query": program.id, **alone}, {"query": "other", **alone}]
+    text = explained([program, replace(program, id="other")], plan_mode("adaptive"), "text", 0)
+    assert text.startswith("shared: 2 queries, 2 plans; 1 kind of binding slots for 2 patterns; ")
+
+
 def test_a_drawing_is_a_drawing_alone(program: CompiledProgram) -> None:
     assert explained([program], plan_mode("adaptive"), "dot", 0).startswith("digraph")
 
