@@ -33,7 +33,9 @@ def head(record: TraceRecord, by_spark: bool = False) -> str:
         lines.append("  rows in windows: " + ", ".join(f"{name} {rows:,}" for name, rows in record.windows.items()))
     if not by_spark and unmeasured(record.deltas):
         lines.append("  Spark ran the joins: it fuses operators, so milliseconds and bytes are not known for each")
-    return "\n".join([*lines, *(f"  {notice}" for notice in (*([record.fallback] if record.fallback else ()), *record.notices))])
+    failed = () if record.failed is None else (f"failed: {record.failed}",)
+    fallback = () if record.fallback is None else (record.fallback,)
+    return "\n".join([*lines, *(f"  {notice}" for notice in (*failed, *fallback, *record.notices))])
 
 
 def unmeasured(deltas: tuple[Delta, ...]) -> bool:

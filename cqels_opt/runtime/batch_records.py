@@ -50,9 +50,14 @@ class BatchRecords:
         )
 
     def of(
-        self, batch: MicroBatch, observed: Mapping[str, Mapping[str, Observed]], jobs: int, notices: tuple[str, ...]
+        self,
+        batch: MicroBatch,
+        observed: Mapping[str, Mapping[str, Observed]],
+        jobs: int,
+        notices: tuple[str, ...],
+        failed: Mapping[str, str],
     ) -> list[TraceRecord]:
-        """The records of a batch that is finished but for its commit."""
+        """The records of a batch that is finished but for its commit; ``failed`` has the programs that failed with it, and why."""
         driver, ms, lag = self.driver, batch.clock.done(), self._lag(batch.number, batch.reports)
         refreshed = driver.catalog.refreshed if driver.catalog is not None else None
         static = None if refreshed is None else StoreVersions(refreshed.now, refreshed.was)
@@ -61,6 +66,7 @@ class BatchRecords:
                 trace_record(p, driver.planners[p.id], batch, observed.get(p.id, {}), driver.frontier, ms, jobs, lag),
                 cost_unit=driver.planners[p.id].cost_unit,
                 text=self._text_once(p.id),
+                failed=failed.get(p.id),
             )
             for p in driver.programs
         ]

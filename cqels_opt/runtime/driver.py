@@ -152,7 +152,7 @@ class Driver(RunState):
         if self.options.files is not None:
             batch.lengths |= self.options.files.put()
         batch.clock.lap("commit")
-        records = self.records.of(batch, observed, jobs, notices)
+        records = self.records.of(batch, observed, jobs, notices, self.quotas.failed_with(number, self.programs))
         if self.trace is not None:
             batch.lengths["trace"] = self.trace.put(records)
         self.notices.clear()

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cqels_opt.errors import CheckpointError, LimitError, RunWarning
+from cqels_opt.errors import CheckpointError, LimitError, RunWarning, first_of
 from cqels_opt.operators.answer_files import rows_by_query, without_queries
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.evaluate_task import EvaluateReport, FinishReport, Format
@@ -107,6 +107,18 @@ class Quotas:
             return set()
         there = {member.id for member in self.catalog.sharing.members}
         return {name for name, (failed, _) in self.failures.items() if failed <= batch and name in there}
+
+    def failed_with(self, batch: int, programs: Sequence[CompiledProgram]) -> dict[str, str]:
+        """The programs of which queries have failed with this batch, and why, for the trace."""
+        failed = {name: why for name, (number, why) in self.failures.items() if number == batch}
+        if not failed:
+            return {}
+        members, found = self._members(programs), dict[str, str]()
+        for program in programs:
+            if mine := [name for name in members[program.id] if name in failed]:
+                one = program.instances is None
+                found[program.id] = failed[mine[0]] if one else first_of([f"{name}: {failed[name]}" for name in mine])
+        return found
 
     def _members(self, programs: Sequence[CompiledProgram]) -> dict[str, list[str]]:
         """The names of the queries of each program."""

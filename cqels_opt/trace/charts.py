@@ -151,6 +151,7 @@ def query_json(history: QueryHistory, charts: Charts, merged: int = 1) -> dict[s
         "ms": history.ms.to_json(),
         "median_ms": history.median_ms,
         "lag": history.lag,
+        "failed": list(history.failed),
         "fallbacks": list(history.fallbacks),
         "sub_results": list(history.sub_results),
         "versions": [

@@ -83,6 +83,7 @@ def batch_line(record: TraceRecord, letters: Mapping[str, str]) -> str:
         duration(record.ms.total),
         plans,
         *switched,
+        f"failed: {record.failed}" if record.failed is not None else "",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -131,6 +132,7 @@ class Compact:
         times = list(self._times[query])[-max(10, width - 36) :]
         spark = Text.assemble(("  times ", "dim"), sparkline(times), (f" at most {duration(max(times))}", "dim"))
         lines = [
+            *(Text(f"  failed, {why}", "red") for why in history.failed[-1:]),
             *_source_lines(history),
             *(Text(f"  {_switch_line(history, s)}", "yellow") for s in history.switches[-MOST_SWITCHES:]),
         ]

@@ -63,6 +63,7 @@ class NewVersion:
 class QueryHistory:
     """All data of one query that the views show. ``instances`` queries share its plans.
 
+    ``failed`` are the batches with which the query, or some that share its plans, failed, and why.
     ``text`` is the query, empty if the trace does not have it. ``unit`` is that of the costs, None in traces that do not name it.
     ``above`` are the operators above the joins in the last batch that ran any. ``alone``: the run has no other query, so that all of its
     time is of this one.
@@ -84,6 +85,7 @@ class QueryHistory:
     estimates: tuple[Estimates, ...]
     slowest: tuple[SlowBatch, ...]
     fallbacks: tuple[str, ...]
+    failed: tuple[str, ...] = ()
     sub_results: tuple[str, ...] = ()
     lag: str = ""
     versions: tuple[NewVersion, ...] = ()
@@ -183,6 +185,7 @@ class _Query:
         self._q_errors: dict[str, deque[float]] = {}
         self._slowest: list[tuple[float, int, SlowBatch]] = []
         self._fallbacks: dict[str, None] = {}
+        self._failed = deque[str](maxlen=newest)
         self._sub_results = deque[str](maxlen=newest)
         self._versions = deque[NewVersion](maxlen=newest)
         self._notes = deque[str](maxlen=newest)
@@ -213,6 +216,8 @@ class _Query:
             heapq.heappop(self._slowest)
         if record.fallback:
             self._fallbacks[record.fallback] = None
+        if record.failed is not None:
+            self._failed.append(f"batch {record.batch}, {clock(time_of(record))}: {record.failed}")
         self._sub_results.extend(_sub_results(record, change, self._unit) for change in record.sub_results)
         self._notes.extend(f"batch {record.batch}: {note}" for note in record.notices)
         if record.static is not None:
@@ -255,6 +260,7 @@ class _Query:
             estimates=tuple(_estimates(relation, found) for relation, found in self._q_errors.items()),
             slowest=tuple(slow for _, _, slow in sorted(self._slowest, reverse=True, key=lambda entry: entry[:2])),
             fallbacks=tuple(self._fallbacks),
+            failed=tuple(self._failed),
             lag=self._lag_line(),
             sub_results=tuple(self._sub_results),
             versions=tuple(self._versions),

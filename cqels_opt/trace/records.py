@@ -229,7 +229,8 @@ class TraceRecord(JsonRecord):
     are final (None: none yet), both in milliseconds; ``windows`` the rows of each window after the batch; ``epoch`` the epoch of
     the statistics; ``jobs`` the number of Spark jobs; ``fallback`` why the optimizer used a greedy order (None: it did not);
     ``cost_unit`` the unit of costs: ``s`` for seconds, empty for none (None: a trace of an earlier version); ``text`` the query, in the
-    first record of a process; ``instances`` how many queries share this plan; ``sub_results`` their changes; ``lag`` how far the run is
+    first record of a process; ``failed`` why the query, or some of the queries that share this plan, failed with this batch (None: none
+    did); ``instances`` how many queries share this plan; ``sub_results`` their changes; ``lag`` how far the run is
     behind its input; ``recomputed`` the input rows of operators above the joins (None: all of these are row-wise); ``calls`` the calls of
     extension functions; ``static`` the version of the static store that this batch is the first to use, and the previous one (None:
     unchanged); ``notices`` sentences about the input (files that changed after they were read, the first rejected elements) and
@@ -261,6 +262,7 @@ class TraceRecord(JsonRecord):
     operators: tuple[OperatorRecord, ...] = field(default=(), metadata=OMITTED)
     cost_unit: str | None = field(default=None, metadata=OMITTED)
     text: str | None = field(default=None, metadata=OMITTED)
+    failed: str | None = field(default=None, metadata=OMITTED)
 
     def line(self) -> str:
         """The record as one line, with its newline."""

@@ -55,6 +55,8 @@ def _show_query(history: QueryHistory, console: Console) -> None:
     _line(console, f"{total}, {duration(history.median_ms)} the median batch: {phases}", indent=2)
     if history.lag:
         _line(console, f"lag: {history.lag}", indent=2)
+    for why in history.failed:
+        _line(console, f"failed, {why}", indent=2, style="red")
     for reason in history.fallbacks:
         _line(console, f"the optimizer fell back to a greedy order: {reason}", indent=2, style="yellow")
     for note in history.notes:

@@ -111,6 +111,33 @@ def test_a_query_with_too_many_rows_goes(
             assert run.lines_of(name) <= alone
 
 
+@pytest.mark.parametrize("apart", [False, True], ids=["one plan", "a plan each"])
+def test_the_trace_has_why_a_query_has_failed(apart: bool, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the record of that batch and of that query alone, also if the batch runs again."""
+    some, batches = world
+    if apart:
+        some = replace(some, members=[replace(member, outline=None) for member in some.members])
+    most = max(max(batch.values(), default=0) for batch in batches) - 1
+    Limited.limits = Limits(rows=most)
+    run = Limited(some, [m.id for m in some.members], Cut("4"), tmp_path / "run", monkeypatch)
+    records = []
+    with pytest.warns(RuntimeWarning, match="failed at batch"):
+        for number, rows in enumerate(run.source.chunks(run.how)):
+            if any(rows_of_query > most for rows_of_query in batches[number].values()):
+                with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                    patch.setattr(Driver, "_commit", _interrupted)
+                    run.batch(number, rows)
+                run.driver = run.opened()
+            records += run.driver.batch(number, rows)
+    failures = run.driver.quotas.failures
+    found = {(record.batch, record.query): record.failed for record in records if record.failed is not None}
+    if apart:
+        assert found == {(batch, name): why for name, (batch, why) in failures.items()}
+    else:
+        assert {batch for batch, _ in found} == {batch for batch, _ in failures.values()}
+        assert all(any(text.startswith(f"{name}: {why}") for name, (_, why) in failures.items()) for text in found.values())
+
+
 def _interrupted(*_: Any) -> None:
     raise KeyboardInterrupt
 

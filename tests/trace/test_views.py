@@ -63,6 +63,12 @@ def test_an_empty_trace_says_so() -> None:
 RECORD = TraceRecord(0, "q", (1000, 2000), 1999, 10, deltas=(Delta("w", "w » a[?x]", 1.0),))
 
 
+def test_why_a_query_has_failed_is_shown() -> None:
+    records = [RECORD, replace(RECORD, batch=1, failed="2,404 rows of answers")]
+    assert "  failed, batch 1, 1970-01-01 00:00:02: 2,404 rows of answers\n" in terminal(records)
+    assert json.loads(page_data(records))["queries"][0]["failed"] == ["batch 1, 1970-01-01 00:00:02: 2,404 rows of answers"]
+
+
 def test_a_plan_that_comes_back_keeps_its_letter_and_its_time() -> None:
     plans = ["w » a[?x]", "w » b[?x]", "w » a[?x]"]
     records = [

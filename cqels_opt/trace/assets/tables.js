@@ -33,6 +33,7 @@ function notes(query) {
     element("p", { class: "dim" }, `Stream time ${clock(query.first_time)} to ${clock(query.last_time)} UTC. `,
       unbroken(`${duration(total(query.ms))} in all: ${Object.entries(query.ms).map(([phase, ms]) => `${phase} ${duration(ms)}`).join(", ")}.`)),
     query.lag ? element("p", { class: "dim" }, unbroken(`Lag: ${query.lag}.`)) : null,
+    ...query.failed.map((why) => element("p", { class: "note" }, `Failed, ${why}.`)),
     ...query.fallbacks.map((reason) => element("p", { class: "note" }, `The optimizer fell back to a greedy order: ${reason}.`)),
     query.points.width > 1 ? element("p", { class: "dim" }, `Each point of a chart is ${query.points.width} batches: the line is their mean, the band reaches from the least to the greatest.`) : null,
   ];
