@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from cqels_opt.errors import InputError
 from cqels_opt.plans.explain_text import q_error
 from cqels_opt.plans.figures import in_words
-from cqels_opt.trace.figures import clock, duration, figure, phase_times
-from cqels_opt.trace.plan_figures import cost_figure
+from cqels_opt.trace.figures import batch_times, clock, figure, plural
+from cqels_opt.trace.plan_figures import cost_figure, moved_values
 from cqels_opt.trace.records import Delta, TraceRecord
 
 ALTERNATIVES = 3
@@ -41,9 +41,10 @@ def live(
     title: str, last: TraceRecord | None, switches: int, totals: Mapping[str, int], failure: object = None, explained: str = ""
 ) -> str:
     """The state of a run: its totals, its last micro-batch, and the current plans."""
-    counts = [f"{totals.get(name, 0):,} {name}" for name in ("batches", "elements", "answers")]
+    named = (("batches", "batch"), ("elements", "element"), ("answers", "answer"))
+    counts = [plural(totals.get(name, 0), one) for name, one in named]
     counts += [f"{totals[name]:,} {name}" for name in ("late", "rejected") if totals.get(name)]
-    parts = [f"<p>{', '.join(counts)}; {switches:,} plan switches.</p>"]
+    parts = [f"<p>{', '.join(counts)}; {plural(switches, 'plan switch')}.</p>"]
     if failure is not None:
         parts.append(f'<p style="color:#b00"><b>Over:</b> {escape(str(failure))}</p>')
     if last is None:
@@ -79,10 +80,11 @@ def watch(what: Watched, every: float) -> None:
 
 
 def _last(record: TraceRecord) -> str:
-    phases = phase_times(record.ms)
+    times = batch_times(record.ms)
     windows = ", ".join(f"{escape(name)} {rows:,}" for name, rows in record.windows.items())
     lines = [
-        f"batch {record.batch}: {record.elements:,} elements in {duration(record.ms.total)} ({phases}); {record.jobs} Spark jobs",
+        f"batch {record.batch}: {plural(record.elements, 'element')} in {times}; {plural(record.jobs, 'Spark job')}",
+        f"failed: {escape(record.failed)}" if record.failed is not None else "",
         f"answers are final up to {clock(record.frontier)}" if record.frontier is not None else "",
         f"windows: {windows}" if windows else "",
         f"optimizer: {escape(record.fallback)}" if record.fallback else "",
@@ -93,7 +95,10 @@ def _last(record: TraceRecord) -> str:
 
 def _switched(delta: Delta) -> str:
     moved = delta.reason[0] if delta.reason else None
-    why = f", as {escape(in_words(moved.statistic))} went from {figure(moved.was)} to {figure(moved.now)}" if moved else ""
+    if moved is None:
+        return f"{escape(delta.source)} took another plan"
+    was, now = moved_values(moved)
+    why = f", as {escape(in_words(moved.statistic))} went from {was} to {now}"
     return f"{escape(delta.source)} took another plan{why}"
 
 

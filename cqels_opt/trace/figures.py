@@ -60,6 +60,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{ending}"
 
 
+def batch_times(ms: Milliseconds) -> str:
+    """``2.5 s (ingest 85 ms, execute 2.4 s)``: the time of a batch, and its phases if any took time."""
+    return f"{duration(ms.total)} ({phase_times(ms)})" if ms.total else duration(0)
+
+
 def phase_times(ms: Milliseconds) -> str:
     """``ingest 85 ms, execute 2.4 s``: the phases that took any time."""
     return ", ".join(f"{phase} {duration(getattr(ms, phase))}" for phase in ms.PHASES if getattr(ms, phase))

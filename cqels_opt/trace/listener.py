@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeAlias
 
 from cqels_opt.errors import InputError
-from cqels_opt.trace.figures import duration, phase_times, plural
+from cqels_opt.trace.figures import batch_times, plural
 from cqels_opt.trace.plan_figures import moved_statistics
 from cqels_opt.trace.records import SPARK_PLAN, Delta, TraceRecord
 
@@ -120,9 +120,8 @@ def summary(record: TraceRecord) -> str:
     counts = [] if uncounted else [plural(record.elements, "element")]
     counts += [f"{number:,} {what}" for number, what in ((record.late, "late"), (record.rejected, "rejected")) if number]
     counts += [plural(record.answers, "answer")] if record.answers is not None else []
-    times = f"{duration(record.ms.total)} ({phase_times(record.ms)})" if record.ms.total else duration(0)
     plans = "; ".join(delta.plan for delta in record.deltas)
-    return ", ".join([*counts, times, plural(record.jobs, "Spark job"), *([f"plan {plans}"] if plans else [])])
+    return ", ".join([*counts, batch_times(record.ms), plural(record.jobs, "Spark job"), *([f"plan {plans}"] if plans else [])])
 
 
 __all__ = ["BatchReporter", "Listener", "ListenerLike", "OnBatch", "listeners_of", "summary"]

@@ -16,9 +16,15 @@ def cost_figure(number: float | None, unit: str | None) -> str:
 
 def moved_statistic(moved: Moved) -> str:
     """A statistic that changed, in words: ``rows of ls30: 1,500 -> 150,000``; shares in percent."""
+    was, now = moved_values(moved)
+    return f"{in_words(moved.statistic)}: {was} -> {now}"
+
+
+def moved_values(moved: Moved) -> tuple[str, str]:
+    """The values of a statistic that changed, before and now."""
     share = moved.statistic.startswith("selectivity(")
     was, now = (f"{figure(100 * value)} %" if share and value is not None else known(value) for value in (moved.was, moved.now))
-    return f"{in_words(moved.statistic)}: {was} -> {now}"
+    return was, now
 
 
 def moved_statistics(reason: Sequence[Moved]) -> str:

@@ -78,6 +78,16 @@ def test_a_run() -> None:
         assert part in text
 
 
+def test_one_is_singular_and_what_was_not_observed_is_unknown() -> None:
+    delta = Delta("now", "now » b[?x]", switched=True, reason=(Moved("selectivity(?x > 3)", None, 0.25),))
+    record = TraceRecord(0, "q1", None, None, 1, deltas=(delta,), jobs=1, failed="2,404 rows of answers")
+    text = "".join(Texts(display.live("q1", record, 1, {"batches": 1, "elements": 1, "answers": 1})).texts)
+    assert "1 batch, 1 element, 1 answer; 1 plan switch." in text
+    assert "batch 0: 1 element in 0 ms; 1 Spark job" in text
+    assert "as share of rows that pass ?x > 3 went from unknown to 25 %" in text
+    assert "failed: 2,404 rows of answers" in text
+
+
 def test_a_run_that_has_not_begun_or_is_over() -> None:
     text = "".join(Texts(display.live("q1", None, 0, {}, "q1 failed at batch 3")).texts)
     assert "No micro-batch has been done yet." in text
