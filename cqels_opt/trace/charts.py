@@ -170,6 +170,7 @@ def query_json(history: QueryHistory, charts: Charts, merged: int = 1) -> dict[s
         ],
         "above": [operator.to_json() for operator in history.above],
         "notes": list(history.notes),
+        "noted": history.noted,
         "slowest": [_slow_json(slow) for slow in history.slowest],
     }
 

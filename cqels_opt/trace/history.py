@@ -22,6 +22,8 @@ from cqels_opt.trace.source_history import SourceBuilder, SourceHistory, Switch,
 from cqels_opt.trace.stopped_plans import StoppedPlans
 
 SLOWEST = 5
+MOST_NOTES = 20
+"""The number of notices that are kept, the newest ones: a job whose input has bad elements in each batch has three per batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,9 @@ class NewVersion:
 class QueryHistory:
     """All data of one query that the views show. ``instances`` queries share its plans.
 
-    ``failed`` are the batches with which the query, or some that share its plans, failed, and why.
-    ``text`` is the query, empty if the trace does not have it. ``unit`` is that of the costs, None in traces that do not name it.
+    ``failed`` are the batches with which the query, or some that share its plans, failed, and why. ``notes`` are the newest of all
+    ``noted`` notices. ``text`` is the query, empty if the trace does not have it. ``unit`` is that of the costs, None in traces that do
+    not name it.
     ``above`` are the operators above the joins in the last batch that ran any. ``alone``: the run has no other query, so that all of its
     time is of this one.
     """
@@ -91,6 +94,7 @@ class QueryHistory:
     versions: tuple[NewVersion, ...] = ()
     calls: tuple[Called, ...] = ()
     notes: tuple[str, ...] = ()
+    noted: int = 0
     text: str = ""
     unit: str | None = None
     above: tuple[OperatorRecord, ...] = ()
@@ -188,7 +192,7 @@ class _Query:
         self._failed = deque[str](maxlen=newest)
         self._sub_results = deque[str](maxlen=newest)
         self._versions = deque[NewVersion](maxlen=newest)
-        self._notes = deque[str](maxlen=newest)
+        self._notes, self._noted = deque[str](maxlen=MOST_NOTES), 0
         self._calls: dict[str, Called] = {}
         self._lag: dict[str, _Lag] = {"time": _Lag(), "waiting": _Lag()}
 
@@ -220,6 +224,7 @@ class _Query:
             self._failed.append(f"batch {record.batch}, {clock(time_of(record))}: {record.failed}")
         self._sub_results.extend(_sub_results(record, change, self._unit) for change in record.sub_results)
         self._notes.extend(f"batch {record.batch}: {note}" for note in record.notices)
+        self._noted += len(record.notices)
         if record.static is not None:
             now, was = record.static.version, record.static.was
             self._versions.append(NewVersion(index, record.batch, time_of(record), was, now))
@@ -266,6 +271,7 @@ class _Query:
             versions=tuple(self._versions),
             calls=tuple(self._calls.values()),
             notes=tuple(self._notes),
+            noted=self._noted,
             text=self._text,
             unit=self._unit,
             above=self._above,

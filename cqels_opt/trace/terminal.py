@@ -59,6 +59,8 @@ def _show_query(history: QueryHistory, console: Console) -> None:
         _line(console, f"failed, {why}", indent=2, style="red")
     for reason in history.fallbacks:
         _line(console, f"the optimizer fell back to a greedy order: {reason}", indent=2, style="yellow")
+    if history.noted > len(history.notes):
+        _line(console, f"{plural(history.noted - len(history.notes), 'earlier notice')} not shown", indent=2, style="yellow")
     for note in history.notes:
         _line(console, note, indent=2, style="yellow")
     for version in history.versions:

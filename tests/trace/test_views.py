@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from cqels_opt.trace.figures import clock, duration, figure, plural
-from cqels_opt.trace.history import Histories, histories
+from cqels_opt.trace.history import MOST_NOTES, Histories, histories
 from cqels_opt.trace.picture import Picture
 from cqels_opt.trace.records import Called, Delta, Milliseconds, OperatorRecord, RunnerUp, SubResults, TraceRecord, read_trace
 from cqels_opt.trace.terminal import show_trace
@@ -67,6 +67,15 @@ def test_why_a_query_has_failed_is_shown() -> None:
     records = [RECORD, replace(RECORD, batch=1, failed="2,404 rows of answers")]
     assert "  failed, batch 1, 1970-01-01 00:00:02: 2,404 rows of answers\n" in terminal(records)
     assert json.loads(page_data(records))["queries"][0]["failed"] == ["batch 1, 1970-01-01 00:00:02: 2,404 rows of answers"]
+
+
+def test_the_newest_notices_are_shown_and_all_are_counted() -> None:
+    records = [replace(RECORD, batch=number, notices=("rejected: a", "rejected: b")) for number in range(40)]
+    shown = terminal(records).splitlines()
+    assert [line for line in shown if "rejected: b" in line] == [f"  batch {number}: rejected: b" for number in range(30, 40)]
+    assert "  60 earlier notices not shown" in shown
+    (query,) = json.loads(page_data(records))["queries"]
+    assert query["noted"] == 80 and query["notes"][-1] == "batch 39: rejected: b" and len(query["notes"]) == MOST_NOTES
 
 
 def test_a_plan_that_comes_back_keeps_its_letter_and_its_time() -> None:

@@ -29,7 +29,7 @@ function total(ms) {
 
 function notes(query) {
   return [
-    query.notes.length ? folded("notes", plural(query.notes.length, "notice"), () => [element("ul", {}, query.notes.slice(-AT_ONCE).map((line) => element("li", {}, line)))]) : null,
+    query.noted ? folded("notes", `${plural(query.noted, "notice")}${query.noted > query.notes.length ? `, of which the newest ${query.notes.length} are here` : ""}`, () => [element("ul", {}, query.notes.map((line) => element("li", {}, line)))]) : null,
     element("p", { class: "dim" }, `Stream time ${clock(query.first_time)} to ${clock(query.last_time)} UTC. `,
       unbroken(`${duration(total(query.ms))} in all: ${Object.entries(query.ms).map(([phase, ms]) => `${phase} ${duration(ms)}`).join(", ")}.`)),
     query.lag ? element("p", { class: "dim" }, unbroken(`Lag: ${query.lag}.`)) : null,
