@@ -29,6 +29,7 @@ from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.interfaces import Runner
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.spark.scratch import scratch_folder
+from cqels_opt.trace.console import OutputConsole
 from cqels_opt.trace.figures import clock, duration, figure, plural
 from cqels_opt.trace.history import histories
 from cqels_opt.trace.page import trace_page
@@ -63,7 +64,7 @@ def demo(options: DemoOptions) -> None:
     Raises:
         InputError: the package with the data is not installed.
     """
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    console = OutputConsole(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     span = f"{plural(options.days, 'day')} from {BLIZZARD:%-d %B %Y}" if options.days else "all of 2013"
     _paragraph(console, f"New York's airports, {span}: {_comment(FOG)}", "bold")
     files = lift(options.out / "data", days=options.days)

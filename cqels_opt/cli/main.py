@@ -276,7 +276,7 @@ def _trace(options: TraceOptions) -> int:
     elif options.follow:
         command.follow_file(options.file, options.ui)
     else:
-        sys.stdout.write(command.summary(options.file))  # not by rich, which exits the process if the pipe is closed
+        command.show_summary(options.file)
     return DONE
 
 

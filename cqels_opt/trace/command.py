@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from rich.console import Console
-
+from cqels_opt.trace.console import OutputConsole
 from cqels_opt.trace.follow import follow
 from cqels_opt.trace.page import trace_page
 from cqels_opt.trace.records import read_trace
@@ -18,12 +17,9 @@ POLL_INTERVAL = 0.5
 """Seconds between reads of a followed file."""
 
 
-def summary(file: Path) -> str:
-    """The terminal's view of a trace, as wide as the terminal."""
-    console = Console()
-    with console.capture() as view:
-        show_trace(read_trace(file), console)
-    return view.get()
+def show_summary(file: Path) -> None:
+    """Prints the terminal's view of a trace, as wide as the terminal."""
+    show_trace(read_trace(file), OutputConsole())
 
 
 def write_page(file: Path, html: Path, other: Path | None = None) -> None:
@@ -44,6 +40,6 @@ def follow_file(file: Path, address: tuple[str, int] | None = None) -> None:
                 page.add(news.records)
 
         try:
-            follow(Tail(file), Console(), lambda: not ended.wait(POLL_INTERVAL), watch)
+            follow(Tail(file), OutputConsole(), lambda: not ended.wait(POLL_INTERVAL), watch)
         except KeyboardInterrupt:
             return

@@ -439,11 +439,14 @@ def test_commands_and_workers_import_no_library_that_they_seldom_use() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_a_reader_that_leaves_is_no_failure() -> None:
+@pytest.mark.parametrize(
+    "words", [["trace", str(TRACE)], ["trace", str(TRACE), "--follow"], ["demo", "--days", "1"]], ids=["trace", "follow", "demo"]
+)
+def test_a_reader_that_leaves_is_no_failure(words: list[str], tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as pipe:
-        command = [sys.executable, "-m", "cqels_opt.cli.main", "trace", str(TRACE)]
+        command = [sys.executable, "-m", "cqels_opt.cli.main", *words, *(["--out", str(tmp_path)] if words[0] == "demo" else [])]
         done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
