@@ -14,6 +14,8 @@ import nbformat
 import pytest
 from pages import ROOT, name
 
+from cqels_opt.trace.records import Delta, Milliseconds, Moved, OperatorRecord, TraceRecord
+
 FOLDER = ROOT / "examples" / "notebooks"
 BOOKS = sorted(FOLDER.glob("*.ipynb"))
 PRINTED = {
@@ -43,6 +45,19 @@ def test_a_notebook_runs(book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     outputs = [output for cell in read.cells for output in cell.get("outputs", ())]
     printed = "".join(output.text for output in outputs if output.output_type == "stream")
     assert re.search(PRINTED[book.stem], printed), printed
+
+
+def test_any_trace_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """A statistic may have been unknown before, and the time may be the sink's."""
+    moved = Moved("selectivity(?x > 3)", None, 0.25)
+    delta = Delta("w", "w » a[?x]", switched=True, reason=(moved,), operators=(OperatorRecord("scan", "w", (), None, 2),))
+    record = TraceRecord(3, "q", None, None, 1, deltas=(delta,), ms=Milliseconds(ingest=25.0, sink=75.0))
+    variables: dict[str, Any] = {"records": [record], "table": lambda heads, rows: print(heads, *rows)}
+    for code in cells(FOLDER / "reading_a_trace.ipynb", "code")[1:-1]:
+        exec(code, variables)
+    printed = capsys.readouterr().out
+    assert "selectivity(?x > 3): unknown -> 25 %\n" in printed
+    assert "('sink', '75%')" in printed
 
 
 def test_there_are_three_notebooks_without_outputs() -> None:

@@ -52,7 +52,7 @@ def run(query: Prepared, state: Path, plan: str | Sequence[str] = "adaptive", tr
         records += driver.batch(number, rows)
         before = chosen
     if trace is not None:
-        trace.write_text("".join(record.line() + "\n" for record in records), encoding="utf-8")
+        trace.write_text("".join(record.line() for record in records), encoding="utf-8")
     return Run(records, sink.lines)
 
 
