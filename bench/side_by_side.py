@@ -30,7 +30,7 @@ class Step:
     def time(self) -> int | None:
         """The latest time of its elements; without elements, that up to which answers are final."""
         record = next(iter(self.records.values()))
-        return record.time_range[1] if record.time_range else record.frontier
+        return record.stream_time
 
     def ms(self, mode: str) -> float:
         """The milliseconds of the whole micro-batch."""

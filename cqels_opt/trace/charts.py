@@ -62,8 +62,7 @@ class Charts:
 
     def add(self, record: TraceRecord) -> None:
         """Adds the query's next record."""
-        time = record.time_range[1] if record.time_range else record.frontier
-        point = self.points.next(record.batch, time, self._all())
+        point = self.points.next(record.batch, record.stream_time, self._all())
         values = {
             "elements": record.elements,
             "late": record.late,

@@ -74,11 +74,10 @@ def batch_line(record: TraceRecord, letters: Mapping[str, str]) -> str:
     """One line for a batch: its elements, duration, the plan letter of each delta source, and the switches."""
     plans = " ".join(f"{delta.source}:{letters[delta.source]}" for delta in record.deltas)
     switched = [f"delta {delta.source} switched ({moved_statistics(delta.reason)})" for delta in record.switches]
-    time = clock(record.time_range[1] if record.time_range else record.frontier)
     parts = [
         f"batch {record.batch}",
         record.query,
-        time,
+        clock(record.stream_time),
         plural(record.elements, "element"),
         duration(record.ms.total),
         plans,
@@ -126,7 +125,7 @@ class Compact:
         late = f", {history.late:,} late" if history.late else ""
         head = Text.assemble(
             (query, "bold"),
-            f"  batch {record.batch}, {clock(record.time_range[1] if record.time_range else record.frontier)}, ",
+            f"  batch {record.batch}, {clock(record.stream_time)}, ",
             f"{plural(record.elements, 'element')}, {duration(record.ms.total)} (most of it {record.ms.longest}){lag}{late}",
         )
         times = list(self._times[query])[-max(10, width - 36) :]

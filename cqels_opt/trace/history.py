@@ -18,7 +18,7 @@ from cqels_opt.trace.plan_figures import cost_figure
 from cqels_opt.trace.records import Called, Milliseconds, OperatorRecord, SubResults, TraceRecord
 from cqels_opt.trace.regret import Regret
 from cqels_opt.trace.savings import Savings, headline
-from cqels_opt.trace.source_history import SourceBuilder, SourceHistory, Switch, time_of
+from cqels_opt.trace.source_history import SourceBuilder, SourceHistory, Switch
 from cqels_opt.trace.stopped_plans import StoppedPlans
 
 SLOWEST = 5
@@ -214,20 +214,20 @@ class _Query:
             self._last = last if self._last is None else max(self._last, last)
         self._ms = Milliseconds(*(getattr(self._ms, phase) + getattr(record.ms, phase) for phase in Milliseconds.PHASES))
         self._batch_ms.append(record.ms.total)
-        slow = SlowBatch(record.batch, time_of(record), record.elements, record.ms)
+        slow = SlowBatch(record.batch, record.stream_time, record.elements, record.ms)
         heapq.heappush(self._slowest, (record.ms.total, -index, slow))
         if len(self._slowest) > SLOWEST:
             heapq.heappop(self._slowest)
         if record.fallback:
             self._fallbacks[record.fallback] = None
         if record.failed is not None:
-            self._failed.append(f"batch {record.batch}, {clock(time_of(record))}: {record.failed}")
+            self._failed.append(f"batch {record.batch}, {clock(record.stream_time)}: {record.failed}")
         self._sub_results.extend(_sub_results(record, change, self._unit) for change in record.sub_results)
         self._notes.extend(f"batch {record.batch}: {note}" for note in record.notices)
         self._noted += len(record.notices)
         if record.static is not None:
             now, was = record.static.version, record.static.was
-            self._versions.append(NewVersion(index, record.batch, time_of(record), was, now))
+            self._versions.append(NewVersion(index, record.batch, record.stream_time, was, now))
         for called in record.calls:
             before = self._calls.get(called.call)
             self._calls[called.call] = before + called if before else called
@@ -305,7 +305,7 @@ class _Lag:
 
 def _sub_results(record: TraceRecord, change: SubResults, unit: str | None) -> str:
     """One line about a change of sub-results: the removed and the added ones with the costs, or why one could not be computed."""
-    where = f"batch {record.batch}, {clock(time_of(record))}, block {change.block}: "
+    where = f"batch {record.batch}, {clock(record.stream_time)}, block {change.block}: "
     if change.failed is not None:
         return f"{where}a sub-result could not be made, {change.failed}"
     removed, added = (

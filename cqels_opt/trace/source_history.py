@@ -113,7 +113,7 @@ class SourceBuilder:
             instead_of = delta.others.get(before.plan)
             ran = self._uses[before.plan].ran, delta.operators
             self._regret, self._last = self._regret + Regret.of_switch(*self._last), (0, 0.0, 0.0)
-            place = index, record.batch, time_of(record), delta.source
+            place = index, record.batch, record.stream_time, delta.source
             self._switches.append(Switch(*place, before.plan, delta.plan, delta.cost, instead_of, delta.reason, *ran))
             self._switched += 1
         compared = delta.former and self._switches and delta.former[0].plan == self._switches[-1].before
@@ -150,8 +150,3 @@ class SourceBuilder:
 def letter_of(number: int) -> str:
     """A, B, … Z, A1, B1, …"""
     return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
-
-
-def time_of(record: TraceRecord) -> int | None:
-    """The stream time of a batch: the greatest of its elements, or the frontier."""
-    return record.time_range[1] if record.time_range else record.frontier
