@@ -139,6 +139,7 @@ def query_json(history: QueryHistory, charts: Charts, merged: int = 1) -> dict[s
         "savings": savings_json(history),
         "text": history.text,
         "instances": history.instances,
+        "alone": history.alone,
         "batches": history.batches,
         "elements": history.elements,
         "late": history.late,

@@ -78,6 +78,13 @@ def test_the_newest_notices_are_shown_and_all_are_counted() -> None:
     assert query["noted"] == 80 and query["notes"][-1] == "batch 39: rejected: b" and len(query["notes"]) == MOST_NOTES
 
 
+def test_times_of_a_run_with_other_queries_are_of_all_of_them() -> None:
+    both = [RECORD, replace(RECORD, query="r")]
+    assert "0 ms of all queries in all" in terminal(both) and "of all queries" not in terminal(both[:1])
+    for records, alone in ((both, [False, False]), (both[:1], [True])):
+        assert [query["alone"] for query in json.loads(page_data(records))["queries"]] == alone
+
+
 def test_a_plan_that_comes_back_keeps_its_letter_and_its_time() -> None:
     plans = ["w » a[?x]", "w » b[?x]", "w » a[?x]"]
     records = [

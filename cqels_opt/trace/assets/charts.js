@@ -149,7 +149,7 @@ function logarithmic(lines) {
 
 function batchCharts(query) {
   const slowest = query.points.width > 1 && query.batch.ms?.greatest ? [{ label: "slowest", values: query.batch.ms.greatest, colour: "ink" }] : [];
-  const charts = [{ title: "Time of a batch by phase", stacked: true, over: slowest, format: duration, time: true,
+  const charts = [{ title: "Time of a batch by phase", note: query.alone ? "" : "of all queries", stacked: true, over: slowest, format: duration, time: true,
     lines: PHASES.filter(([phase]) => hasValues(query.phases[phase])).map(([phase, colour]) => ({ label: phase, values: query.phases[phase], colour })) }];
   if (Object.values(query.windows).some(hasValues)) {
     const all = seriesOf(query.windows), lines = all.filter((line) => hasValues(line.values)).slice(0, COLOURS);

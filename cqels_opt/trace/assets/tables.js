@@ -17,7 +17,7 @@ function tiles(query) {
   const found = [
     ["batches", WHOLE.format(batches)], ["elements", WHOLE.format(query.elements)], ["late", WHOLE.format(query.late)],
     ["rejected", WHOLE.format(query.rejected)], ["plan switches", WHOLE.format(query.switched)], ["median batch", duration(query.median_ms)],
-    ["slowest batch", slow ? `${duration(total(slow.ms))} (${slow.batch})` : "–"], ...(query.most_jobs ? [["jobs a batch", `≤ ${query.most_jobs}`]] : []),
+    ["slowest batch", slow ? `${duration(total(slow.ms))} (${slow.batch})` : "–"], ...(query.most_jobs ? [["jobs per batch", `≤ ${query.most_jobs}`]] : []),
   ];
   if (query.instances > 1) found.unshift(["instances", WHOLE.format(query.instances)]);
   return element("dl", { class: "tiles" }, found.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
@@ -31,7 +31,7 @@ function notes(query) {
   return [
     query.noted ? folded("notes", `${plural(query.noted, "notice")}${query.noted > query.notes.length ? `, of which the newest ${query.notes.length} are here` : ""}`, () => [element("ul", {}, query.notes.map((line) => element("li", {}, line)))]) : null,
     element("p", { class: "dim" }, `Stream time ${clock(query.first_time)} to ${clock(query.last_time)} UTC. `,
-      unbroken(`${duration(total(query.ms))} in all: ${Object.entries(query.ms).map(([phase, ms]) => `${phase} ${duration(ms)}`).join(", ")}.`)),
+      unbroken(`${duration(total(query.ms))}${query.alone ? "" : " of all queries"} in all: ${Object.entries(query.ms).map(([phase, ms]) => `${phase} ${duration(ms)}`).join(", ")}.`)),
     query.lag ? element("p", { class: "dim" }, unbroken(`Lag: ${query.lag}.`)) : null,
     ...query.failed.map((why) => element("p", { class: "note" }, `Failed, ${why}.`)),
     ...query.fallbacks.map((reason) => element("p", { class: "note" }, `The optimizer fell back to a greedy order: ${reason}.`)),
