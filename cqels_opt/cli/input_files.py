@@ -92,7 +92,9 @@ def new_state(text: str, what: str) -> Path | str:
 
 
 def check_page(html: Path) -> None:
-    """InputError if the file of ``--html`` exists and is no page: it would be lost."""
+    """InputError if ``--html`` names no file, or one that exists and is no page: it would be lost."""
+    if str(html) == "-":
+        raise InputError("--html -: a page is a file: name one")
     if html.is_file():
         with html.open("rb") as file:
             begin = file.read(15)

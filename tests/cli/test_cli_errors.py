@@ -53,6 +53,7 @@ USAGE: list[tuple[list[str], str]] = [
     (["trace", "t.jsonl", "--ui", "80"], "--ui: it is for a trace that grows: add --follow"),
     (["trace", "t.jsonl", "--follow", "--html", "o.html"], "--html: a page is written of what is there"),
     (["trace", "t.jsonl", "--html", "t.jsonl"], "--html t.jsonl: the file is given twice"),
+    (["trace", "t.jsonl", "--html", "-"], "--html -: a page is a file: name one"),
     (["trace", "none/t.jsonl", "--follow"], "trace: none/t.jsonl: there is no folder none"),
     (["trace", "t.jsonl", "--html", "a.nt"], "--html a.nt: it exists and is not a page: name another file"),
     (["bench", "flights", "--html", "a.nt"], "--html a.nt: it exists and is not a page: name another file"),
