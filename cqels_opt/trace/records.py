@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from cqels_opt.errors import DataError, InputError
-from cqels_opt.plans.explain_text import q_error
 from cqels_opt.trace.json_values import OMITTED, OPTIONAL, JsonRecord, no_number
 
 SPARK_PLAN = "Spark's own plan: "
@@ -64,8 +63,11 @@ class OperatorRecord(JsonRecord):
 
     @property
     def q_error(self) -> float | None:
-        """The factor between estimate and observation; None if either is unknown."""
-        return None if self.estimated is None or self.observed is None else q_error(self.estimated, self.observed)
+        """max(e, o) / min(e, o), both at least 1; None if either is unknown."""
+        if self.estimated is None or self.observed is None:
+            return None
+        estimated, observed = max(self.estimated, 1.0), max(float(self.observed), 1.0)
+        return max(estimated, observed) / min(estimated, observed)
 
 
 @dataclass(frozen=True, slots=True)
