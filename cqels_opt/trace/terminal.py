@@ -49,7 +49,8 @@ def _show_query(history: QueryHistory, console: Console) -> None:
     if qualifications:
         _line(console, " ".join(qualifications), indent=2)
     _line(console, totals(history), indent=2)
-    _line(console, f"stream time {clock(history.first_time)} to {clock(history.last_time)} UTC", indent=2)
+    if history.first_time is not None:
+        _line(console, f"stream time {clock(history.first_time)} to {clock(history.last_time)} UTC", indent=2)
     phases = phase_times(history.ms)
     total = f"{duration(history.ms.total)}{'' if history.alone else ' of all queries'} in all"
     _line(console, f"{total}, {duration(history.median_ms)} the median batch: {phases}", indent=2)

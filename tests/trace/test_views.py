@@ -85,6 +85,12 @@ def test_times_of_a_run_with_other_queries_are_of_all_of_them() -> None:
         assert [query["alone"] for query in json.loads(page_data(records))["queries"]] == alone
 
 
+def test_a_run_without_stream_time_has_no_line_about_it() -> None:
+    """Joins of DataFrames without windows have none."""
+    assert "stream time 1970-01-01 00:00:01 to 1970-01-01 00:00:02 UTC" in terminal([RECORD])
+    assert "stream time -" not in terminal([replace(RECORD, time_range=None, frontier=None)])
+
+
 def test_a_plan_that_comes_back_keeps_its_letter_and_its_time() -> None:
     plans = ["w » a[?x]", "w » b[?x]", "w » a[?x]"]
     records = [

@@ -30,7 +30,7 @@ function total(ms) {
 function notes(query) {
   return [
     query.noted ? folded("notes", `${plural(query.noted, "notice")}${query.noted > query.notes.length ? `, of which the newest ${query.notes.length} are here` : ""}`, () => [element("ul", {}, query.notes.map((line) => element("li", {}, line)))]) : null,
-    element("p", { class: "dim" }, `Stream time ${clock(query.first_time)} to ${clock(query.last_time)} UTC. `,
+    element("p", { class: "dim" }, query.first_time === null ? "" : `Stream time ${clock(query.first_time)} to ${clock(query.last_time)} UTC. `,
       unbroken(`${duration(total(query.ms))}${query.alone ? "" : " of all queries"} in all: ${Object.entries(query.ms).map(([phase, ms]) => `${phase} ${duration(ms)}`).join(", ")}.`)),
     query.lag ? element("p", { class: "dim" }, unbroken(`Lag: ${query.lag}.`)) : null,
     ...query.failed.map((why) => element("p", { class: "note" }, `Failed, ${why}.`)),
