@@ -319,6 +319,24 @@ def test_one_of_several_queries_is_chosen(browser: Browser, written: Callable[[l
         assert page.locator("#query option:checked").inner_text() == "<other>"
 
 
+def test_an_address_with_a_malformed_query_opens_the_first_one(browser: Browser, q2: str) -> None:
+    with opened(browser, q2) as page:
+        page.evaluate("location.hash = 'query=%'")
+        page.reload()
+        expect(page.locator("dl.tiles div").first).to_have_text("batches13")
+
+
+def test_the_page_of_a_running_job_keeps_its_query_when_it_is_loaded_again(browser: Browser) -> None:
+    records = list(read_trace(FIXTURE))
+    trace = LiveTrace("q2.rq")
+    with served(trace, "127.0.0.1", 0) as address, opened(browser, address) as page:
+        trace.add([records[0], replace(records[0], query="other")])
+        page.get_by_label("Query").select_option("other")
+        page.reload()
+        expect(page.locator("dl.tiles div").first).to_have_text("batches1")
+        assert page.locator("#query option:checked").inner_text() == "other"
+
+
 def test_the_page_of_a_running_job_follows_it(browser: Browser) -> None:
     records = list(read_trace(FIXTURE))
     trace = LiveTrace("q2.rq")

@@ -148,9 +148,14 @@ function choices(names) {
   document.getElementById("choice").hidden = names.length < 2;
 }
 
+/** The place of the query that the page's address names; 0 if it names none. */
 function named() {
-  const wanted = page.names.indexOf(decodeURIComponent(location.hash.replace(/^#query=/, "")));
-  return Math.max(wanted, 0);
+  const text = location.hash.replace(/^#query=/, "");
+  try {
+    return Math.max(page.names.indexOf(decodeURIComponent(text)), 0);
+  } catch { // not an address that the page wrote
+    return 0;
+  }
 }
 
 // ------------------------------------------------------------------ a running job
@@ -173,6 +178,7 @@ async function refresh() {
     document.getElementById("problem").textContent = index.problem ?? "";
     if (index.queries.length) {
       if (!main.contains(parts.head)) lay(); // an answer of before the first batch has cleared the page
+      if (!page.query) document.getElementById("query").value = named();
       const name = page.names[Number(document.getElementById("query").value) || 0];
       show(await (await fetch(`trace.json?query=${encodeURIComponent(name)}`)).json());
     } else main.replaceChildren(element("p", {}, "No micro-batch has ended yet."));
