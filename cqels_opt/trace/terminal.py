@@ -104,7 +104,9 @@ def _show_switches(history: QueryHistory, console: Console) -> None:
     console.print()
     _line(console, f"{plural(len(switches), 'plan switch')}{_regret(history.regret)}", style="bold")
     letters = {source.source: source for source in history.sources}
-    for switch in switches[:MOST_SWITCHES]:
+    if len(switches) > MOST_SWITCHES:
+        _line(console, f"{plural(len(switches) - MOST_SWITCHES, 'earlier switch')} not shown", indent=2)
+    for switch in switches[-MOST_SWITCHES:]:
         source = letters[switch.source]
         step = f"{source.letter(switch.before)} -> {source.letter(switch.after)}"
         _line(
@@ -114,8 +116,6 @@ def _show_switches(history: QueryHistory, console: Console) -> None:
         )
         for moved in switch.reason:
             _line(console, moved_statistic(moved), indent=6)
-    if len(switches) > MOST_SWITCHES:
-        _line(console, f"... and {plural(len(switches) - MOST_SWITCHES, 'more switch')}", indent=2)
 
 
 def _gain(switch: Switch, unit: str | None) -> str:

@@ -78,6 +78,13 @@ def test_the_newest_notices_are_shown_and_all_are_counted() -> None:
     assert query["noted"] == 80 and query["notes"][-1] == "batch 39: rejected: b" and len(query["notes"]) == MOST_NOTES
 
 
+def test_the_newest_switches_are_shown() -> None:
+    deltas = [(Delta("w", f"w » {'ab'[number % 2]}[?x]", 1.0, switched=number > 0),) for number in range(40)]
+    shown = terminal([replace(RECORD, batch=number, deltas=found) for number, found in enumerate(deltas)]).splitlines()
+    at = shown.index("39 plan switches")
+    assert shown[at + 1] == "  19 earlier switches not shown" and "batch 20, " in shown[at + 2] and "batch 39, " in shown[at + 21]
+
+
 def test_times_of_a_run_with_other_queries_are_of_all_of_them() -> None:
     both = [RECORD, replace(RECORD, query="r")]
     assert "0 ms of all queries in all" in terminal(both) and "of all queries" not in terminal(both[:1])
