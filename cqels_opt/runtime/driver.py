@@ -195,7 +195,8 @@ class Driver(RunState):
         # a batch that runs again, also on another machine, begins with the same decisions
         if changed or not self.options.commit_every:
             self.log.save()
-        return MicroBatch(number, after, task, [*self.state.files], clock)
+        refused = self.options.refused_in(number) if self.options.refused_in is not None else {}
+        return MicroBatch(number, after, task, [*self.state.files], clock, refused=refused)
 
     def _ingest(self, batch: MicroBatch, rows: Any) -> None:
         """Reads the elements into slots and moves the frontier."""

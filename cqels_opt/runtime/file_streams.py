@@ -87,5 +87,6 @@ def with_replay(options: DriverOptions, plan: ReplayPlan) -> DriverOptions:
         options,
         sources=sources,
         refused=plan.rejected_file,
+        refused_in=plan.rejected_in,
         waiting=lambda number, _: (plan.newest, len(plan.chunks) - number - 1),
     )

@@ -28,6 +28,7 @@ class MicroBatch:
     clock: PhaseTimer
     reports: list[IngestReport] = field(default_factory=list)
     rejected: list[RejectSpool] = field(default_factory=list)
+    refused: Mapping[str, int] = field(default_factory=dict)  # while the replay was prepared, by stream
     # of what the frontier has released, by stream and Shape.key
     counts: dict[str, list[SlotCounts]] = field(default_factory=dict)
     steps: dict[str, EvaluationStep] = field(default_factory=dict)  # by program

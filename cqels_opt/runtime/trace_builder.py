@@ -37,6 +37,7 @@ def trace_record(
     finished, shares = done.finished.get(program.id, []), done.shares.get(program.id, [])
     streams = [seen for report in reports for iri, seen in report.streams.items() if iri in program.streams]
     times = [int(t) for s in streams if len(s.times) for t in (s.times[0], s.times[-1])]
+    rejected = [batch.refused, *(spool.counts for spool in batch.rejected)]
     windows: dict[str, int] = {w.name: 0 for w in program.windows}
     for block in planner.blocks.values():
         for o in block.block.occurrences:
@@ -50,7 +51,7 @@ def trace_record(
         frontier=frontier.value if frontier.greatest is not None and frontier.value > -(1 << 60) else None,
         elements=sum(s.elements for s in streams),
         late=sum(s.late for s in streams),
-        rejected=sum(r.counts[stream] for r in batch.rejected for stream in program.streams),
+        rejected=sum(found.get(stream, 0) for found in rejected for stream in program.streams),
         windows=windows,
         deltas=tuple(named_filters(d, block) for name, block in planner.blocks.items() for d in block.deltas(observed.get(name))),
         epoch=planner.epoch,

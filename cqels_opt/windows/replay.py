@@ -7,6 +7,7 @@ elements are written to Parquet files whose names and modification times give th
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 from collections.abc import Iterator, Sequence
@@ -148,14 +149,11 @@ class _Inputs:
 
         return read_stream(path, time_predicate=self._time_predicate, on_error=self._on_error, rejected=reject)
 
-    def count_rejected(self, source: int, line: int) -> int:
+    def count_rejected(self, source: int, line: float = math.inf) -> int:
         """How many lines of a file up to this one were rejected and not counted before."""
-        waiting = self.pending.get(source)
-        if not waiting:
-            return 0
-        left = [refused for refused in waiting if refused > line]
-        self.pending[source] = left
-        return len(waiting) - len(left)
+        waiting = self.pending.get(source, [])
+        self.pending[source] = [refused for refused in waiting if refused > line]
+        return len(waiting) - len(self.pending[source])
 
 
 @dataclass(slots=True)
@@ -169,10 +167,15 @@ class _Open:
     rows: int = 0
     elements: int = 0
     late: int = 0
-    rejected: int = 0
+    rejected: dict[int, int] = field(default_factory=dict)
     greatest: dict[int, int] = field(default_factory=dict)
     file: BinaryIO | None = None
     writer: pa_parquet.ParquetWriter | None = None
+
+    def reject(self, place: int, lines: int) -> None:
+        """Counts rejected lines of a file."""
+        if lines:
+            self.rejected[place] = self.rejected.get(place, 0) + lines
 
     def write(self, rows: pa.Table) -> None:
         """Adds rows; a large chunk is written piece by piece."""
@@ -244,7 +247,8 @@ class _Cutter:
     def finish(self) -> list[Chunk]:
         """Closes the last chunk, to which the lines refused at the end belong."""
         if self._open is not None:
-            self._open.rejected += sum(len(lines) for lines in self._inputs.pending.values())
+            for place in range(len(self.partitions)):
+                self._open.reject(place, self._inputs.count_rejected(place))
             self._close()
         return self._chunks
 
@@ -292,7 +296,7 @@ class _Cutter:
             mine = source == place
             reached = int(merged.reached[end])
             chunk.greatest[place] = reached
-            chunk.rejected += self._inputs.count_rejected(place, int(lines[end].as_py()))
+            chunk.reject(place, self._inputs.count_rejected(place, int(lines[end].as_py())))
             was = self.partitions[place]
             opening = int(merged.reached[low:high][mine][0]) if not was.elements else was.first
             self.partitions[place] = replace(
@@ -302,5 +306,4 @@ class _Cutter:
                 late=was.late + int((first & mine & late).sum()),
                 first=opening,
                 greatest=reached,
-                last_chunk=chunk.number,
             )

@@ -12,7 +12,7 @@ from cqels_opt.errors import CheckpointError
 from cqels_opt.storage import disk, documents
 from cqels_opt.storage.checksum import file_digest
 
-VERSION = 2
+VERSION = 3
 REPLAY = "replay"
 """The folder of a checkpoint with the replay of its files."""
 RECORD = "replay.json"
@@ -30,7 +30,7 @@ class ReplaySource:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPartition:
-    """A file of a stream as it was when it was cut; ``first`` and ``greatest`` are times, ``last_chunk`` is -1 if it is empty.
+    """A file of a stream as it was when it was cut; ``first`` and ``greatest`` are times.
 
     ``partition`` numbers the files of all streams: the number alone identifies a source partition.
     """
@@ -47,21 +47,21 @@ class ReplayPartition:
     rejected: int = 0
     first: int = 0
     greatest: int = 0
-    last_chunk: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One micro-batch: ``late`` counts elements, ``rejected`` lines.
+    """One micro-batch: ``late`` counts elements.
 
-    ``greatest`` has the greatest time so far of each partition in it, by its place in ``ReplayPlan.partitions``.
+    By place in ``ReplayPlan.partitions``, ``rejected`` has the number of lines rejected before its elements, and ``greatest`` the greatest
+    time so far of each partition in it.
     """
 
     file: str
     rows: int
     elements: int
     late: int
-    rejected: int
+    rejected: dict[int, int]
     greatest: dict[int, int]
 
 
@@ -109,6 +109,15 @@ class ReplayPlan:
         """The number of rejected lines."""
         return sum(partition.rejected for partition in self.partitions)
 
+    def rejected_in(self, number: int) -> dict[str, int]:
+        """The rejected lines of a chunk, by stream. A replay without elements has no chunks, and queries without streams a batch."""
+        found: dict[str, int] = {}
+        for chunk in self.chunks[number : number + 1]:
+            for place, lines in chunk.rejected.items():
+                stream = self.streams[self.partitions[place].stream]
+                found[stream] = found.get(stream, 0) + lines
+        return found
+
     @property
     def newest(self) -> int | None:
         """The greatest time of all input."""
@@ -145,7 +154,7 @@ def read_plan(folder: Path) -> ReplayPlan | None:
             tuple(record["streams"]),
             tuple(ReplayPartition(**partition) for partition in record["partitions"]),
             tuple(
-                Chunk(**{**chunk, "greatest": {int(place): time for place, time in chunk["greatest"].items()}})
+                Chunk(**{**chunk, "rejected": _by_place(chunk["rejected"]), "greatest": _by_place(chunk["greatest"])})
                 for chunk in record["chunks"]
             ),
         )
@@ -155,6 +164,10 @@ def read_plan(folder: Path) -> ReplayPlan | None:
     if lacking := [chunk.file for chunk in plan.chunks if chunk.file not in there]:
         raise CheckpointError(f"{plan.chunk_folder}: {lacking[0]} is missing; use another --checkpoint, or delete this one")
     return plan
+
+
+def _by_place(found: dict[str, int]) -> dict[int, int]:
+    return {int(place): value for place, value in found.items()}
 
 
 def fingerprints(sources: Sequence[ReplaySource]) -> tuple[tuple[str, ...], list[ReplayPartition]]:

@@ -15,6 +15,7 @@ from spark.small_world import MET, Files, write_query, write_world
 from cqels_opt.cli.main import main
 from cqels_opt.query.parser import parse
 from cqels_opt.state.commit_log import Commit, CommitLog
+from cqels_opt.trace.records import read_trace
 from cqels_opt.verify import Options, evaluate, read_answers
 
 
@@ -134,8 +135,10 @@ def test_bad_lines(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[s
     words = ["run", str(write_query(tmp_path, MET)), *files.words, "--engine", "local", "--out", str(tmp_path / "out.jsonl")]
     assert main(words) == 2
     assert f"{files.stream}:61: s is missing" in capsys.readouterr().err
-    assert main([*words, "--on-error", "skip"]) == 0
+    trace = tmp_path / "trace.jsonl"
+    assert main([*words, "--on-error", "skip", "--batch", "20", "--trace", str(trace)]) == 0
     assert "1 rejected" in capsys.readouterr().err
+    assert [record.rejected for record in read_trace(trace)] == [0, 0, 1]
 
 
 def test_a_file_that_grows_is_followed_until_it_is_stopped(

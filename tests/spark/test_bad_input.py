@@ -9,6 +9,7 @@ import pytest
 
 from cqels_opt.cli import commands
 from cqels_opt.cli.main import main
+from cqels_opt.trace.records import read_trace
 
 from .command import call
 from .small_world import EX, MAP, MET, STREAM, Files, rows, write_query, write_world
@@ -138,6 +139,7 @@ def test_skipping_counts_and_keeps_reasons(tmp_path: Path, files: Files, query: 
     assert len(kept) == len(BAD_ROWS)
     assert {f'"line": {5 + 6 * number}' in "".join(kept) for number in range(len(BAD_ROWS))} == {True}
     assert all(f'"file": "{files.stream}"' in line and '"reason": "' in line for line in kept)
+    assert sum(record.rejected for record in read_trace(trace)) == len(BAD_ROWS)
     assert sorted(out.read_text().splitlines()) == sorted(clean.read_text().splitlines())
 
 

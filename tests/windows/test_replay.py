@@ -196,7 +196,7 @@ def bad_file(tmp_path: Path) -> Path:
 def test_refused_lines_are_kept_with_their_reasons(tmp_path: Path) -> None:
     path = bad_file(tmp_path)
     plan = cut([ReplaySource("http://e/a", (path,))], tmp_path / "cut", BatchSize(count=2), on_error="skip")
-    assert [chunk.rejected for chunk in plan.chunks] == [0, 2]
+    assert [plan.rejected_in(number) for number in range(len(plan.chunks))] == [{}, {"http://e/a": 2}]
     assert plan.rejected == 2
     records = [json.loads(line) for line in plan.rejected_file.read_text().splitlines()]
     assert [(Path(r["file"]).name, r["line"]) for r in records] == [("a.ndjson", 3), ("a.ndjson", 6)]
