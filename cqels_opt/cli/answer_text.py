@@ -77,8 +77,8 @@ class AnswerText:
 
 
 def _cell(binding: Mapping[str, Any]) -> str:
-    """The value of a term of SPARQL's JSON; of a triple term the term."""
-    return _term(binding) if binding["type"] == "triple" else binding["value"]
+    """An IRI or the value of a literal, as in SPARQL's CSV; of a blank node and a triple term the term."""
+    return binding["value"] if binding["type"] in ("uri", "literal") else _term(binding)
 
 
 def _term(binding: Mapping[str, Any]) -> str:

@@ -34,7 +34,6 @@ _WORDS: Final = {
     "NAME": "a name",
     **dict.fromkeys(("OPEN_QUOTED", "OPEN_TRIPLE"), "a quoted triple"),
     "_DASH": "'-'",
-    "_TO_NOW": "TO NOW",
     "$END": "the end of the query",
 }
 _KEYWORDS_OF: Final = {

@@ -58,6 +58,12 @@ def test_a_triple_term_is_written_as_a_term() -> None:
         assert json_term(y) == terms
 
 
+def test_a_blank_node_has_the_label_of_its_term() -> None:
+    """Without ``_:`` it would be the text of a literal."""
+    answer = {"time": 1, "op": "+", "bindings": {"x": {"type": "bnode", "value": "s0-b"}}}
+    assert printed([answer], format="csv") == "time,op,x,y\n1,+,_:s0-b,\n"
+
+
 def test_an_answer_may_have_any_character() -> None:
     """``str.splitlines`` ends lines at U+0085 and U+2028 as well."""
     text = "a\u2028b\u0085c"

@@ -155,6 +155,7 @@ def test_graphs_of_from_are_merged_with_the_windows_in_any_order(dialect: str, c
         ("NOW - 10 S TO NOW SLIDE 5 S", Window("S", S, "open-closed", 10_000, 5000)),
         ("NOW-10 MS TO NOW STEP 5 MS", Window("S", S, "open-closed", 10, 5)),
         ("NOW - 10 S TO NOW", Window("S", S, "range", 10_000)),
+        ("NOW - 10 S TO # a comment\n NOW", Window("S", S, "range", 10_000)),
         ("NOW - 10 S TO NOW - 0 S", Window("S", S, "range", 10_000)),
         ("NOW – 3 HOURS", Window("S", S, "range", 10_800_000)),
         ("FROM NOW - 5 S TO NOW - 2 S", Window("S", S, "past", 5000, 2000)),

@@ -25,12 +25,11 @@ OUTPUT: /[RID]STREAM(?![A-Za-z0-9_])/i
 %extend dataset_clause: "FROM"i "STREAM"i iri "[" window "]"                                    -> from_stream
     | "FROM"i "NAMED"i "STREAM"i iri "[" window "]"                                             -> from_named_stream
 
-window: "FROM"i? "NOW"i _DASH duration (_TO_NOW (_DASH duration)?)? slide?
+window: "FROM"i? "NOW"i _DASH duration ("TO"i "NOW"i (_DASH duration)?)? slide?
     | "NOW"i                                                                                    -> now
     | "RANGE"i duration ("SLIDE"i | "STEP"i) duration?                                          -> range
     | "RANGE"i duration "TUMBLING"i                                                             -> tumbling
 slide: ("SLIDE"i | "STEP"i) duration
-_TO_NOW: /TO[ \t\r\n]+NOW(?![A-Za-z0-9_])/i
 _DASH: /[-\u2013\u2212]/
 """
 
