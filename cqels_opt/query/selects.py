@@ -49,7 +49,8 @@ def read_select(reading: Reading, tree: Branch, source: a.Source) -> a.Algebra:
     in_scope = set(visible(body))
     values_clause = only(tree, "values_clause")
     values = read_values(reading, values_clause) if values_clause is not None else None
-    _check_spelling(reading, items, in_scope | set(visible(values) if values is not None else ()))
+    inline = set(visible(values) if values is not None else ())
+    _check_spelling(reading, items, in_scope | inline)
     # Within GRAPH ?g a sub-select is evaluated separately in each graph: the graph is part of its groups and rows.
     named = a.graph_in(source)
     graph = (named,) if isinstance(named, a.Variable) else ()
@@ -64,7 +65,7 @@ def read_select(reading: Reading, tree: Branch, source: a.Source) -> a.Algebra:
             body = group_per_key(a.Bgp((), source), graph, body, made, lambda: reading.fresh("agg"))
         else:
             body = a.Group(body, (*keys, *graph), made, implicit=group_clause is None)
-    _check_names(reading, items, in_scope)
+    _check_names(reading, items, in_scope | inline)
     body = filtered(body, having or [])
     if values is not None:
         body = join(body, values)

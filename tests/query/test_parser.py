@@ -323,6 +323,7 @@ def test_a_variable_selected_twice_is_one_column() -> None:
         ("SELECT * { ?x :p ?y BIND(1 AS ?y) }", r"BIND cannot assign \?y: it already has a value"),
         ("SELECT * { ?x :p ?y { BIND(1 AS ?z) } BIND(2 AS ?z) }", r"BIND cannot assign \?z"),
         ("SELECT (1 AS ?y) { ?x :p ?y }", r"AS \?y: \?y already has a value"),
+        ("SELECT (1 AS ?z) { ?x :p ?y } VALUES ?z { 1 2 }", r"AS \?z: \?z already has a value"),
         ("SELECT (1 AS ?z) (2 AS ?z) { ?x :p ?y }", r"AS \?z: \?z already has a value"),
         ("SELECT ?z (1 AS ?z) { ?x :p ?y }", r"AS \?z: \?z already has a value"),
         ("SELECT ?y { ?x :p ?y } GROUP BY ?x", r"\?y is not a group key.*SAMPLE\(\?y\)"),

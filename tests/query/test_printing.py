@@ -70,7 +70,7 @@ BODIES = [
     "VALUES (?x ?m) { (:a UNDEF) (1 2) } }",
     "SELECT ?x { %s OPTIONAL { { ?x :p ?y FILTER(?y > 1) } FILTER(?x != ?y) } "
     "OPTIONAL { SELECT ?x { ?x :a ?w } LIMIT 2 } } VALUES ?x { :a }",
-    "SELECT (COUNT(*) AS ?n) { %s } HAVING (COUNT(*) > 1) VALUES ?n { 1 2 }",
+    "SELECT (COUNT(*) AS ?n) { %s } HAVING (COUNT(*) > 1) VALUES ?m { 1 2 }",
     "SELECT ?g ?x { %s GRAPH ?g { ?x :p ?g OPTIONAL { ?g :q ?y } } GRAPH :h { } GRAPH ?h { ?x ?y ?z } }",
     "CONSTRUCT { ?x :of [ :in _:b ] . _:b a ?x } { %s _:b :k ?x } ORDER BY ?x LIMIT 5",
     "CONSTRUCT { } { %s }",
