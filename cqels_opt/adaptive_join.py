@@ -22,7 +22,7 @@ from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.column_text import Column, text_of
 from cqels_opt.spark.drop_in import check_classic, check_micro_batch
 from cqels_opt.spark.join_run import JoinOptions, JoinRun
-from cqels_opt.spark.plain_join import DataFrame, PlainJoin, SparkSession, query_of_sql, table_named
+from cqels_opt.spark.plain_join import DataFrame, PlainJoin, SparkSession, query_of_sql, table_named, without_streams
 from cqels_opt.spark.replanned_join import Build, ReplannedJoin
 from cqels_opt.spark.replanning import Replanner
 from cqels_opt.spark.session import on_one_machine
@@ -97,7 +97,7 @@ class AdaptiveJoin:
             raise InputError(f"relation({name!r}): how={how!r}: choose inner, left, semi or anti")
         at = DEFAULT_TIME if window is not None and time is None else time
         late = duration_of(lateness, "lateness") if lateness is not None else None
-        idle = duration_of(idle_timeout, "idle_timeout") if idle_timeout is not None else None
+        idle = duration_of(idle_timeout, "idle_timeout", positive=True) if idle_timeout is not None else None
         spec = self.spec.relation(JoinInput(name, frame is not None, window_of(window), at, HOWS[how.lower()], late, idle))
         given = table_named(self.spark, frame, name) if isinstance(frame, str) else frame
         if isinstance(given, DataFrame) and given.isStreaming:
@@ -153,6 +153,7 @@ class AdaptiveJoin:
         does not follow the state of a join of several windows is a CheckpointError, because the windows would lack rows;
         ``allow_gap=True`` accepts it. ``listener`` gets the trace record of each micro-batch.
         """
+        check_classic(self.spark)
         _check_batch(then, name, limits)
         check_flags(allow_gap=allow_gap)
         spec, late = self.spec.checked(), duration_of(lateness, "lateness")
@@ -176,6 +177,7 @@ class AdaptiveJoin:
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
         """The current plans: from the statistics of the static relations, before any rows of the stream."""
+        check_classic(self.spark)
         declared = Declared(self.spec.checked(), self.frames, self.projection)
         return WindowedJoin(self.spark, declared, JoinOptions(_no_sink)).explain(format, alternatives)
 
@@ -246,7 +248,7 @@ def adaptive(query: Callable[[DataFrame], DataFrame]) -> AdaptiveQuery:
         found = query(frame)
         if not isinstance(found, DataFrame):
             raise InputError(f"adaptive(…): the function returned {type(found).__name__}; it must return a DataFrame")
-        return found
+        return without_streams(found, "adaptive(…)")
 
     return AdaptiveQuery(build)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from cqels_opt.cli.analysis import Inspect, analyzed
 from cqels_opt.cli.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
+from cqels_opt.cli.planning_mode import mode
 from cqels_opt.cli.query_requests import QueryRequest
 from cqels_opt.cli.run_parts import (
     input_streams,
     live_options,
-    mode,
     plans_text,
     progress_hidden,
     registered,

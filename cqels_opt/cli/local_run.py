@@ -10,10 +10,10 @@ from pathlib import Path
 
 from cqels_opt.cli.analysis import Inspect, analyzed
 from cqels_opt.cli.options import JOINS, LOCAL_JOINS, ExplainOptions, RunOptions
+from cqels_opt.cli.planning_mode import mode
 from cqels_opt.cli.run_parts import (
     input_streams,
     live_options,
-    mode,
     plans_text,
     progress_hidden,
     registered,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cqels_opt.cli.answer_text import AnswerText, answer_text, check_format
 from cqels_opt.cli.options import ExplainOptions, RunOptions
+from cqels_opt.cli.planning_mode import mode
 from cqels_opt.cli.query_requests import (
     QueryRequest,
     mistakes_as_warnings,
@@ -23,7 +24,6 @@ from cqels_opt.cli.void_planning import warn_of_disagreement
 from cqels_opt.cli.warnings_console import show_batch, silence, warn
 from cqels_opt.errors import InputError
 from cqels_opt.planner.explain import explained
-from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.rdf.void import read_description
 from cqels_opt.runtime.answer_folder import FolderSink
@@ -154,11 +154,6 @@ def live_options(
         waiting=None if files is None else lambda *_: (None, files.waiting),
         files=files,
     )
-
-
-def mode(options: RunOptions) -> PlannerOptions:
-    """The optimizer's mode, on a machine of one task."""
-    return plan_mode(options.plan, options.fixed, options.cost_model, options.constants, options.joins, options.filters)
 
 
 def sink_of(options: RunOptions, catalog: QueryCatalog) -> Sink:

@@ -13,7 +13,7 @@ from cqels_opt.errors import InputError, check_choice, check_flags
 from cqels_opt.local.inputs import Chunks, live_input
 from cqels_opt.local.run import LocalRun
 from cqels_opt.local.worker_pool import PoolRunner, available_cores
-from cqels_opt.lod.locations import local_path
+from cqels_opt.lod.locations import local_path, new_folder
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.query.durations import duration_of
@@ -98,10 +98,11 @@ def sink_of(sink: TableFunction | PathLike, programs: Callable[[], Sequence[Comp
         return FunctionSink(sink, programs, partial(answers_table, with_query=with_query))
     if not isinstance(sink, str | Path):
         raise InputError(f"sink={sink!r}: give a function of a table and the number of its batch, a file NAME.jsonl, or a folder")
-    path = local_path(sink, "sink").absolute()
+    path = local_path(sink, "sink")
     if path.suffix.lower() in LINES and not path.is_dir():
-        return FileSink(path)
-    return FolderSink(path, programs if with_query else None)
+        new_folder(path.parent, "sink")
+        return FileSink(path.absolute())
+    return FolderSink(new_folder(path, "sink").absolute(), programs if with_query else None)
 
 
 def interval(sink: Sink, live: bool, growing: bool, timeout: int | None = None) -> float:
@@ -144,8 +145,8 @@ def start(
         check_choice("on_error", on_error, ON_ERROR)
     check_flags(eager=eager, drain=drain, follow=follow, to_the_end=to_the_end, continue_changed=continue_changed)
     given = [(iri, path) for iri, files in streams_by_iri(streams).items() for path in _paths(iri, files)]
-    if processes is not None and processes < 1:
-        raise InputError(f"processes={processes}: a run has at least 1 process")
+    if processes is not None and (isinstance(processes, bool) or not isinstance(processes, int) or processes < 1):
+        raise InputError(f"processes={processes!r}: a run has at least 1 process")
     needed = external_streams(catalog)
     check_streams(needed, dict(given))
     used = used_streams(given, needed)

@@ -83,7 +83,14 @@ def hadoop_uri(place: str | os.PathLike[str] | None) -> str | None:
 def state_folder(place: str | os.PathLike[str], what: str) -> Path:
     """A folder for the state of a run, whose files are renamed, and mapped by all executors. Checkpoints at URIs have a local copy instead
     (:func:`cqels_opt.state.remote_checkpoint.checkpoint_folder`)."""
-    folder = local_path(place, what, "the state of a run needs a folder that all executors see, not an object store")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{what}: {place}: it is a file; a folder is expected")
+    return new_folder(
+        local_path(place, what, "the state of a run needs a folder that all executors see, not an object store"), what
+    )
+
+
+def new_folder(folder: Path, what: str) -> Path:
+    """This folder, which exists or can be made. InputError where a file has its name, or that of a folder above it."""
+    found = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    if found.exists() and not found.is_dir():
+        raise InputError(f"{what}: {found}: it is a file; a folder is expected")
     return folder

@@ -43,13 +43,13 @@ def plan_mode(
     joins: str = "auto",
     filters: str = "cost",
 ) -> PlannerOptions:
-    """``--plan``: a mode, or ``fixed:PLANS``; ``--cost-model`` and ``--constants``; ``--joins``, the allowed join methods; ``--filters``.
+    """``plan``: a mode, or ``fixed:PLANS``; ``--cost-model`` and ``--constants``; ``--joins``, the allowed join methods; ``--filters``.
 
     The heuristics of Keskisärkkä et al. 2021 (§4.1) combine: H1 and H2 order the joins, H3 and H4 place filters.
     """
     if str(plan).startswith("fixed:"):
         plan, fixed = "fixed", plan.removeprefix("fixed:")
-    if plan not in (*MODES, "spark") and (plan != "fixed" or fixed is None):
+    if plan not in MODES and (plan != "fixed" or fixed is None):
         raise InputError(f"plan={plan!r}: choose from {', '.join(MODES)}, or give fixed: and plans")
     if fixed is not None:
         plan = "fixed"

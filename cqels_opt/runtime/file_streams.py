@@ -62,7 +62,7 @@ def replay_of(
     if not record.exists() and any((folder / COMMITS).glob("[0-9]*.json")):
         raise CheckpointError(
             f"{record} is missing, and the checkpoint has committed batches: bring it back or, if they are of a run that followed its "
-            "sources, follow them; else use another --checkpoint"
+            "sources, follow them; else use another checkpoint"
         )
     names = {s.strip("<>"): s for s in needed}
     sources = [ReplaySource(names[iri], tuple(p for i, p in used if i == iri)) for iri in dict.fromkeys(i for i, _ in used)]

@@ -60,7 +60,7 @@ class QueryRegistry(ABC, Generic[Q]):
         self.folder = local_path(folder, "folder").absolute()
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"folder: {self.folder} is a file, and a folder is expected")
-        paths = _paths(static or (), "static")
+        paths = _paths(() if static is None else static, "static")
         if store is not None and (paths or graphs):
             raise InputError(
                 "give files (static, graphs) or a store, not both: load the files into the store with cqels-opt load"
@@ -180,7 +180,11 @@ class QueryRegistry(ABC, Generic[Q]):
         if not isinstance(text, str):
             raise InputError(f"a query is a text, not {type(text).__name__}")
         with self._registering:
-            name = id or next(free for n in count(len(self._queries) + 1) if (free := f"q{n}") not in self._queries)
+            name = (
+                id
+                if id is not None
+                else next(free for n in count(len(self._queries) + 1) if (free := f"q{n}") not in self._queries)
+            )
             record = record_of(
                 text,
                 name,

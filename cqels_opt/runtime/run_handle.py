@@ -146,12 +146,13 @@ class RunHandle(ABC):
     @property
     def queries(self) -> tuple[str, ...]:
         """The names of the queries of the next batch."""
-        return tuple(self._changeable()[0].names())
+        return tuple(self.driver.catalog.names() if self.driver.catalog is not None else self.driver.planners)
 
     def _changeable(self) -> tuple[QueryCatalog, Register]:
         if self.driver.catalog is None or self._register is None:
             raise InputError(
-                "queries come and go in runs that Engine.start began: of one query alone the rows do not say whose they are"
+                "queries are added to and removed from a run of Engine.start, whose rows have a column with the query; "
+                "this run was started by the start of one query"
             )
         return self.driver.catalog, self._register
 

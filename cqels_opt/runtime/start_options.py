@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from inspect import Parameter, signature
-from typing import Literal, TypedDict, TypeVar
+from typing import Literal, TypedDict, TypeVar, cast
 
+from cqels_opt.query.mistakes import nearest
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.trace.listener import ListenerLike
 
@@ -46,7 +48,7 @@ class StartOptions(TypedDict, total=False):
 def keywords_of(options: type, function: Callable[..., object]) -> Callable[[F], F]:
     """For a function with ``**keywords: Unpack[Options]``: its signature shows the keywords, with the defaults of ``function``.
 
-    The function passes them to ``function``, which refuses an unknown one with a TypeError.
+    It refuses an unknown one with a TypeError that names the function that was called, and passes the others to ``function``.
     """
     known = signature(function).parameters
     names = [name for name in options.__annotations__ if name in known]
@@ -55,8 +57,18 @@ def keywords_of(options: type, function: Callable[..., object]) -> Callable[[F],
     def decorate(decorated: F) -> F:
         own = signature(decorated)
         kept = [one for one in own.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
-        decorated.__signature__ = own.replace(parameters=[*kept, *shown])  # type: ignore[attr-defined]
-        return decorated
+        accepted = {one.name for one in (*kept, *shown)}
+
+        @wraps(decorated)
+        def called(*given: object, **named: object) -> object:
+            if unknown := next((name for name in named if name not in accepted), None):
+                raise TypeError(
+                    f"{decorated.__qualname__}() got an unexpected keyword argument {unknown!r}{nearest(unknown, accepted)}"
+                )
+            return decorated(*given, **named)
+
+        called.__signature__ = own.replace(parameters=[*kept, *shown])  # type: ignore[attr-defined]
+        return cast("F", called)
 
     return decorate
 

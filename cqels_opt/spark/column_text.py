@@ -21,12 +21,20 @@ class _NoTextError(Exception):
     """A part of a column that Spark SQL has no text for."""
 
 
+class _OfADataFrameError(Exception):
+    """A column such as ``views.who`` of the DataFrame ``views``, whose name alone does not determine its relation."""
+
+
 def text_of(spark: SparkSession, given: str | Column, method: str) -> str:
     """A condition or an output column as Spark SQL; ``method`` is that of the user, for the error message."""
     if isinstance(given, Column):
         tree = tree_of(given)
         try:
             found = str(tree.expression()) if _kind(tree) == "SqlExpression" else _sql(spark._jvm, tree)
+        except _OfADataFrameError as error:
+            raise InputError(
+                f"{method}(…): the column {error} is one of a DataFrame: name it with its relation, as in col('RELATION.{error}')"
+            ) from error
         except _NoTextError as error:
             raise InputError(
                 f"{method}(…): Spark SQL has no text for {error} of a Column: add the column to the DataFrame before, or give a string"
@@ -77,6 +85,8 @@ def _sql(jvm: Any, node: Any) -> str:
             return _sql(jvm, node.child()) + str(node.sql()).removeprefix(str(node.child().sql()))
         case "Window" if not BEFORE_4:
             return _window(jvm, node)
+        case "ExpressionColumnNode" if _kind(node.expression()) == "AttributeReference":
+            raise _OfADataFrameError(str(node.expression().name()))
         case kind if not BEFORE_4:
             raise _NoTextError("a function of Python" if kind == "ExpressionColumnNode" else kind)
     return _unreplaced(str(node.sql()))

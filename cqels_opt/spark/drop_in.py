@@ -35,6 +35,8 @@ def check_classic(session: object) -> None:
         )
     if not isinstance(session, SparkSession):
         raise InputError(f"a SparkSession is expected, not {type(session).__name__}")
+    if session.sparkContext._jsc is None:
+        raise InputError("this SparkSession is stopped: make another one with SparkSession.builder.getOrCreate()")
 
 
 def is_batch_id(given: object) -> bool:
@@ -48,6 +50,8 @@ def check_micro_batch(frame: object) -> None:
     if session is None:
         raise InputError(f"a micro-batch is a DataFrame, not {type(frame).__name__}: give this function to foreachBatch")
     check_classic(session)
+    if getattr(frame, "isStreaming", False):
+        raise InputError("this DataFrame is a stream, not a micro-batch of it: give this function to writeStream.foreachBatch(…)")
 
 
 class DropIn(ABC):

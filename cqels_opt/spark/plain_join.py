@@ -127,9 +127,18 @@ def query_of_sql(spark: SparkSession, query: str, stream: str | None) -> Build:
 
     def build(frame: DataFrame, number: int) -> DataFrame:
         with temporary_view(frame, name):
-            return frame.sparkSession.sql(query)
+            return without_streams(frame.sparkSession.sql(query), "adaptive_sql")
 
     return build
+
+
+def without_streams(found: DataFrame, where: str) -> DataFrame:
+    """The answers of a micro-batch. InputError if their query reads a stream."""
+    if found.isStreaming:
+        raise InputError(
+            f"{where}: the query joins the micro-batch with a streaming DataFrame; AdaptiveJoin joins several streams, over their union"
+        )
+    return found
 
 
 def _name(relation: LogicalPlan, is_case_sensitive: bool) -> str:
@@ -138,4 +147,4 @@ def _name(relation: LogicalPlan, is_case_sensitive: bool) -> str:
     return name if is_case_sensitive else name.lower()
 
 
-__all__ = ["DataFrame", "PlainJoin", "SparkSession", "query_of_sql", "table_named"]
+__all__ = ["DataFrame", "PlainJoin", "SparkSession", "query_of_sql", "table_named", "without_streams"]

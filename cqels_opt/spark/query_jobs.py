@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import InputError, check_choice, check_flags
-from cqels_opt.lod.locations import local_path
+from cqels_opt.lod.locations import local_path, new_folder
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.runtime.answer_folder import FolderSink
@@ -36,7 +36,7 @@ from cqels_opt.spark.kafka_topic import KafkaTopic
 from cqels_opt.spark.messages import message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.sinks import BatchFunction, answers_frame
-from cqels_opt.spark.sources import Source, of_messages
+from cqels_opt.spark.sources import Source, check_sources, of_messages
 from cqels_opt.spark.stream import StreamRun, row_stream
 from cqels_opt.trace.listener import BatchReporter, ListenerLike
 
@@ -59,7 +59,7 @@ def sink_of(
     if isinstance(sink, KafkaTopic):
         return KafkaSink(spark, sink, programs())
     if isinstance(sink, str | Path):
-        return FolderSink(local_path(sink, "sink").absolute(), programs if with_query else None)
+        return FolderSink(new_folder(local_path(sink, "sink"), "sink").absolute(), programs if with_query else None)
     if not callable(sink):
         raise InputError(f"sink={sink!r}: give a function of a DataFrame and the number of its batch, a folder, or a KafkaTopic")
     return FunctionSink(sink, programs, partial(answers_frame, spark, with_query=with_query))
@@ -95,6 +95,7 @@ def start(
     given = streams_by_iri(streams)
     needed = external_streams(catalog)
     check_streams(needed, given, "DATAFRAME")
+    check_sources({iri: given[iri.strip("<>")] for iri in needed})
     frontier = frontier_of(needed, lateness, eager, max_ahead)
     options = DriverOptions(
         skip_bad=on_error == "skip",
@@ -119,7 +120,6 @@ def start(
         run.messages = reading_of([messages[iri].payload for iri in driver.streams], driver.frontier)
         run.topics = [source for source in sources.values() if isinstance(source, KafkaTopic)]
     else:
-        frames = {iri: source for iri, source in sources.items() if isinstance(source, DataFrame)}
-        frame = row_stream(frames, driver.streams, order)
+        frame = row_stream(cast("dict[str, DataFrame]", sources), driver.streams, order)
         run.ordered = order is not None
     return run.start(frame, folder / "spark", to_the_end=to_the_end, trigger=trigger)

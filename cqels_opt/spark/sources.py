@@ -21,6 +21,22 @@ from cqels_opt.spark.stream import as_rows
 Source: TypeAlias = DataFrame | Messages | KafkaTopic
 
 
+def check_sources(given: Mapping[str, object]) -> None:
+    """InputError for a stream, by its IRI, that is no source, or whose DataFrame is not streaming."""
+    for iri, source in given.items():
+        if not isinstance(source, DataFrame | Messages | KafkaTopic):
+            raise InputError(
+                f"streams: {iri} is {type(source).__name__}: a streaming DataFrame, Messages or a KafkaTopic is expected; "
+                "cq.local.Engine reads files"
+            )
+        frame = source.frame if isinstance(source, Messages) else source
+        if isinstance(frame, DataFrame) and not frame.isStreaming:
+            raise InputError(
+                f"streams: {iri}: this DataFrame is not streaming: make it with spark.readStream; engine.adaptive takes the micro-batches "
+                "of a foreachBatch"
+            )
+
+
 def of_messages(
     spark: SparkSession, given: Mapping[str, Source], streams: Sequence[str], order: str | None = None
 ) -> dict[str, Messages] | None:

@@ -8,13 +8,14 @@ from functools import partial, reduce
 from pathlib import Path
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cqels_opt.errors import CqelsOptError, InputError, RunError
+from cqels_opt.errors import CqelsOptError, InputError, RunError, named
 from cqels_opt.relational.column_names import quoted
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.live_files import MOST_BYTES, FileBatch
@@ -254,7 +255,8 @@ class StreamRun(RunHandle):
                 raise of_file from error
             if self.topics and (of_kafka := topics_failed(self.topics, failure)) is not None:
                 raise of_kafka from error
-            raise RunError(f"the run failed: {reason(failure)}") from error
+            why = reason(failure) if isinstance(failure, PySparkException | Py4JError) else named(failure)
+            raise RunError(f"the run failed: {why}") from error
 
     @property
     def streaming_query(self) -> StreamingQuery:

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from cqels_opt.errors import InputError
 from cqels_opt.trace.listener import Listener
 from cqels_opt.trace.records import TraceRecord
 
@@ -112,6 +113,8 @@ def metrics(registry: CollectorRegistry = REGISTRY) -> Metrics:
     The default registry is that of ``prometheus_client``, so ``prometheus_client.start_http_server(9108)`` serves them. All metrics
     have the label ``query``, so give the runs of a process different names. docs/trace.md lists them.
     """
+    if not isinstance(registry, CollectorRegistry):
+        raise InputError(f"metrics(…) expects a CollectorRegistry of prometheus_client, not {type(registry).__name__}")
     with _making:
         if registry not in _by_registry:
             _by_registry[registry] = Metrics(registry)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from cqels_opt.errors import CheckpointError
+from cqels_opt.errors import CheckpointError, option
 from cqels_opt.storage import disk, documents
 from cqels_opt.storage.checksum import file_digest
 
@@ -146,7 +146,7 @@ def read_plan(folder: Path) -> ReplayPlan | None:
         record: dict[str, Any] = documents.decode(RECORD, disk.read(file))
         if record["version"] != VERSION:
             raise CheckpointError(
-                f"{file}: is of version {record['version']}, this program writes {VERSION}; use another --checkpoint"
+                f"{file}: is of version {record['version']}, this program writes {VERSION}; use another checkpoint"
             )
         plan = ReplayPlan(
             folder,
@@ -159,10 +159,10 @@ def read_plan(folder: Path) -> ReplayPlan | None:
             ),
         )
     except (ValueError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{file}: is damaged ({error}); use another --checkpoint, or delete this one") from error
+        raise CheckpointError(f"{file}: is damaged ({error}); use another checkpoint, or delete this one") from error
     there = {entry.name for entry in plan.chunk_folder.iterdir()} if plan.chunk_folder.is_dir() else set()
     if lacking := [chunk.file for chunk in plan.chunks if chunk.file not in there]:
-        raise CheckpointError(f"{plan.chunk_folder}: {lacking[0]} is missing; use another --checkpoint, or delete this one")
+        raise CheckpointError(f"{plan.chunk_folder}: {lacking[0]} is missing; use another checkpoint, or delete this one")
     return plan
 
 
@@ -186,11 +186,12 @@ def check_same(
     plan: ReplayPlan, parameters: dict[str, str | int], streams: tuple[str, ...], partitions: Sequence[ReplayPartition]
 ) -> None:
     """Raises ``CheckpointError`` that names a difference between the replay of a checkpoint and the current request."""
-    advice = "give what the checkpoint was made with, or another --checkpoint"
+    advice = "give what the checkpoint was made with, or another checkpoint"
     for name, value in parameters.items():
         was = plan.parameters.get(name)
         if was != value and not (name == "on-error" and not plan.rejected):
-            raise CheckpointError(f"{plan.folder}: was made with --{name} {was}, not {value}; {advice}")
+            shown = option(f"{name.replace('-', '_')}=", f"--{name} ")
+            raise CheckpointError(f"{plan.folder}: was made with {shown}{was}, not {value}; {advice}")
     if plan.streams != streams:
         raise CheckpointError(
             f"{plan.folder}: was made from streams {', '.join(plan.streams)}, not {', '.join(streams)}; {advice}"

@@ -21,7 +21,7 @@ from local_runs import commit_records
 from spark.small_world import CROWDS, MAP, MET, STREAM, Files, rows, write_rows, write_world
 
 import cqels_opt as cq
-from cqels_opt.errors import CheckpointError, InputError, RunError
+from cqels_opt.errors import CheckpointError, InputError, RunError, for_the_command_line
 from cqels_opt.query.parser import parse
 from cqels_opt.storage import disk
 from cqels_opt.trace.records import TraceRecord, read_trace
@@ -50,6 +50,9 @@ def test_lines_of_answers(query: str, files: Files, tmp_path: Path) -> None:
     assert [record.batch for record in read_trace(trace)] == [0, 1, 2]
     assert sum(record.jobs for record in read_trace(trace)) == 0
     assert repr(run).startswith("LocalRun(['q1'], 3 micro-batches")
+    assert run.queries == ("q1",)
+    with pytest.raises(cq.InputError, match="queries are added to and removed from a run of"):
+        run.add(MET)
 
 
 def test_a_function_gets_tables(files: Files, tmp_path: Path) -> None:
@@ -160,6 +163,15 @@ def test_a_stream_is_given_once(files: Files, tmp_path: Path) -> None:
     query = engine(files).register(MET)
     with pytest.raises(InputError, match="is given twice, with and without brackets"):
         query.start({STREAM: files.stream, f"<{STREAM}>": files.stream}, tmp_path / "out.jsonl", tmp_path / "checkpoint")
+
+
+def test_a_replay_with_other_options_names_them_as_the_user_writes_them(files: Files, tmp_path: Path) -> None:
+    query, place = engine(files).register(MET), tmp_path / "checkpoint"
+    query.start({STREAM: files.stream}, tmp_path / "o.jsonl", place, batch=20).await_termination()
+    with pytest.raises(CheckpointError, match=r"was made with lateness=0ms, not 1000ms; give what .* or another checkpoint$"):
+        query.start({STREAM: files.stream}, tmp_path / "o.jsonl", place, batch=20, lateness="1s")
+    with for_the_command_line(), pytest.raises(CheckpointError, match="was made with --lateness 0ms, not 1000ms"):
+        query.start({STREAM: files.stream}, tmp_path / "o.jsonl", place, batch=20, lateness="1s")
 
 
 def test_it_resumes(files: Files, tmp_path: Path) -> None:
@@ -329,6 +341,28 @@ WRONG: list[tuple[Callable[[cq.local.Engine, Path], object], str]] = [
         lambda one, file: one.register(MET).start({STREAM: file}, file.parent / "o.jsonl", file.parent / "c", plan="adptive"),
         "plan='adptive': choose from adaptive",
     ),
+    (
+        lambda one, file: one.register(MET).start({STREAM: file}, file.parent / "o.jsonl", file.parent / "c", plan="spark"),
+        "plan='spark': choose from adaptive",
+    ),
+    (lambda one, file: one.register(MET).start({STREAM: file}, file, file.parent / "c"), "no run of cqels-opt has written it"),
+    (
+        lambda one, file: one.register(MET).start({STREAM: file}, file / "o.jsonl", file.parent / "c"),
+        "it is a file; a folder is expected",
+    ),
+    (
+        lambda one, file: one.register(MET).start({STREAM: file}, file / "o", file.parent / "c"),
+        "it is a file; a folder is expected",
+    ),
+    (
+        lambda one, file: one.register(MET).start({STREAM: file}, file.parent / "o.jsonl", file.parent / "c", processes="x"),  # type: ignore[arg-type]
+        "processes='x': a run has at least 1 process",
+    ),
+    (lambda *_: cq.local.Engine(static=""), "static: the name is empty"),
+    (lambda one, _: one.register(MET, id=""), "'' is not a valid name of a query"),
+    (lambda one, _: one.register(MET, dialect=None), "unknown dialect None; there are auto, cqels"),  # type: ignore[arg-type]
+    (lambda one, _: one.register(MET, profile=3), "unknown profile 3; there are cqels"),  # type: ignore[arg-type]
+    (lambda one, _: one.register(MET).to_text(None), "unknown dialect None; there are cqels"),  # type: ignore[arg-type]
     (
         lambda one, file: one.register(MET).start({STREAM: file}, file.parent / "o.jsonl", file.parent / "c", limits=5),
         "limits=5: give Limits",

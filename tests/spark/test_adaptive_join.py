@@ -443,6 +443,8 @@ def test_mistakes_are_said_in_one_sentence(spark: SparkSession, places: DataFram
         ):
             versions.batch(nothing)(spark.createDataFrame([(1, "a", 0)], STREAM), 0)
     spark.catalog.dropTempView("live")
+    with pytest.raises(InputError, match="idle_timeout='0s': '0s' is too short: it must be longer than 0"):
+        join.relation("other", window="3s", idle_timeout="0s")
     with pytest.raises(InputError, match="window and time are for a relation over the stream"):
         join.relation("other", places, window="3s")
     with pytest.raises(InputError, match="choose adaptive, static, first, worst, or fixed:PLANS"):

@@ -159,6 +159,7 @@ def test_columns_as_texts(spark: SparkSession) -> None:
         ).withField("a", f.lit(1)),
         "no text for the function timestampdiff of a Column": f.timestamp_diff("HOUR", f.col("s.a"), f.col("s.b")),
         "no text for a function of Python of a Column": f.udf(len)("s.k"),
+        r"the column id is one of a DataFrame: name it with its relation, as in col\('RELATION\.id'\)": spark.range(1).id == 0,
     }
     for why, given in refused.items():
         with pytest.raises(InputError, match=why):

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError, InputError, LimitError
@@ -58,6 +59,14 @@ def test_spark_connect_is_refused_in_one_sentence() -> None:
         cq.AdaptiveJoin(connect)
     with pytest.raises(InputError, match="a SparkSession is expected, not str"):
         cq.AdaptiveJoin("local[2]")  # type: ignore[arg-type]
+
+
+def test_a_session_that_is_stopped() -> None:
+    stopped: Any = object.__new__(SparkSession)
+    stopped._sc = SimpleNamespace(_jsc=None)
+    for use in (cq.Engine, cq.AdaptiveJoin, lambda spark: cq.adaptive_sql(spark, "SELECT 1")):
+        with pytest.raises(InputError, match=r"^this SparkSession is stopped: make another one"):
+            use(stopped)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
@@ -418,7 +418,7 @@ def test_a_listener_gets_the_failures_of_a_run(spark: SparkSession, engine: cq.E
 
     events = Events()
     run = engine.start(streams, failing, tmp_path / "b", to_the_end=True, listener=events)
-    with pytest.raises(RunError, match="the run failed"):
+    with pytest.raises(RunError, match=r"^the run failed: ValueError: the table is locked$"):
         run.await_termination()
     assert (events.batches, events.failures) == ([], [(None, 0, "the table is locked")])
 
@@ -629,13 +629,37 @@ def test_what_start_refuses(spark: SparkSession, engine: cq.Engine, tmp_path: Pa
     query = engine.register(MET)
     with pytest.raises(InputError, match=f"reads stream <{STREAM}>"):
         query.start({f"{EX}T": frame}, Collected(), tmp_path / "state")
+    rows_now = spark.createDataFrame([], "s string, p string, o string, t long")
+    messages = cq.Messages(spark.createDataFrame([], "value string"), "nq")
+    for wrong, why in (
+        ("s.ndjson", "is str: a streaming DataFrame, Messages or a KafkaTopic is expected; cq.local.Engine reads files"),
+        (None, "is NoneType: a streaming DataFrame, "),
+        (rows_now, ": this DataFrame is not streaming: make it with spark.readStream"),
+        (messages, ": this DataFrame is not streaming: make it with spark.readStream"),
+    ):
+        with pytest.raises(InputError, match=rf"^streams: <{STREAM}> ?{why}"):
+            query.start({STREAM: cast("Any", wrong)}, Collected(), tmp_path / "state")
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "answers"):
+        with pytest.raises(InputError, match=r"^sink: .*file: it is a file; a folder is expected"):
+            query.start({STREAM: frame}, place, tmp_path / "state")
+    with pytest.raises(InputError, match="plan='spark': choose from adaptive, static"):
+        query.start({STREAM: frame}, Collected(), tmp_path / "state", plan="spark")
+    with pytest.raises(
+        TypeError, match=r"^Engine\.adaptive\(\) got an unexpected keyword argument 'latenes'; did you mean lateness\?$"
+    ):
+        engine.adaptive(MET, Collected(), **cast("Any", {"latenes": "1s"}))
+    with pytest.raises(
+        InputError, match=r"this DataFrame is a stream, not a micro-batch of it: give this function to writeStream\.f"
+    ):
+        engine.adaptive(MET, Collected())(frame, 0)
     with pytest.raises(InputError, match="t is missing of"):
         query.start({STREAM: frame.drop("t")}, Collected(), tmp_path / "state")
     with pytest.raises(InputError, match="the column t is string"):
         query.start({STREAM: frame.withColumn("t", frame["s"])}, Collected(), tmp_path / "state")
     with pytest.raises(InputError, match="there is a query 'q1' already"):
         engine.register(MET, id="q1")
-    for name in ("team/rooms", "..", ".hidden", "a" * 101, "http://ex.org/q"):
+    for name in ("", "team/rooms", "..", ".hidden", "a" * 101, "http://ex.org/q"):
         with pytest.raises(InputError, match="is not a valid name of a query: names of files contain it"):
             engine.register(MET, id=name)
 

@@ -613,6 +613,17 @@ def test_mistakes_are_reported_in_one_sentence(spark: SparkSession) -> None:
         cq.adaptive_sql(spark, "SELECT * FROM known")
     with pytest.raises(InputError, match="one, two are unknown to Spark"):
         cq.adaptive_sql(spark, "SELECT * FROM one JOIN two USING (k) JOIN known USING (k)")
+    stream = spark.readStream.format("rate").load()
+    for given in (cq.adaptive(lambda v: v), cq.adaptive_sql(spark, "SELECT * FROM views")):
+        for run in (given, given.batch(lambda rows, n: None)):
+            with pytest.raises(InputError, match="this DataFrame is a stream, not a micro-batch of it"):
+                run(stream, *(() if run is given else (0,)))
+    stream.createOrReplaceTempView("live")
+    two = cq.adaptive_sql(spark, "SELECT * FROM views v JOIN live l ON v.k = l.value", stream="views")
+    for both in (cq.adaptive(lambda v: v.join(stream, v.k == stream.value)), two):
+        with pytest.raises(InputError, match=r"^adaptive.*: the query joins the micro-batch with a streaming DataFrame"):
+            both(table)
+    spark.catalog.dropTempView("live")
     with pytest.raises(InputError, match="choose adaptive, static, first, worst, or fixed:PLANS"):
         cq.adaptive(lambda v: v).batch(lambda rows, n: None, plan="best")
     join = cq.AdaptiveJoin(spark).relation("v").relation("known", "known")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 import cqels_opt as cq
@@ -41,6 +42,8 @@ def test_a_registry_has_one_set_of_metrics() -> None:
     registry = CollectorRegistry()
     assert cq.metrics(registry) is cq.metrics(registry)
     assert cq.metrics(registry) is not cq.metrics(CollectorRegistry())
+    with pytest.raises(cq.InputError, match=r"^metrics\(…\) expects a CollectorRegistry of prometheus_client, not int$"):
+        cq.metrics(9108)  # type: ignore[arg-type]
 
 
 def test_the_default_is_the_registry_that_start_http_server_serves() -> None:

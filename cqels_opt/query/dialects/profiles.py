@@ -26,5 +26,5 @@ def find_profile(name: str) -> Profile:
     if (found := OF_ENGINES.get(name)) is not None:
         return found
     if name not in (known := profile_names()):
-        raise QueryError(f"unknown profile {name!r}{nearest(name, known)}; there are {', '.join(known)}")
+        raise QueryError(f"unknown profile {name!r}{nearest(str(name), known)}; there are {', '.join(known)}")
     return find(name).profile

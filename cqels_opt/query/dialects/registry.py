@@ -29,7 +29,7 @@ def find(name: str, file: str = "query", others: tuple[str, ...] = ()) -> Dialec
     if name in added():
         return plugins.load_named("dialects", name, Dialect)
     known = names()
-    raise QueryError(f"unknown dialect {name!r}{nearest(name, known)}; there are {', '.join((*others, *known))}", file=file)
+    raise QueryError(f"unknown dialect {name!r}{nearest(str(name), known)}; there are {', '.join((*others, *known))}", file=file)
 
 
 def recognise(text: str) -> Dialect:
