@@ -119,7 +119,8 @@ def query_of_sql(spark: SparkSession, query: str, stream: str | None) -> Build:
         unknown = sorted({_name(leaf, is_case_sensitive) for leaf in missing})
         if len(unknown) != 1:
             found = f"{', '.join(unknown)} are" if unknown else "none of its names is"
-            raise InputError(f"adaptive_sql: {found} unknown to Spark; name the one of the micro-batch by stream=NAME")
+            others = "; the others have to be tables or temporary views" if unknown else ""
+            raise InputError(f"adaptive_sql: {found} unknown to Spark; name the one of the micro-batch by stream=NAME{others}")
         stream = unknown[0]
     name = stream.strip("`")
     if name not in names and (is_case_sensitive or name.lower() not in map(str.lower, names)):

@@ -34,6 +34,12 @@ def page_data(records: list[TraceRecord]) -> str:
     return json.dumps(picture.to_json("q2.jsonl"), indent=1, ensure_ascii=False) + "\n"
 
 
+def test_a_trace_without_stream_time() -> None:
+    """That of a join of DataFrames without windows."""
+    record = replace(next(iter(read_trace(FIXTURE))), time_range=None, frontier=None)
+    assert "stream time" not in terminal([record]).partition("slowest batches")[0]
+
+
 @pytest.mark.parametrize(("golden", "render"), [("q2.txt", terminal), ("q2.json", page_data)])
 def test_goldens(golden: str, render: Callable[[list[TraceRecord]], str]) -> None:
     text = render(list(read_trace(FIXTURE)))
