@@ -37,16 +37,20 @@ class KafkaTopic:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not _SERVERS.fullmatch(self.servers):
+        if not isinstance(self.servers, str) or not _SERVERS.fullmatch(self.servers):
             raise InputError(f"{self.servers!r} names no brokers of Kafka: write host:port, several with commas")
-        if not _NAME.fullmatch(self.topic):
+        if not isinstance(self.topic, str) or not _NAME.fullmatch(self.topic):
             raise InputError(f"{self.topic!r} is no name of a topic: it has letters, digits, full stops, underscores and hyphens")
+        if not isinstance(self.options, Mapping):
+            raise InputError(
+                f"options={self.options!r}: give the connector's options by name, such as {{'maxOffsetsPerTrigger': '100'}}"
+            )
 
     def reading(self) -> Payload:
         """The payload of its messages as a stream; ``InputError`` if there is no such payload."""
-        from cqels_opt.rdf.payloads import payload_of  # not needed for the command line's help
+        from cqels_opt.rdf.payloads import Payload, payload_of  # not needed for the command line's help
 
-        return payload_of(self.payload) if isinstance(self.payload, str) else self.payload
+        return self.payload if isinstance(self.payload, Payload) else payload_of(self.payload)
 
     def writing(self) -> str:
         """The payload of its messages as a sink; ``InputError`` if there is no such payload."""

@@ -37,6 +37,8 @@ class Messages:
     """
 
     def __init__(self, frame: DataFrame, payload: str | Payload) -> None:
+        if not isinstance(frame, DataFrame):
+            raise InputError(f"Messages(…) expects a DataFrame and a payload, not {type(frame).__name__}")
         self.frame = frame
         self.payload = payload if isinstance(payload, Payload) else payload_of(payload)
         if "value" not in frame.columns and (self.payload.mapping is None or self.payload.mapping.format != "json"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from pyspark.errors import PySparkException
 from cqels_opt.errors import CheckpointError, CqelsOptError, InputError, RunError
 from cqels_opt.spark.failures import reason, topics_failed
 from cqels_opt.spark.kafka_topic import KafkaTopic
+from cqels_opt.spark.messages import Messages
 
 ONE = [KafkaTopic("broker:9092", "readings")]
 TWO = [*ONE, KafkaTopic("broker:9092", "places")]
@@ -51,6 +54,21 @@ class JvmError(Py4JError):  # type: ignore[misc]  # py4j has no types
 )
 def test_the_reason(error: Exception, said: str) -> None:
     assert reason(error) == said
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: KafkaTopic(None, "t"), "None names no brokers of Kafka: write host:port, several with commas"),  # type: ignore[arg-type]
+        (lambda: KafkaTopic("b:1", 3), "3 is no name of a topic: it has letters, digits, "),  # type: ignore[arg-type]
+        (lambda: KafkaTopic("b:1", "t", options=3), "options=3: give the connector's options by name, "),  # type: ignore[arg-type]
+        (lambda: KafkaTopic("b:1", "t", 3).reading(), "'3' is no payload: known are json, nt, "),  # type: ignore[arg-type]
+        (lambda: Messages("in", "nq"), "Messages(…) expects a DataFrame and a payload, not str"),  # type: ignore[arg-type]
+    ],
+)
+def test_topics_and_messages_of_wrong_types(make: Callable[[], object], said: str) -> None:
+    with pytest.raises(InputError, match=f"^{re.escape(said)}"):
+        make()
 
 
 @pytest.mark.parametrize(

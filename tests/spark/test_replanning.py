@@ -611,7 +611,10 @@ def test_mistakes_are_reported_in_one_sentence(spark: SparkSession) -> None:
         cq.adaptive_sql(spark, "SELECT * FROM views WHERE (")
     with pytest.raises(InputError, match="none of its names is unknown to Spark; name the one of the micro-batch by stream=NAME"):
         cq.adaptive_sql(spark, "SELECT * FROM known")
-    with pytest.raises(InputError, match="one, two are unknown to Spark; name .* by stream=NAME; the others have to be tables or temporary views$"):
+    with pytest.raises(
+        InputError,
+        match=r"one, two are unknown to Spark; name .* the others have to be tables or temporary views$",
+    ):
         cq.adaptive_sql(spark, "SELECT * FROM one JOIN two USING (k) JOIN known USING (k)")
     stream = spark.readStream.format("rate").load()
     for given in (cq.adaptive(lambda v: v), cq.adaptive_sql(spark, "SELECT * FROM views")):
