@@ -97,7 +97,8 @@ class QueryRegistry(ABC, Generic[Q]):
             before, found = dict(self._queries), []
             try:
                 for given in queries:
-                    query = cast("Q", given) if isinstance(given, RegisteredQuery) else self.register(str(given), **options)
+                    known = isinstance(given, RegisteredQuery)
+                    query = cast("Q", given) if known else self.register(cast("str", given), **options)
                     self._check_sink(sink, query, [other.program for other in self.queries if other.id != query.id])
                     found.append(query.member)
                 add(found)

@@ -229,6 +229,8 @@ def test_queries_are_removed_together_or_not_at_all(tmp_path: Path) -> None:
         with pytest.raises(cq.InputError, match=message):
             job.run.remove(*names)
         assert job.run.queries == ("a", "b", "c")
+    with pytest.raises(cq.InputError, match="a query is a text, not NoneType"):
+        job.run.add(None)
     job.run.remove("a", "b", "a")
     assert job.run.queries == ("c",)
     job.stop()
