@@ -7,7 +7,7 @@ import threading
 from cqels_opt.errors import RunError
 from cqels_opt.local.inputs import Input
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.run_handle import Progress, Register, RunHandle
+from cqels_opt.runtime.run_handle import Progress, Register, RunHandle, check_timeout
 from cqels_opt.storage.file_errors import file_error
 from cqels_opt.trace.listener import BatchReporter
 
@@ -87,6 +87,7 @@ class LocalRun(RunHandle):
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Waits until the run has ended (True) or ``timeout`` seconds have passed. Raises the run's failure."""
+        check_timeout(timeout)
         if self._thread is threading.current_thread():
             raise RunError("a sink or a listener cannot wait for the end of its own run: stop() ends it after this micro-batch")
         if self._thread is not None:

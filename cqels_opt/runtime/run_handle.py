@@ -30,6 +30,12 @@ RegisterFor = Callable[[Sink, Sequence[object], Mapping[str, Any], Add], Sequenc
 """Registers queries for a run with a sink, and adds them; :data:`Register` does so for one run."""
 
 
+def check_timeout(timeout: object) -> None:
+    """InputError for what is neither None nor a number of seconds."""
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout < 0):
+        raise InputError(f"timeout={timeout!r}: a number of seconds is expected, or None to wait for the end")
+
+
 class RunHandle(ABC):
     """A running query, or several. It can be awaited, stopped and inspected."""
 

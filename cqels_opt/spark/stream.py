@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial, reduce
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -19,7 +20,7 @@ from cqels_opt.errors import CqelsOptError, InputError, RunError, named
 from cqels_opt.relational.column_names import quoted
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.live_files import MOST_BYTES, FileBatch
-from cqels_opt.runtime.run_handle import Progress, Register, RunHandle
+from cqels_opt.runtime.run_handle import Progress, Register, RunHandle, check_timeout
 from cqels_opt.spark.drop_in import at_most
 from cqels_opt.spark.failures import reason, topics_failed
 from cqels_opt.spark.files import NO_ORDER, NumberedBatch, OrderedBatch
@@ -40,6 +41,7 @@ _SQL = {pa.int32(): "int", pa.int64(): "long", pa.string(): "string", pa.bool_()
 CHUNK_SCHEMA = ", ".join(f"{field.name} {_SQL[field.type]}" for field in ELEMENT_ROWS)
 FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 MAX_FILE_AGE = "36500d"  # Spark by default ignores files modified a week before the newest, such as copies with old times
+SHORTEST = 0.001  # seconds, of a wait in Spark
 MOST_ROWS = (1 << 33) - 1  # of a task, in Spark's numbers
 __all__ = ["DataFrame", "SparkSession", "StreamRun", "as_rows", "chunk_stream", "folder_stream", "row_stream"]
 
@@ -163,8 +165,11 @@ class StreamRun(RunHandle):
         writer = frame.writeStream.foreachBatch(self.batch).option("checkpointLocation", str(checkpoint))
         if to_the_end:
             writer = writer.trigger(availableNow=True)
-        elif trigger:
-            writer = writer.trigger(processingTime=trigger)
+        elif trigger is not None:
+            try:
+                writer = writer.trigger(processingTime=trigger)
+            except PySparkException as error:
+                raise InputError(f'trigger={trigger!r}: an interval is expected, such as "10 seconds"') from error
         self._query = writer.start()
         return self
 
@@ -239,11 +244,13 @@ class StreamRun(RunHandle):
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Waits until the run has ended (True) or ``timeout`` seconds have passed. Raises the run's failure as our own error."""
+        check_timeout(timeout)
         if self._over:
             return True
         assert self._query is not None
         try:
-            ended = self._query.awaitTermination(timeout)  # type: ignore[arg-type]  # accepts fractions of a second
+            seconds: Any = None if timeout is None else max(timeout, SHORTEST)
+            ended = self._query.awaitTermination(seconds)  # accepts fractions of a second
             if ended is None or ended:
                 self._finish()
             return True if ended is None else bool(ended)

@@ -51,6 +51,9 @@ def test_lines_of_answers(query: str, files: Files, tmp_path: Path) -> None:
     assert sum(record.jobs for record in read_trace(trace)) == 0
     assert repr(run).startswith("LocalRun(['q1'], 3 micro-batches")
     assert run.queries == ("q1",)
+    for wrong in (-1, "1s", True):
+        with pytest.raises(cq.InputError, match=f"timeout={wrong!r}: a number of seconds is expected, or None"):
+            run.await_termination(wrong)  # type: ignore[arg-type]
     with pytest.raises(cq.InputError, match="queries are added to and removed from a run of"):
         run.add(MET)
 

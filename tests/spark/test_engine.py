@@ -643,6 +643,14 @@ def test_what_start_refuses(spark: SparkSession, engine: cq.Engine, tmp_path: Pa
     for place in (tmp_path / "file", tmp_path / "file" / "answers"):
         with pytest.raises(InputError, match=r"^sink: .*file: it is a file; a folder is expected"):
             query.start({STREAM: frame}, place, tmp_path / "state")
+    for trigger in ("soon", "-5 seconds", "", 5):
+        with pytest.raises(InputError, match=f"^trigger={trigger!r}: an interval is expected, such as"):
+            query.start({STREAM: frame}, Collected(), tmp_path / f"of {trigger}", trigger=cast("Any", trigger))
+    run = query.start({STREAM: frame}, Collected(), tmp_path / "followed")
+    assert not run.await_termination(0)
+    with pytest.raises(InputError, match="timeout=-1: a number of seconds is expected, or None"):
+        run.await_termination(-1)
+    run.stop()
     with pytest.raises(InputError, match="plan='spark': choose from adaptive, static"):
         query.start({STREAM: frame}, Collected(), tmp_path / "state", plan="spark")
     with pytest.raises(
