@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, check_flags
 from cqels_opt.query.columns import Column, Items, Numbers
 from cqels_opt.query.numeric import Number
 from cqels_opt.query.values import Item, term, value
@@ -103,8 +103,15 @@ def register_function(
     The function is called once per distinct combination of arguments, and a call has at least one. Raises InputError for an invalid IRI,
     number of arguments or cost.
     """
-    if not _ABSOLUTE.fullmatch(iri):
+    if not isinstance(iri, str) or not _ABSOLUTE.fullmatch(iri):
         raise InputError(f"{iri!r} is no absolute IRI, like http://example.org/function")
+    if not callable(function):
+        raise InputError(f"{iri}: a function is expected, not {type(function).__name__}")
+    if not _are_numbers(arguments):
+        raise InputError(f"{iri}: arguments={arguments!r}: give their number, or the least and the greatest, as in (1, 2)")
+    if not isinstance(cost, int | float):
+        raise InputError(f"{iri}: cost={cost!r}: a number of seconds is expected")
+    check_flags(columns=columns)
     name, (least, most) = f"<{iri}>", arguments if isinstance(arguments, tuple) else (arguments, arguments)
     known = _KNOWN.get(name)
     if (known is not None and not known.given) or name.startswith(f"<{XSD}"):
@@ -114,6 +121,13 @@ def register_function(
     if not cost > 0:
         raise InputError(f"{iri} cannot cost {cost} seconds: a call takes more than none")
     _register(name, max(least, 1), most, _OfColumns(function) if columns else _OfValues(function), cost, True)
+
+
+def _are_numbers(arguments: object) -> bool:
+    match arguments:
+        case int() | (int(), int() | None):
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)

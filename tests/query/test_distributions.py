@@ -281,3 +281,7 @@ def test_a_registered_family_reaches_other_processes() -> None:
 def test_what_cannot_be_registered(name: str, parameters: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         register_distribution(name, parameters, stats.norm)
+    with pytest.raises(InputError, match=r"^None is no name of a family"):
+        register_distribution(None, 1, stats.norm)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^Y: a function that returns a distribution is expected, not int$"):
+        register_distribution("Y", 1, 3)  # type: ignore[arg-type]

@@ -147,6 +147,11 @@ def test_the_number_of_arguments_is_checked() -> None:
     ("iri", "options", "message"),
     [
         ("f", {"arguments": 1}, "no absolute IRI"),
+        (None, {"arguments": 1}, "None is no absolute IRI"),
+        (IRI, {"arguments": "one"}, r"arguments='one': give their number, or the least and the greatest, as in \(1, 2\)"),
+        (IRI, {"arguments": (1, 2, 3)}, r"arguments=\(1, 2, 3\): give their number"),
+        (IRI, {"arguments": 1, "cost": "much"}, "cost='much': a number of seconds is expected"),
+        (IRI, {"arguments": 1, "columns": "no"}, "columns='no': True or False is expected"),
         (IRI, {"arguments": (2, 1)}, "cannot take 2 to 1"),
         (IRI, {"arguments": 0}, "cannot take 0 to 0"),
         ("http://www.w3.org/2001/XMLSchema#double", {"arguments": 1}, "is a function of this project's own"),
@@ -157,3 +162,9 @@ def test_the_number_of_arguments_is_checked() -> None:
 def test_what_cannot_be_registered(iri: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         register_function(iri, abs, **options)
+
+
+def test_a_function_can_be_called() -> None:
+    """Else each call would be an error of the expression, and a filter would drop all rows."""
+    with pytest.raises(InputError, match=r"a function is expected, not int$"):
+        register_function(IRI, 3, arguments=1)  # type: ignore[arg-type]

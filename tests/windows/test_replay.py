@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cqels_opt.errors import CheckpointError, DataError, InputError
+from cqels_opt.errors import CheckpointError, DataError, InputError, for_the_command_line
 from cqels_opt.runtime.file_streams import finite_frontier
 from cqels_opt.windows import replay
 from cqels_opt.windows.batch_size import BatchSize
@@ -235,8 +235,10 @@ def test_a_restart_with_something_else_names_it(tmp_path: Path) -> None:
         "b.ndjson is not the file": ([ReplaySource("http://e/a", (other,))], tmp_path / "cut"),
         "1 files, not 2": ([ReplaySource("http://e/a", (path, other))], tmp_path / "cut"),
     }.items():
-        with pytest.raises(CheckpointError, match=complaint):
+        with for_the_command_line(), pytest.raises(CheckpointError, match=complaint):
             cut(*args)  # type: ignore[arg-type]
+    with pytest.raises(CheckpointError, match="was made with batch=5000, not 7; give what the checkpoint was made with"):
+        cut(sources, tmp_path / "cut", BatchSize(count=7))
     write(path, [(1, 1), (3, 1)])
     with pytest.raises(CheckpointError, match="not the file"):
         cut(sources, tmp_path / "cut")

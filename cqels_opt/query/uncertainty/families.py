@@ -224,13 +224,15 @@ def register_distribution(name: str, parameters: int, distribution: Callable[...
     ``lambda rate: scipy.stats.expon(scale=1 / rate)``. Parameters that scipy rejects are an error of the expression. Raises
     InputError for an invalid name or the name of a built-in family.
     """
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(f"{name!r} is no name of a family of distributions: letters, digits and _, beginning with a letter")
     known = FAMILIES.get(name)
     if known is not None and known.given is None:
         raise InputError(f"there is a family {name!r} already: register yours under another name")
-    if parameters < 1:
+    if not isinstance(parameters, int) or parameters < 1:
         raise InputError(f"{name}: a family has at least 1 parameter, not {parameters}")
+    if not callable(distribution):
+        raise InputError(f"{name}: a function that returns a distribution is expected, not {type(distribution).__name__}")
     _register(name, parameters, distribution)
 
 
