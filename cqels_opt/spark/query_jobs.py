@@ -91,6 +91,8 @@ def start(
     """Starts the queries of a catalog; see ``Engine.start``. With ``register``, queries can be added to the run and removed."""
     check_choice("on_error", on_error, ON_ERROR)
     check_flags(eager=eager, to_the_end=to_the_end, continue_changed=continue_changed)
+    if to_the_end and trigger is not None:
+        raise InputError(f"trigger={trigger!r}: a run to the end of its input has no interval: leave out trigger or to_the_end")
     spark = engine.spark
     given = streams_by_iri(streams)
     needed = external_streams(catalog)

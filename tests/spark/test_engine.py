@@ -646,6 +646,10 @@ def test_what_start_refuses(spark: SparkSession, engine: cq.Engine, tmp_path: Pa
     for trigger in ("soon", "-5 seconds", "", 5):
         with pytest.raises(InputError, match=f"^trigger={trigger!r}: an interval is expected, such as"):
             query.start({STREAM: frame}, Collected(), tmp_path / f"of {trigger}", trigger=cast("Any", trigger))
+    with pytest.raises(
+        InputError, match=r"^trigger='1 second': a run to the end of its input has no interval: leave out trigger"
+    ):
+        query.start({STREAM: frame}, Collected(), tmp_path / "both", trigger="1 second", to_the_end=True)
     run = query.start({STREAM: frame}, Collected(), tmp_path / "followed")
     assert not run.await_termination(0)
     with pytest.raises(InputError, match="timeout=-1: a number of seconds is expected, or None"):
