@@ -168,6 +168,7 @@ class Programs:
         self.store, self.folder, self._do = store, folder, do
         self._lock = threading.Lock()
         self._made: dict[str, CompiledProgram] = {}
+        self._templates: dict[tuple[str, str], list[str]] = {}  # by run and name, the keys of the programs of a template
         self.earlier: Programs | None = None
         self.known = NOTHING_KNOWN
 
@@ -179,14 +180,14 @@ class Programs:
         found.earlier, found.known = earlier, self.known
         return found
 
-    def of(self, unit: SharedProgram) -> CompiledProgram:
-        """The compiled program."""
-        key = _key(unit)
+    def of(self, unit: SharedProgram, owner: str = "") -> CompiledProgram:
+        """The compiled program. That of a template is for one run, ``owner``, whose queries change."""
+        key = _key(unit, owner)
         with self._lock:
             if key not in self._made:
-                self._made[key] = self._compiled(unit, self.folder / key)
+                self._made[key] = self._compiled(unit, key, owner)
                 if unit.template is not None:
-                    self._forget(unit.id)
+                    self._forget(self._templates.setdefault((owner, unit.id), []), key)
             return self._made[key]
 
     def clashes(self, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> bool:
@@ -206,14 +207,14 @@ class Programs:
         """Sets the pages of the terms of the run that these programs are for: earlier ones are deleted as the windows move on."""
         self.known = replace(self.known, pages=tuple(map(str, pages)))
 
-    def page(self, unit: SharedProgram, state: Path) -> SlotFile | None:
+    def page(self, unit: SharedProgram, state: Path, owner: str = "") -> SlotFile | None:
         """The page of the terms that compilation added, copied to a state folder: a file without expiry."""
-        key = _key(unit)
-        if not (self.folder / key / PAGE).exists():
+        page = self.folder / _key(unit, owner) / PAGE
+        if not page.exists():
             return None
         disk.make_folder(state)
-        path = f"terms-{key}-{self.mark}.arrow"
-        sealed_files.copy(self.folder / key / PAGE, state / path)  # readers of the previous file keep it mapped
+        path = f"terms-{_key(unit)}-{self.mark}.arrow"
+        sealed_files.copy(page, state / path)  # readers of the previous file keep it mapped
         return SlotFile("terms", path, greatest=int(FOREVER))
 
     @property
@@ -221,7 +222,8 @@ class Programs:
         """Distinguishes the files of this version of the store."""
         return checksum.text_digest(Path(self.store).name)[:8]
 
-    def _compiled(self, unit: SharedProgram, folder: Path) -> CompiledProgram:
+    def _compiled(self, unit: SharedProgram, key: str, owner: str) -> CompiledProgram:
+        folder = self.folder / key
         disk.make_folder(folder)
         first, instances, query = unit.first, None, unit.query
         if unit.template is not None:
@@ -230,7 +232,8 @@ class Programs:
 
         known = self.known
         store, shared = str(self.store), self.folder / "relations" if unit.template is None else None
-        earlier = None if self.earlier is None else (self.earlier.store, self.earlier.folder / _key(unit))
+        before = self.earlier
+        earlier = None if before is None else (before.store, before.folder / key)
 
         def work() -> CompiledProgram:
             report, as_set = first.meaning.report, first.meaning.duplicates == "set"
@@ -252,14 +255,18 @@ class Programs:
             if folder.name not in needed:
                 disk.delete_folder(folder)
 
-    def _forget(self, name: str) -> None:
-        """Deletes all but the latest programs of a template whose queries change."""
-        for key in [key for key, program in self._made.items() if program.id == name and program.instances][:-VERSIONS]:
-            del self._made[key]
-            disk.delete_folder(self.folder / key)
+    def _forget(self, keys: list[str], key: str) -> None:
+        """Adds the program of a template to those before it, and deletes all but the latest."""
+        keys.append(key)
+        for old in keys[:-VERSIONS]:
+            del self._made[old]
+            disk.delete_folder(self.folder / old)
+        del keys[:-VERSIONS]
 
 
-def _key(unit: SharedProgram) -> str:
-    """The name of a program's folder, from the records that it is compiled from."""
+def _key(unit: SharedProgram, owner: str = "") -> str:
+    """The name of a program's folder, from all that it is compiled from."""
     inputs: list[Any] = [unit.since, [[number, member.record] for number, member in unit.members]]
+    if unit.template is not None:  # the same queries have another one where it was made with a query that is not among them
+        inputs += [unit.template.holes, owner]
     return f"{unit.id}-{checksum.text_digest(json.dumps(inputs))[:12]}"

@@ -205,12 +205,12 @@ class QueryCatalog:
                 else:
                     self._next[change.id] = change
         before, page_of = {id(program): program for program in self._programs}, dict[str, SlotFile]()
-        self._programs = [self._compiled.of(unit) for unit in sharing.units]
+        self._programs = [self._compiled.of(unit, self._owner) for unit in sharing.units]
         if self._compiled.clashes(*self._ids):
             self._compiled = self._compiled.apart(self._owner, *self._ids)
-            self._programs = [self._compiled.of(unit) for unit in sharing.units]
+            self._programs = [self._compiled.of(unit, self._owner) for unit in sharing.units]
         for program, unit in zip(self._programs, sharing.units):
-            page = self._page_of.get(program.id) if id(program) in before else self._compiled.page(unit, self.state)
+            page = self._page_of.get(program.id) if id(program) in before else self._compiled.page(unit, self.state, self._owner)
             if page is not None:
                 page_of[program.id] = self._pages[page.path] = page
         self._page_of = page_of

@@ -6,6 +6,7 @@ import json
 import queue
 import re
 from collections.abc import Callable, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ WHO = f"{PREFIX}SELECT ?q {RANGE} WHERE {{ GRAPH ?w {{ ?q :at ?l }} }}"
 PLACES = f"{PREFIX}SELECT ?l {RANGE} WHERE {{ GRAPH ?w {{ ?q :at ?l }} }}"
 OTHER = f"{PREFIX}SELECT ?q {RANGE} WHERE {{ GRAPH ?w {{ ?q :sees ?l }} }}"
 NEAR = f"{PREFIX}SELECT ?q {RANGE} WHERE {{ GRAPH ?w {{ ?q :at ?l . ?q :sees ?m }} }}"
+SEES = f"{PREFIX}SELECT ?q {RANGE} WHERE {{ GRAPH ?w {{ ?q :at :r%d . ?q :sees :p%d }} }}"
+STATIC = f"{PREFIX}SELECT ?l {RANGE} WHERE {{ GRAPH ?w {{ :p%d :at ?l }} MINUS {{ ?l :closed ?d . ?d :since ?s }} }}"
 NEWEST = f"{PREFIX}SELECT ?%s FROM NAMED :S [TRIPLES 3] AS ?w WHERE {{ GRAPH ?w {{ ?q :at ?l }} }}"
 
 Rows = set[tuple[str, int, str]]
@@ -35,27 +38,49 @@ class Job:
     """A run over a live folder, one file per batch; ``rows`` are the answers: query, second and value."""
 
     def __init__(
-        self, folder: Path, operator: str = "rstream", report: str | None = None, limits: cq.Limits = NO_LIMITS, **queries: str
+        self,
+        folder: Path,
+        operator: str = "rstream",
+        report: str | None = None,
+        limits: cq.Limits = NO_LIMITS,
+        static: Path | None = None,
+        **queries: str,
     ) -> None:
-        self.folder, self.queries, self.files, self.limits = folder, queries, 0, limits
+        self.folder, self.queries, self.files, self.limits, self.static = folder, queries, 0, limits, static
         self.options: dict[str, Any] = {"output_operator": operator, "report": report}
         self.rows: Rows = set()
-        (folder / "live").mkdir()
+        (folder / "live").mkdir(parents=True)
         self.start()
 
     def start(self) -> None:
         """Starts, or starts again over the checkpoint."""
-        self.engine = engine = cq.local.Engine()
-        self.batches = queue.Queue[TraceRecord]()
+        self.engine = cq.local.Engine(static=self.static)
         for name, text in self.queries.items():
-            engine.register(text, id=name, **self.options)
+            self.engine.register(text, id=name, **self.options)
+        self.begin()
+
+    def begin(self) -> None:
+        """Starts a run of the engine."""
+        self.batches = queue.Queue[TraceRecord]()
         live, state = {STREAM: self.folder / "live"}, self.folder / "state"
-        self.run = engine.start(live, self._take, state, listener=self.batches.put, limits=self.limits)
+        self.run = self.engine.start(live, self._take, state, listener=self.batches.put, limits=self.limits)
+
+    def beside(self, folder: Path, files: int = 0) -> Job:
+        """Another run of the engine; it has read so many files."""
+        other = copy(self)
+        other.folder, other.files, other.rows = folder, files, set()
+        (folder / "live").mkdir(parents=True, exist_ok=True)
+        other.begin()
+        return other
 
     def _take(self, table: pa.Table, batch: int) -> None:
         for row in table.to_pylist():
             value = next((row[name] for name in ("l", "q", "n") if row.get(name)), "")
             self.rows.add((row["query"], row["time"].second, re.sub(r"\W", " ", value.partition("^")[0]).split()[-1]))
+
+    def add_again(self, *names: str) -> None:
+        """Adds queries that have been removed."""
+        self.run.add(*(query for query in self.engine.queries if query.id in names))
 
     def add(self, name: str, text: str) -> None:
         self.run.add(text, id=name, **self.options)
@@ -105,6 +130,47 @@ def test_an_added_instance_has_the_content_of_its_windows(order: str, tmp_path: 
     job.stop()
     assert job.of("c") == [(3, "r1"), (3, "r2"), (4, "r1"), (4, "r2")]
     assert job.of("d") == (job.of("c") if order.count("add") > 1 else [])
+
+
+def test_another_run_of_the_engine_keeps_the_files_of_a_template(tmp_path: Path) -> None:
+    """The other run adds queries to a template of the same name; its former programs are deleted."""
+    job = Job(tmp_path, a=STATIC % 0, b=STATIC % 1)
+    other = job.beside(tmp_path / "other")
+    for second in range(1, 6):
+        other.add(f"c{second}", STATIC % (second + 1))
+        other.put(*at((second, 0, second)))
+        job.put(*at((0, second, second)))
+    other.stop()
+    job.stop()
+    assert job.of("a") == [(at, f"r{place}") for at in range(1, 5) for place in range(1, at + 1)]
+
+
+def test_queries_that_are_added_again_may_have_another_template(tmp_path: Path) -> None:
+    """First they differ in the place alone. The query that is added last fits the second template, which also leaves open who is seen."""
+    job = Job(tmp_path, a=SEES % (1, 1), b=SEES % (2, 1), c=NEAR)
+    elements = [(f"q{a}{b}", p, o, 0) for a in range(4) for b in range(4) for p, o in (("at", f"r{a}"), ("sees", f"p{b}"))]
+
+    def put() -> None:
+        job.put(*((s, p, o, 1000 * job.files) for s, p, o, _ in elements))
+
+    put()
+    job.run.remove("a", "b")
+    put()
+    job.add("d", SEES % (1, 2))
+    put()
+    job.add_again("a", "b")
+    put()
+    job.add("e", SEES % (3, 3))
+    for _ in range(3):
+        put()
+    job.stop()
+    assert {name: {value for _, value in job.of(name)} for name in "abde"} == {
+        "a": {"q11"},
+        "b": {"q21"},
+        "d": {"q12"},
+        "e": {"q33"},
+    }
+    assert [max(job.of(name)) for name in "abde"] == [(5, "q11"), (5, "q21"), (5, "q12"), (5, "q33")]
 
 
 @pytest.mark.parametrize("name", ["b", "fresh"])
