@@ -71,8 +71,8 @@ class QueryRegistry(ABC, Generic[Q]):
             self._load = partial(static_store, load, sources=sources, on_error=on_error)
             store = self._load(folder=self.folder / "static")
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.store = leased_store(self.folder, store)
-        self.programs = self._programs("queries")
+        self.programs = self._programs("queries", store)
+        self._of_keys = {} if self._load is None else {open_store(self.store).scheme.key: self.programs}
         self._queries: dict[str, Q] = {}
         self._kinds: set[Hashable] = set()
         self._registering = threading.RLock()
@@ -107,8 +107,14 @@ class QueryRegistry(ABC, Generic[Q]):
                 raise
         return found
 
-    def _programs(self, name: str) -> Programs:
-        return Programs(self.store, self.folder / name, self._compiling(self.store))
+    def _programs(self, name: str, store: PathLike) -> Programs:
+        place = leased_store(self.folder, store)
+        return Programs(place, self.folder / name, self._compiling(place))
+
+    @property
+    def store(self) -> Path | str:
+        """The version of the store that was opened for the programs."""
+        return self.programs.store
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(store={str(self.store)!r}, queries={list(self._queries)})"
@@ -127,8 +133,10 @@ class QueryRegistry(ABC, Generic[Q]):
         """
         check_choice("on_error", on_error, ON_ERROR)
         added = static_sources(_paths(add, "add"), _graphs(graphs))
-        place = store_of(self.store) or self.store
-        return update(place, added, static_sources(_paths(remove, "remove"), []), on_error=on_error)
+        removed = static_sources(_paths(remove, "remove"), [])
+        others = [programs.store for programs in self._of_keys.values() if programs is not self.programs]
+        *_, report = [update(store_of(place) or place, added, removed, on_error=on_error) for place in (*others, self.store)]
+        return report
 
     def under_key_of(self, checkpoint: Path) -> Programs:
         """The programs over static data with the term ids of a checkpoint.
@@ -136,11 +144,12 @@ class QueryRegistry(ABC, Generic[Q]):
         Data that the engine has loaded with another key are loaded again with the checkpoint's key; a store contains its own key.
         """
         key = key_of(checkpoint)
-        if self._load is not None and key not in (None, open_store(self.store).scheme.key):
-            name = hashlib.sha256(str(key).encode()).hexdigest()[:8]
-            place = self._load(folder=self.folder / f"static-{name}", scheme=IdScheme(str(key)))
-            self.store = leased_store(self.folder, place)
-            self.programs = self._programs(f"queries-{name}")
+        if self._load is not None and key is not None:
+            if key not in self._of_keys:
+                name = hashlib.sha256(key.encode()).hexdigest()[:8]
+                place = self._load(folder=self.folder / f"static-{name}", scheme=IdScheme(key))
+                self._of_keys[key] = self._programs(f"queries-{name}", place)
+            self.programs = self._of_keys[key]
         return self.programs
 
     @property

@@ -25,8 +25,11 @@ from cqels_opt.trace import display
 class QueryEngine(Protocol):
     """The engine that a query is registered with."""
 
-    store: Path | str
     programs: Programs
+
+    @property
+    def store(self) -> Path | str:
+        """The version of the store that was opened for the programs."""
 
     def under_key_of(self, checkpoint: Path) -> Programs:
         """The programs over static data with the term ids of a checkpoint."""

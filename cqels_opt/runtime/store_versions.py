@@ -163,8 +163,9 @@ class VersionedStore:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
         if (self.store / name / HEADER).is_file():
             return version_at(self.store / name)
-        if (found := version_at(self.store)).fingerprint == fingerprint:
-            return found  # loaded again, from the same data
+        for found in (self._opened, version_at(self.store)):
+            if found.fingerprint == fingerprint:
+                return found  # loaded again, from the same data, and perhaps updated since
         raise CheckpointError(
             f"{self.state}: the checkpoint belongs to another run: its static data differs: the version of {self.store} "
             "that it works with is not there; use another folder"

@@ -28,6 +28,7 @@ OTHER = f"{PREFIX}SELECT ?q {RANGE} WHERE {{ GRAPH ?w {{ ?q :sees ?l }} }}"
 NEAR = f"{PREFIX}SELECT ?q {RANGE} WHERE {{ GRAPH ?w {{ ?q :at ?l . ?q :sees ?m }} }}"
 SEES = f"{PREFIX}SELECT ?q {RANGE} WHERE {{ GRAPH ?w {{ ?q :at :r%d . ?q :sees :p%d }} }}"
 STATIC = f"{PREFIX}SELECT ?l {RANGE} WHERE {{ GRAPH ?w {{ :p%d :at ?l }} MINUS {{ ?l :closed ?d . ?d :since ?s }} }}"
+AROUND = f"{PREFIX}SELECT ?l {RANGE} WHERE {{ GRAPH ?w {{ ?q :at ?r }} ?r :near ?l }}"
 NEWEST = f"{PREFIX}SELECT ?%s FROM NAMED :S [TRIPLES 3] AS ?w WHERE {{ GRAPH ?w {{ ?q :at ?l }} }}"
 
 Rows = set[tuple[str, int, str]]
@@ -171,6 +172,33 @@ def test_queries_that_are_added_again_may_have_another_template(tmp_path: Path) 
         "e": {"q33"},
     }
     assert [max(job.of(name)) for name in "abde"] == [(5, "q11"), (5, "q21"), (5, "q12"), (5, "q33")]
+
+
+def near(folder: Path, name: str, place: int) -> Path:
+    path = folder / name
+    path.write_text(f"<http://ex.org/r0> <http://ex.org/near> <http://ex.org/r{place}> .\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("ids", ["the same ids", "other ids"])
+def test_updates_reach_all_runs_of_an_engine(ids: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them continues the run of another engine; if its terms have other ids, its static data are loaded once more."""
+    static, come = near(tmp_path, "static.nt", 1), near(tmp_path, "come.nt", 2)
+    before = Job(tmp_path / "before", static=static, a=AROUND)
+    before.put(*at((0, 0, 1)))
+    before.stop()
+    if ids == "other ids":
+        monkeypatch.setenv("CQELS_OPT_TERM_KEY", "31" * 16)
+    job = Job(tmp_path / "job", static=static, a=AROUND)
+    job.put(*at((0, 0, 1)))
+    other = job.beside(before.folder, before.files)
+    job.engine.update(add=come)
+    for each in (job, other):
+        for second in (2, 3):
+            each.put(*at((0, 0, second)))
+        each.stop()
+    assert {value for second, value in job.of("a") if second == 2} == {"r1", "r2"}
+    assert {value for second, value in other.of("a") if second == 2} == {"r1", "r2"}
 
 
 @pytest.mark.parametrize("name", ["b", "fresh"])
