@@ -61,9 +61,8 @@ def _known_facts(record: Path) -> object:
 def _facts(path: Path) -> tuple[int, int]:
     if not path.exists():
         raise InputError(f"{path}: no such file")
-    if path.is_dir():
-        return sum(f.stat().st_size for f in path.rglob("*") if f.is_file()), 0
-    return path.stat().st_size, path.stat().st_mtime_ns
+    files = [file.stat() for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
+    return sum(file.st_size for file in files), sum(file.st_mtime_ns for file in files)
 
 
 def resolved_store(place: str | os.PathLike[str]) -> Path | str:
