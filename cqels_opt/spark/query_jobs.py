@@ -97,7 +97,6 @@ def start(
     given = streams_by_iri(streams)
     needed = external_streams(catalog)
     check_streams(needed, given, "DATAFRAME")
-    check_sources({iri: given[iri.strip("<>")] for iri in needed})
     frontier = frontier_of(needed, lateness, eager, max_ahead)
     options = DriverOptions(
         skip_bad=on_error == "skip",
@@ -109,6 +108,7 @@ def start(
     )
     runner = MixedRunner(spark)
     to = sink_of(spark, sink, catalog.programs, with_query=register is not None)
+    check_sources({iri: given[iri.strip("<>")] for iri in needed})
     driver = make_driver(catalog, folder, runner, to, frontier, options, trace)
     run = StreamRun(
         driver, runner, register=None if register is None else partial(register, to), reporter=BatchReporter(listener)
