@@ -37,8 +37,8 @@ SPARK, CONNECTOR = "CQELS_OPT_PYSPARK_4_0", "CQELS_OPT_KAFKA_CONNECTOR"
 
 
 def produce(broker: Broker, topic: str, values: list[tuple[int, bytes]]) -> None:
-    """Messages, each to a partition; the broker has them when this returns."""
-    producer = Producer({"bootstrap.servers": f"127.0.0.1:{broker.port}", "log_level": 0})
+    """Messages, each to a partition and in order also where sending is repeated; the broker has them when this returns."""
+    producer = Producer({"bootstrap.servers": f"127.0.0.1:{broker.port}", "enable.idempotence": True, "log_level": 0})
     failures: list[Any] = []
     for partition, value in values:
         producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: failures.append(error))
