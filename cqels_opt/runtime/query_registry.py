@@ -17,7 +17,7 @@ from cqels_opt.compiler.multi_query_sharing import Member, Record, alone
 from cqels_opt.compiler.registration import Do, Programs, check_name, member_of, record_of
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.errors import EngineWarning, InputError, check_choice
-from cqels_opt.lod.locations import local_path
+from cqels_opt.lod.locations import local_path, new_folder
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import store_of
 from cqels_opt.lod.update import UpdateReport, update
@@ -57,9 +57,7 @@ class QueryRegistry(ABC, Generic[Q]):
         if folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-")
             folder = self._temporary.name
-        self.folder = local_path(folder, "folder").absolute()
-        if self.folder.exists() and not self.folder.is_dir():
-            raise InputError(f"folder: {self.folder} is a file, and a folder is expected")
+        self.folder = new_folder(local_path(folder, "folder").absolute(), "folder")
         paths = _paths(() if static is None else static, "static")
         if store is not None and (paths or graphs):
             raise InputError(

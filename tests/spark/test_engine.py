@@ -611,8 +611,9 @@ def test_what_an_engine_refuses(spark: SparkSession, files: Files, tmp_path: Pat
     with pytest.raises(InputError, match="on_error='foo': choose from fail, skip"):
         cq.Engine(spark, on_error="foo")  # type: ignore[arg-type]
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"folder: .* is a file, and a folder is expected"):
-        cq.Engine(spark, folder=tmp_path / "file")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(InputError, match=r"folder: .*/file: it is a file; a folder is expected"):
+            cq.Engine(spark, folder=folder)
 
 
 def test_columns_that_are_no_strings(spark: SparkSession) -> None:
