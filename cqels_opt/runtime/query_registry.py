@@ -11,11 +11,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar, Unpack, cast
 
 from cqels_opt.compiler.multi_query_sharing import Member, Record, alone
-from cqels_opt.compiler.registration import Do, Programs, check_name, member_of, record_of
-from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
+from cqels_opt.compiler.registration import Do, Programs, QueryOptions, check_name, member_of, record_of
 from cqels_opt.errors import EngineWarning, InputError, check_choice
 from cqels_opt.lod.locations import local_path, new_folder
 from cqels_opt.lod.open_store import open_store
@@ -27,9 +26,9 @@ from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.terms import ABSOLUTE_IRI
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.registered_query import RegisteredQuery
+from cqels_opt.runtime.start_options import keywords_of
 from cqels_opt.runtime.static_data import Load, leased_store, static_sources, static_store
 from cqels_opt.state.commit_log import key_of
-from cqels_opt.windows.instants import Policy
 
 PathLike = str | Path
 Q = TypeVar("Q", bound=RegisteredQuery)
@@ -157,28 +156,11 @@ class QueryRegistry(ABC, Generic[Q]):
 
     def known(self, text: str, options: Mapping[str, Any]) -> Q | None:
         """The query that has been registered with a text and these options; without an ``id``, under any name."""
-        others = {name: value for name, value in options.items() if name != "id"}
         names = self._queries if options.get("id") is None else self._queries.keys() & {options["id"]}
-        return next(
-            (self._queries[name] for name in names if self._queries[name].member.record == record_of(text, name, **others)), None
-        )
+        return next((self._queries[n] for n in names if self._queries[n].member.record == _record(text, n, options)), None)
 
-    def register(
-        self,
-        text: str,
-        *,
-        id: str | None = None,
-        dialect: str = "auto",
-        profile: str | None = None,
-        report: str | Mapping[str, Policy | str] | None = None,
-        output_operator: str | None = None,
-        duplicates: Literal["set", "bag"] | None = None,
-        bounds: Literal["open-closed", "closed-open"] | None = None,
-        t0: Mapping[str, int] | None = None,
-        file: str = "query",
-        sub_result_bytes: int = BYTES_BUDGET,
-        types: Mapping[str, str] | None = None,
-    ) -> Q:
+    @keywords_of(QueryOptions, record_of)
+    def register(self, text: str, **options: Unpack[QueryOptions]) -> Q:
         """Parses a query, computes its static sub-results, and retains its plans. Raises QueryError with line and column.
 
         Likely mistakes, such as a variable of SELECT that nothing binds, are an EngineWarning.
@@ -188,39 +170,25 @@ class QueryRegistry(ABC, Generic[Q]):
         if not isinstance(text, str):
             raise InputError(f"a query is a text, not {type(text).__name__}")
         with self._registering:
-            name = (
-                id
-                if id is not None
-                else next(free for n in count(len(self._queries) + 1) if (free := f"q{n}") not in self._queries)
-            )
-            record = record_of(
-                text,
-                name,
-                dialect=dialect,
-                profile=profile,
-                report=report,
-                output_operator=output_operator,
-                duplicates=duplicates,
-                bounds=bounds,
-                t0=t0,
-                file=file,
-                sub_result_bytes=sub_result_bytes,
-                types=types,
-            )
-            return self._register(name, record)
+            if (name := options.get("id")) is None:
+                name = next(free for n in count(len(self._queries) + 1) if (free := f"q{n}") not in self._queries)
+            record = _record(text, name, options)
+            check_name(name)
+            if name in self._queries:
+                raise InputError(f"there is a query {name!r} already")
+            found = self._registered(member_of(record))
+            if found.member.kind not in self._kinds:  # a query that differs only in constants is known to compile
+                self.programs.of(alone(found.member))
+                self._kinds.add(found.member.kind)
+            for sentence in likely_mistakes(found.query):
+                warnings.warn(f"{name}: {sentence}", EngineWarning, stacklevel=3)
+            self._queries[name] = found
+            return found
 
-    def _register(self, name: str, record: Record) -> Q:
-        check_name(name)
-        if name in self._queries:
-            raise InputError(f"there is a query {name!r} already")
-        found = self._registered(member_of(record))
-        if found.member.kind not in self._kinds:  # a query that differs only in constants is known to compile
-            self.programs.of(alone(found.member))
-            self._kinds.add(found.member.kind)
-        for sentence in likely_mistakes(found.query):
-            warnings.warn(f"{name}: {sentence}", EngineWarning, stacklevel=3)
-        self._queries[name] = found
-        return found
+
+def _record(text: str, name: str, options: Mapping[str, Any]) -> Record:
+    """The registration of a query under a name, with options of :class:`QueryOptions`."""
+    return record_of(**{**options, "text": text, "id": name})
 
 
 def _paths(given: PathLike | Sequence[PathLike], what: str) -> list[Path]:
