@@ -15,12 +15,12 @@ from cqels_opt.errors import InputError
 from cqels_opt.plans import FilterNode, QueryGraph, RelationNode
 from cqels_opt.plans.query_graph import JoinKind
 from cqels_opt.query.durations import duration_of
+from cqels_opt.relational.column_names import plan_name
 from cqels_opt.relational.conditions import Condition, JoinKey, parsed
 from cqels_opt.relational.planner import JoinLayout
 from cqels_opt.relational.progress import EventTime
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_NOT_IN_NAMES = re.compile(r"\W+", re.ASCII)
 TIME = "time"
 """The column of the answers with the event time."""
 
@@ -251,15 +251,10 @@ class JoinSpec:
         variables: dict[str, dict[str, tuple[JoinKey, ...]]] = {}
         for keys in classes:
             keys.sort(key=lambda key: (order[key.relation], key.label))
-            name = base = _NOT_IN_NAMES.sub("_", "_".join(keys[0].label)).strip("_") or "key"
-            number = 1
-            while name in variables:
-                number += 1
-                name = f"{base}_{number}"
             of: dict[str, tuple[JoinKey, ...]] = {}
             for key in keys:
                 of[key.relation] = (*of.get(key.relation, ()), key)
-            variables[name] = of
+            variables[plan_name("_".join(keys[0].label), "key", variables)] = of
         return variables
 
     def _equates(self, condition: Condition) -> bool:

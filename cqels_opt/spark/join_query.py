@@ -10,7 +10,6 @@ Equal keys are one variable. Catalyst has already cast both sides of an equality
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,13 +22,13 @@ from pyspark.sql import DataFrame
 from cqels_opt.plans import FilterNode, Plan, QueryGraph, RelationNode, Scan
 from cqels_opt.plans.plan import Join, Multiway, Probe
 from cqels_opt.plans.query_graph import GraphError, JoinKind
+from cqels_opt.relational.column_names import plan_name
 from cqels_opt.relational.planner import Side
 from cqels_opt.spark.catalyst import Catalyst, Expression, JoinType, LogicalPlan, analyzed, children, conjuncts, items
 
 KINDS: Mapping[str, JoinKind] = {"LeftOuter": "optional", "LeftSemi": "semi", "LeftAnti": "anti"}
 _WORDS: Mapping[JoinKind, str] = {"optional": "LEFT JOIN", "semi": "LEFT SEMI JOIN", "anti": "LEFT ANTI JOIN"}
 TYPES: Mapping[JoinKind, JoinType] = {kind: name for name, kind in KINDS.items()}  # type: ignore[misc]
-_NOT_IN_NAMES = re.compile(r"\W+", re.ASCII)
 
 
 class NotReadableError(Exception):
@@ -154,12 +153,7 @@ class JoinQuery:
         found: dict[str, dict[str, list[Key]]] = {}
         for keys in self._classes:
             keys.sort(key=lambda key: self._order[key.relation])
-            name = base = _NOT_IN_NAMES.sub("_", _label(keys[0].expression)).strip("_") or "key"
-            number = 1
-            while name in found:
-                number += 1
-                name = f"{base}_{number}"
-            of = found[name] = dict[str, list[Key]]()
+            of = found[plan_name(_label(keys[0].expression), "key", found)] = dict[str, list[Key]]()
             for key in keys:
                 of.setdefault(key.relation, []).append(key)
         return found
@@ -335,12 +329,7 @@ class _Reader:
 
     def _name(self, wanted: str) -> str:
         """A name of a relation that no other has, as plans write it."""
-        base = _NOT_IN_NAMES.sub("_", wanted).strip("_") or "relation"
-        name, number = base, 1
-        while any(name == relation.name for relation in self.relations):
-            number += 1
-            name = f"{base}_{number}"
-        return name
+        return plan_name(wanted, "relation", {relation.name for relation in self.relations})
 
 
 def read(catalyst: Catalyst, frame: DataFrame, stream: DataFrame) -> JoinQuery:
