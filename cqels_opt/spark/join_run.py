@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import LimitError, first_line
+from cqels_opt.lod.locations import hadoop_uri, state_folder
 from cqels_opt.planner import batch_report
 from cqels_opt.plans import Plan
 from cqels_opt.plans.explain import Format
@@ -26,6 +28,7 @@ from cqels_opt.spark.drop_in import DropIn
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.trace.listener import ListenerLike
 from cqels_opt.trace.records import TraceRecord
+from cqels_opt.trace.writer import TraceFile
 
 _log = logging.getLogger("cqels_opt.join")
 
@@ -43,6 +46,20 @@ class JoinOptions:
     limits: Limits = NO_LIMITS
     allow_gap: bool = False
     listener: ListenerLike | None = None
+
+
+class StateFolder:
+    """The ``folder`` of a join's state: the user's, or a temporary one with the small files of a state at a ``uri``.
+
+    ``temporary``: a join without a state has such a folder too; otherwise it has None.
+    """
+
+    def __init__(self, state: str | Path | None, temporary: bool) -> None:
+        self.uri = hadoop_uri(state)
+        self.folder = state_folder(state, "state").absolute() if state is not None and self.uri is None else None
+        if self.folder is None and (temporary or self.uri is not None):
+            self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-join-")
+            self.folder = Path(self._temporary.name)
 
 
 class Answers(Protocol):
@@ -71,6 +88,7 @@ class JoinRun(DropIn):
     _again: ClassVar[str]
     """What runs if an action on the answers fails."""
     _runner: BatchJobs | None
+    _trace: TraceFile | None
     _cancelled = False
 
     def __repr__(self) -> str:
@@ -109,6 +127,12 @@ class JoinRun(DropIn):
         """Waits until the relations have been counted, where that is done in the background."""
 
     # ------------------------------------------------------------------ a batch
+    def _runner_on(self, session: SparkSession) -> BatchJobs:
+        runner = BatchJobs(session)
+        if self._trace is not None:
+            runner.link_to(self._trace.path)
+        return runner
+
     def _begin(self, runner: BatchJobs, session: SparkSession, number: int) -> None:
         runner.spark, self._cancelled = session, False
         runner.begin(number, [self.name])

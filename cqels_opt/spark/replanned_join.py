@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.errors import LimitError
-from cqels_opt.lod.locations import hadoop_uri, local_path, state_folder
+from cqels_opt.lod.locations import local_path
 from cqels_opt.plans.explain import Format, check_request
 from cqels_opt.relational.planner import JoinPlanner
 from cqels_opt.runtime.output_owner import Owner, claim_file
 from cqels_opt.runtime.phase_timer import PhaseTimer
-from cqels_opt.spark.batch_jobs import BatchJobs
 from cqels_opt.spark.hadoop_state import HadoopFailure
-from cqels_opt.spark.join_run import JoinOptions, JoinRun, analyzed
+from cqels_opt.spark.join_run import JoinOptions, JoinRun, StateFolder, analyzed
 from cqels_opt.spark.replanning import LONGEST_WAIT, Estimated, Replanned, Replanner
 from cqels_opt.state.claim import Claim
 from cqels_opt.trace import display
@@ -66,10 +63,8 @@ class ReplannedJoin(JoinRun):
         self._runner = self._runner_on(spark) if spark is not None else None
         self._replanner: Replanner | None = None
         self._totals = {"batches": 0, "elements": 0}
-        state, uri = options.state, hadoop_uri(options.state)
-        given = state_folder(state, "state").absolute() if state is not None and uri is None else None
-        self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-join-") if uri is not None else None
-        folder = Path(self._temporary.name) if self._temporary is not None else given
+        self._state = StateFolder(options.state, temporary=False)
+        folder, uri = self._state.folder, self._state.uri
         claim = Claim(folder, uri)
         self._failures = HadoopFailure(spark, uri, folder) if uri and spark is not None and folder is not None else None
         super().__init__(options.name, claim, options.limits, options.listener)
@@ -138,12 +133,6 @@ class ReplannedJoin(JoinRun):
         self._replanner.observe(found)
         self._replanner.start_counting(plain, frame)
         self._record(number, found, clock, jobs, fallback)
-
-    def _runner_on(self, session: SparkSession) -> BatchJobs:
-        runner = BatchJobs(session)
-        if self._trace is not None:
-            runner.link_to(self._trace.path)
-        return runner
 
     def _record(self, number: int, found: Replanned, clock: PhaseTimer, jobs: int, fallback: str | None) -> None:
         planner, elements = self._last_planner, found.elements or 0

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from time import time as clock_time
 from typing import Any, TypeAlias
 
@@ -16,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
 from cqels_opt.errors import CheckpointError, InputError, LimitError, RunWarning
-from cqels_opt.lod.locations import hadoop_uri, local_path, state_folder
+from cqels_opt.lod.locations import local_path
 from cqels_opt.plans.explain import Format, check_request
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, JoinDecision, JoinPlanner
@@ -45,7 +43,7 @@ from cqels_opt.spark.join_inputs import (
 )
 from cqels_opt.spark.join_plans import JoinPlans
 from cqels_opt.spark.join_rows import AddedRows, Windows, read_rows, write_rows
-from cqels_opt.spark.join_run import JoinOptions, JoinRun, analyzed
+from cqels_opt.spark.join_run import JoinOptions, JoinRun, StateFolder, analyzed
 from cqels_opt.spark.relation_identity import content_of
 from cqels_opt.state.claim import Claim
 from cqels_opt.storage.compaction_policy import MERGED
@@ -95,12 +93,9 @@ class WindowedJoin(JoinRun):
         self._session, self._declared, self.spec, self.then = spark, declared, declared.spec, options.then
         self._mode, self._streams = options.mode, self.spec.event_times(options.lateness)
         self._needs_all = self.spec.stateful and not options.allow_gap
-        state, trace = options.state, options.trace
-        uri = hadoop_uri(state)
-        given = state_folder(state, "state").absolute() if state is not None and uri is None else None
-        self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-join-") if given is None else None
-        self._given = state is not None
-        folder = Path(self._temporary.name) if self._temporary is not None else given
+        self._given, trace = options.state is not None, options.trace
+        self._state = StateFolder(options.state, temporary=True)
+        folder, uri = self._state.folder, self._state.uri
         assert folder is not None
         claim, identity = Claim(folder if self._given else None, uri), identity_of(self.spec, options.lateness)
         self.kept = RetainedRows(folder, identity) if uri is None else HadoopRetainedRows(spark, uri, folder, identity)
@@ -112,9 +107,7 @@ class WindowedJoin(JoinRun):
             if not self._given:
                 self._earlier = self._trace.written()
         self._restore_trace()
-        self._runner = BatchJobs(spark)
-        if self._trace is not None:
-            self._runner.link_to(self._trace.path)
+        self._runner = self._runner_on(spark)
         self._planner: JoinPlanner | None = None
         self._types: tuple[tuple[object, ...], Mapping[str, t.DataType]] = (), {}
         self._plans, self._number = JoinPlans(self.spec, declared.projection), -1
