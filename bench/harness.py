@@ -22,7 +22,7 @@ from cqels_opt.bench.contenders import available
 from cqels_opt.bench.declared import read, shipped
 from cqels_opt.bench.html import page
 from cqels_opt.bench.kept import StoredReports, as_json
-from cqels_opt.cli.input_files import check_page
+from cqels_opt.cli.input_files import check_outputs, check_page
 from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError
 from cqels_opt.query.mistakes import nearest
@@ -66,8 +66,7 @@ def check(options: BenchOptions) -> None:
     names = options.scenarios or (EVALUATION,)
     if options.html is not None:
         check_page(options.html)
-        if options.json is not None and options.json.resolve() == options.html.resolve():
-            raise InputError(f"--html {options.html}: the file is given twice, and would be overwritten")
+        check_outputs([("--html", options.html)], [options.json])
     if options.page and len({EVALUATION, ARENA} & {*names}) != 1:
         raise InputError(f"--page: {EVALUATION} or {ARENA} alone has a page; others have --html")
     for name in names:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cqels_opt.cli.input_files import check_page, existing_file, new_file
+from cqels_opt.cli.input_files import check_outputs, check_page, existing_file, new_file
 from cqels_opt.cli.options import (
     TIME_PREDICATE,
     CheckOptions,
@@ -95,11 +95,7 @@ def _check_together(options: RunOptions) -> None:
         *options.static,
         *(path for _, path in (*options.streams, *options.graphs)),
     ]
-    outputs = [("--trace", options.trace), ("--out", options.out)]
-    for number, (option, path) in enumerate(outputs):
-        others = [*inputs, *(other for _, other in outputs[:number] if other)]
-        if path and any(path.resolve() == other.resolve() for other in others):
-            raise InputError(f"{option} {path}: the file is given twice, and would be overwritten")
+    check_outputs([("--trace", options.trace), ("--out", options.out)], inputs)
     if options.trace is not None and str(options.trace) == "-":
         raise InputError("--trace -: a trace is a file, which its run continues: name one")
     if isinstance(options.checkpoint, Path) and options.out is not None and options.out.resolve() == options.checkpoint.resolve():
@@ -189,13 +185,9 @@ def make_trace(*, file: str, html: Path | None = None, follow: bool = False, **r
         )
     if rest.get("ui") and not follow:
         raise InputError("--ui: it is for a trace that grows: add --follow, or write a page with --html OUT.html")
-    if html and html.resolve() == path.resolve():
-        raise InputError(f"--html {html}: the file is given twice, and would be overwritten")
-    compare = rest.get("compare")
-    if compare and html is None:
+    check_outputs([("--html", html)], [path, rest.get("compare")])
+    if rest.get("compare") and html is None:
         raise InputError("--compare: two traces are compared on a page: add --html OUT.html")
-    if compare and html and html.resolve() == compare.resolve():
-        raise InputError(f"--html {html}: the file is given twice, and would be overwritten")
     if html:
         check_page(html)
     return TraceOptions(path, html, follow, **rest)

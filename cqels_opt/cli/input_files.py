@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from cqels_opt.errors import InputError
@@ -89,6 +90,15 @@ def new_state(text: str, what: str) -> Path | str:
     if files and not (folder / "commits").is_dir():  # which each other checkpoint has, a damaged one too
         raise InputError(f"{what}: {text}: it is a folder with other files in it, such as {min(files)}: name another one")
     return named(str(folder), what)
+
+
+def check_outputs(outputs: Sequence[tuple[str, Path | None]], inputs: Iterable[Path | None]) -> None:
+    """InputError for an output, after its option, that is one of the inputs or an output before it."""
+    taken = {path.resolve() for path in inputs if path}
+    for option, path in outputs:
+        if path and path.resolve() in taken:
+            raise InputError(f"{option} {path}: the file is given twice, and would be overwritten")
+        taken |= {path.resolve()} if path else set()
 
 
 def check_page(html: Path) -> None:
