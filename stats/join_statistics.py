@@ -94,7 +94,7 @@ class WindowPair:
             size += sum(weight * self._with_whole(counts, self.left, x) for weight, counts in rights)
         return size + sum(one * two * _size(mine, other) for one, mine in lefts for two, other in rights)
 
-    def overlap(self, left: Part, right: Part, since: int | None = None) -> float:
+    def overlap(self, left: Part, right: Part, since: int | None) -> float:
         """The share of pairs of rows, in [0, 1], whose intervals overlap and neither of which has ended at ``since``; exact."""
         pairs = self.left.card(left) * self.right.card(right)
         if not pairs:

@@ -61,7 +61,7 @@ class SharedWindows:
             found = self._static_pairs[key] = StaticPair(window, column, fanout, f"{column} {name}")
         return found
 
-    def retain(self, windows: Iterable[WindowStatistics], sizes: Set[str] = frozenset()) -> None:
+    def retain(self, windows: Iterable[WindowStatistics], sizes: Set[str]) -> None:
         """Forgets all windows but these, and the sizes of joins with static relations that their slots keep under other names.
 
         Windows of removed queries no longer advance, so a later query must not find them.

@@ -130,7 +130,7 @@ def _replay(
     streams: Sequence[tuple[str, Path]],
     folder: Path,
     watch: Watcher | None,
-    inspect: Inspect | None = None,
+    inspect: Inspect | None,
 ) -> tuple[StreamRun, bool, int]:
     plan = replay(options, streams, external_streams(catalog), folder)
     frontier = finite_frontier(plan, options.lateness, options.eager)

@@ -103,7 +103,7 @@ def _replay(
     folder: Path,
     watch: Watcher | None,
     stop: threading.Event,
-    inspect: Inspect | None = None,
+    inspect: Inspect | None,
 ) -> tuple[LocalRun, bool, int]:
     plan = replay(options, streams, external_streams(catalog), folder)
     frontier = finite_frontier(plan, options.lateness, options.eager)

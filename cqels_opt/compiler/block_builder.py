@@ -228,7 +228,7 @@ class BlockBuilder:
         variables = tuple(part.relation.variables)
         return Static(self._unique(name, numbered), variables, at, part.relation.rows, part.patterns, of=part.of)
 
-    def _unique(self, name: str, numbered: bool = False) -> str:
+    def _unique(self, name: str, numbered: bool) -> str:
         self._names[name] += 1
         return f"{name}#{self._names[name]}" if numbered or self._names[name] > 1 else name
 

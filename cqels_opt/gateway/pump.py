@@ -30,7 +30,7 @@ def gateway(
     source: Source,
     folder: LiveFolder,
     stop: threading.Event,
-    every: float = 1.0,
+    every: float,
     on_write: Callable[[GatewayCounts], None] | None = None,
 ) -> GatewayCounts:
     """Moves messages until ``stop`` is set or the source ends, then writes the rest. ``every``: batch interval in seconds."""

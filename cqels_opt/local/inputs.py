@@ -58,8 +58,8 @@ class Folders:
         driver: Driver,
         folders: Sequence[tuple[int, Path]],
         time_predicate: str,
-        to_the_end: bool = False,
-        most: int = MOST_BYTES,
+        to_the_end: bool,
+        most: int,
     ) -> None:
         self.poll = 0.05
         self._log = SourceLog(driver.folder / SPARK, folders, most)  # the log of Spark's job, so that Spark can continue

@@ -38,7 +38,7 @@ class SubResult:
     relation: Relation
 
 
-def subresult_folder(root: Path, fingerprint: str, description: str, indexes: Iterable[On] = ()) -> Path:
+def subresult_folder(root: Path, fingerprint: str, description: str, indexes: Iterable[On]) -> Path:
     """The folder of a sub-result under ``root``, which may not exist yet."""
     on = sorted(set(indexes))
     return root / text_digest(repr((VERSION, fingerprint, description, on)))

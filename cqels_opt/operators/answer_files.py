@@ -27,7 +27,7 @@ _TEXTS: Final = pa.dictionary(pa.int32(), pa.string())
 
 
 def write_arrow(
-    path: Path, found: Answers, terms: TermTable, queries: Any = None, types: ColumnTypes = (), lost: Counter[str] | None = None
+    path: Path, found: Answers, terms: TermTable, queries: Any, types: ColumnTypes, lost: Counter[str] | None
 ) -> None:
     """Writes answers as rows for a DataFrame; ``queries`` names the query of each answer, where several share the program.
 
@@ -47,7 +47,7 @@ def write_arrow(
 
 
 def write_parquet(
-    path: Path, found: Answers, terms: TermTable, queries: Any = None, types: ColumnTypes = (), lost: Counter[str] | None = None
+    path: Path, found: Answers, terms: TermTable, queries: Any, types: ColumnTypes, lost: Counter[str] | None
 ) -> Path:
     """Writes answers as a file of an answer folder; the column ``instance`` names the query of each, where several share the program.
     ``types`` and ``lost`` are as in :func:`write_arrow`.

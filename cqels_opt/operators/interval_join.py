@@ -147,7 +147,7 @@ class Matches:
             for piece in pieces(self.runs.counts) if limit is None else limit.pieces(self.runs.counts):
                 yield self._verified(*self.runs.pairs(piece))
 
-    def all_rows(self, limit: RowLimit | None = None) -> Iterator[Rows]:
+    def all_rows(self, limit: RowLimit | None) -> Iterator[Rows]:
         """The joined rows of :meth:`pairs`."""
         for probe, found in self.pairs(limit):
             yield self.side._merge(self.left, probe, found, self.on)

@@ -142,7 +142,7 @@ def _rounded(text: str, to: pa.Decimal128Type[Any, Any]) -> Decimal | None:
     return rounded if rounded.adjusted() < to.precision - to.scale or not rounded else None
 
 
-def typed_columns(terms_of: Mapping[str, Any], types: ColumnTypes, lost: Counter[str] | None = None) -> dict[str, Any]:
+def typed_columns(terms_of: Mapping[str, Any], types: ColumnTypes, lost: Counter[str] | None) -> dict[str, Any]:
     """The columns of answers, those with a type converted; ``lost`` counts the values that are not of their type, by variable."""
     found = dict(terms_of)
     for name, type_of in types:

@@ -53,7 +53,7 @@ class BackgroundJobs:
     All queries of a run ask for jobs, so a name has all that the result depends on.
     """
 
-    def __init__(self, folder: Path, start: Start = in_thread) -> None:
+    def __init__(self, folder: Path, start: Start) -> None:
         self.folder, self._start = folder, start
         self._done: SharedCache[Name, object] = SharedCache(MOST_RESULTS)
         self._busy: set[Name] = set()

@@ -246,7 +246,7 @@ def binary_units(a: float) -> int:
 _UNITS = 2**1074
 
 
-def exact_ratio(units: int, rest: Decimal, count: int = 1) -> float:
+def exact_ratio(units: int, rest: Decimal, count: int) -> float:
     """``(units * 2**-1074 + rest) / count``, rounded once; infinite if too large."""
     numerator, denominator = rest.as_integer_ratio()
     top, bottom = units * denominator + numerator * _UNITS, _UNITS * denominator * count

@@ -10,7 +10,7 @@ from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.rdf.streams import OnError
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.commit_log import COMMITS
-from cqels_opt.windows.batch_size import DEFAULT_BATCH, BatchSize
+from cqels_opt.windows.batch_size import BatchSize
 from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import ReplayPlan, ReplaySource, cut
 from cqels_opt.windows.replay_plan import RECORD, REPLAY
@@ -25,7 +25,7 @@ def used_streams(given: Streams, needed: Sequence[str]) -> list[tuple[str, Path]
     return [(iri.strip("<>"), path) for iri, path in given if iri.strip("<>") in bare]
 
 
-def are_live(used: Streams, follow: bool = False) -> bool:
+def are_live(used: Streams, follow: bool) -> bool:
     """Whether streams are live folders. InputError if folders and files are mixed."""
     live = follow or any(path.is_dir() for _, path in used)
     if live and not all(path.is_dir() for _, path in used):
@@ -52,7 +52,7 @@ def replay_of(
     lateness: int,
     on_error: OnError,
     time_predicate: str,
-    size: BatchSize = DEFAULT_BATCH,
+    size: BatchSize,
 ) -> ReplayPlan:
     """Cuts the files of streams into chunks below a checkpoint's ``folder``, one per micro-batch.
 

@@ -39,8 +39,8 @@ class IngestState:
         folder: Path,
         streams: Sequence[str],
         tiers: CompactionPolicy,
-        files: Sequence[SlotFile] = (),
-        note: Callable[[str], None] = lambda text: None,
+        files: Sequence[SlotFile],
+        note: Callable[[str], None],
     ) -> None:
         self.folder, self.tiers, self._note = folder, tiers, note
         self.times = {stream: Timeline() for stream in streams}

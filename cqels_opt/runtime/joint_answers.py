@@ -29,7 +29,7 @@ class JointAnswers:
     ``in_memory``: the reports have the lines themselves, instead of the name of a file.
     """
 
-    def __init__(self, in_memory: bool = False) -> None:
+    def __init__(self, in_memory: bool) -> None:
         self._in_memory = in_memory
         self._held: list[QueryAnswers] = []
         self._reports: list[AnswerReport] = []

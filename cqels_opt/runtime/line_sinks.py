@@ -182,7 +182,7 @@ class StreamSink:
     format: Format = "jsonl"
     digests: Mapping[str, str] = MappingProxyType({})
 
-    def __init__(self, to: TextIO | None = None) -> None:
+    def __init__(self, to: TextIO | None) -> None:
         self.to = to or sys.stdout
 
     def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:

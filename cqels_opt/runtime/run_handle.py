@@ -42,9 +42,9 @@ class RunHandle(ABC):
     def __init__(
         self,
         driver: Driver,
-        on_batch: Progress | None = None,
-        register: Register | None = None,
-        reporter: BatchReporter | None = None,
+        on_batch: Progress | None,
+        register: Register | None,
+        reporter: BatchReporter | None,
     ) -> None:
         """``register`` registers queries for :meth:`add` and adds them; without it, queries cannot be added or removed.
 

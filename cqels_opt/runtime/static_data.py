@@ -32,8 +32,7 @@ def static_store(
     load: Load,
     folder: Path,
     sources: Sequence[StaticSource],
-    on_error: Literal["fail", "skip"] = "fail",
-    progress: Callable[[int, int], None] | None = None,
+    on_error: Literal["fail", "skip"],
     scheme: IdScheme | None = None,
 ) -> Path:
     """The store of a run, loaded below ``folder`` on the first start. CheckpointError if the files have changed since."""
@@ -44,7 +43,7 @@ def static_store(
             raise CheckpointError(f"{folder.parent}: the checkpoint was made with other static data; use another folder")
         return target
     disk.make_folder(folder)
-    load(sources, target, scheme=scheme, on_error=on_error, progress=progress, durable=False)
+    load(sources, target, scheme=scheme, on_error=on_error, durable=False)
     disk.sync_file_system(folder)
     disk.write_atomically(record, documents.encode(SOURCES, facts))
     return target

@@ -157,8 +157,8 @@ def encode_rows(
     store: str,
     scheme: term_ids.IdScheme,
     rejected: RejectSpool,
-    graphs: bool = False,
-    quoted: bool = False,
+    graphs: bool,
+    quoted: bool,
 ) -> tuple[EncodedRows, Texts]:
     """The rows that have a time and an offset, and the texts that must be kept. Rows that cannot be read are ``rejected``.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.plans.explain import Format
-from cqels_opt.runtime.limits import NO_LIMITS, Limits
+from cqels_opt.runtime.limits import Limits
 from cqels_opt.spark.drop_in import DropIn
 from cqels_opt.spark.messages import reading_of
 from cqels_opt.spark.registered_query import CompiledQuery
@@ -25,8 +25,8 @@ class Adaptive(DropIn):
         run: StreamRun,
         incoming: Incoming,
         claim: Claim,
-        limits: Limits = NO_LIMITS,
-        listener: ListenerLike | None = None,
+        limits: Limits,
+        listener: ListenerLike | None,
     ) -> None:
         self.query, self.run, self._incoming, self._kept = query, run, incoming, claim.state is not None
         run.ordered = incoming.order is not None

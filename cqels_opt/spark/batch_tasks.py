@@ -88,7 +88,7 @@ class BatchTasks:
     waits for the end of the job: if Spark collected them, they would come through another socket some milliseconds later.
     """
 
-    def __init__(self, context: SparkContext, in_one_process: bool = True) -> None:
+    def __init__(self, context: SparkContext, in_one_process: bool) -> None:
         """``in_one_process``: the executor is in the driver's JVM."""
         self._sockets: DriverSockets = UnixSockets() if in_one_process else NetworkSockets(context.getConf())
         self._serve = partial(_serve, self._sockets.secret)

@@ -86,7 +86,7 @@ class Joined:
         windows: Windows,
         columns: Sequence[str],
         projection: Sequence[str],
-        leaves: Leaves | None = None,
+        leaves: Leaves | None,
     ) -> None:
         """``columns`` are those of the stream. ``projection`` selects from the event time and a struct per relation; empty takes all.
 

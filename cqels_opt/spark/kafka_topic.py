@@ -59,7 +59,7 @@ class KafkaTopic:
         return str(self.payload)
 
 
-def parse_topic(text: str, payload: str | Payload = "json") -> KafkaTopic:
+def parse_topic(text: str, payload: str | Payload) -> KafkaTopic:
     """Parses ``kafka://host:port/topic``."""
     servers, slash, topic = text.removeprefix(SCHEME).partition("/")
     if not text.startswith(SCHEME) or not slash:

@@ -38,7 +38,7 @@ def check_sources(given: Mapping[str, object]) -> None:
 
 
 def of_messages(
-    spark: SparkSession, given: Mapping[str, Source], streams: Sequence[str], order: str | None = None
+    spark: SparkSession, given: Mapping[str, Source], streams: Sequence[str], order: str | None
 ) -> dict[str, Messages] | None:
     """The streams as messages if any of them has messages; None if all are DataFrames of triples.
 

@@ -67,7 +67,7 @@ def folder_stream(spark: SparkSession, folders: Sequence[tuple[int, Path]], most
     return reduce(DataFrame.union, (files(folder) for _, folder in folders))
 
 
-def row_stream(frames: Mapping[str, DataFrame], streams: Sequence[str], order: str | None = None) -> DataFrame:
+def row_stream(frames: Mapping[str, DataFrame], streams: Sequence[str], order: str | None) -> DataFrame:
     """Users' streaming DataFrames of ``s p o t`` (and ``g``) as one. ``order`` names a column that orders elements."""
     return reduce(DataFrame.union, (as_rows(frames[iri], number, order) for number, iri in enumerate(streams)))
 

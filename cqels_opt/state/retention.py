@@ -32,7 +32,7 @@ class Retention:
     folder: Path
     programs: Sequence[CompiledProgram]
     tables: frozenset[str]
-    streams: tuple[str, ...] = ()  # all streams of the run, also those that no program reads
+    streams: tuple[str, ...]  # all streams of the run, also those that no program reads
 
     def after(self, files: Sequence[SlotFile], reported: Mapping[str, int], state: Commit, frontier: int) -> RetainedFiles:
         """What is retained after a step that ended at ``frontier``; ``reported`` has the last reported instant of each program."""

@@ -162,7 +162,7 @@ class TimeSliceMergeTask:
     slices: tuple[SlotFile, ...]
     slots: tuple[SlotFile, ...]
     upto: int
-    earlier: tuple[SlotFile, ...] = ()
+    earlier: tuple[SlotFile, ...]
 
 
 def merge_time_slices(task: TimeSliceMergeTask) -> SlotFile:

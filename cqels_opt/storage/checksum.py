@@ -216,7 +216,7 @@ VERIFIED: Final[SharedCache[Identity, BlockHashes | None]] = SharedCache(1 << 16
 
 
 # ------------------------------------------------------------------ files with an entry in a header
-def entry(path: Path, blocks: Path | None = None) -> tuple[int, str]:
+def entry(path: Path, blocks: Path | None) -> tuple[int, str]:
     """The size and digest of a file. The hashes of the blocks of a large file are written to the file ``blocks``."""
     hasher = Hasher()
     hasher.update(_mapped(path).data)

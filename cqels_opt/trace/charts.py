@@ -119,7 +119,7 @@ def _put(named: Named, name: str, point: int, value: float | None, most: int | N
 
 
 # ------------------------------------------------------------------ as JSON
-def query_json(history: QueryHistory, charts: Charts, merged: int = 1) -> dict[str, Any]:
+def query_json(history: QueryHistory, charts: Charts, merged: int) -> dict[str, Any]:
     """The JSON object of a query; each point combines ``merged`` neighbouring points."""
     length = -(-len(charts.points) // merged)
 

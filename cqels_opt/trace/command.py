@@ -22,13 +22,13 @@ def show_summary(file: Path) -> None:
     show_trace(read_trace(file), OutputConsole())
 
 
-def write_page(file: Path, html: Path, other: Path | None = None) -> None:
+def write_page(file: Path, html: Path, other: Path | None) -> None:
     """Writes the page of a trace, and of another one to compare with."""
     compared = (read_trace(other), str(other) if other.name == file.name else other.name) if other is not None else None
     html.write_text(trace_page(read_trace(file), file.name, compared), encoding="utf-8")
 
 
-def follow_file(file: Path, address: tuple[str, int] | None = None) -> None:
+def follow_file(file: Path, address: tuple[str, int] | None) -> None:
     """Shows a growing trace in the terminal and, with an address, as a page, until Ctrl-C."""
     ended = threading.Event()
     with shown(file.name, address) as page:

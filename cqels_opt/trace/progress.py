@@ -17,7 +17,7 @@ Watcher: TypeAlias = Callable[[Sequence[TraceRecord]], None]
 
 
 @contextmanager
-def batches_progress(batches: int, done: int, hidden: bool = False) -> Iterator[Watcher]:
+def batches_progress(batches: int, done: int, hidden: bool) -> Iterator[Watcher]:
     """A bar of batches on standard error, if that is a terminal and not ``hidden``; call it with each batch's records."""
     console = Console(stderr=True)
     columns = (TextColumn("batches"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeElapsedColumn())

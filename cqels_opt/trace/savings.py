@@ -67,7 +67,7 @@ class Savings:
         return self.saved / whole if whole > 0 else 0.0
 
 
-def headline(savings: Savings, switched: int, unit: str | None, planning: float, shared: bool = False) -> tuple[str, ...]:
+def headline(savings: Savings, switched: int, unit: str | None, planning: float, shared: bool) -> tuple[str, ...]:
     """What adapting saved in one sentence, and sentences that qualify it.
 
     ``planning`` are the milliseconds of the optimizer, of all queries of the run if they are ``shared``.

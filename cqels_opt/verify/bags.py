@@ -26,7 +26,7 @@ from cqels_opt.verify.walker import Walker, as_written
 
 
 def over_copies(
-    plain: str, copies: Mapping[str, int], merged: Mapping[str, int] | None = None, elements: Mapping[str, int] | None = None
+    plain: str, copies: Mapping[str, int], merged: Mapping[str, int] | None, elements: Mapping[str, int] | None
 ) -> str:
     """The plain text with its triple patterns in windows expanded over copies.
 
@@ -58,7 +58,7 @@ def parts_of(term: str) -> tuple[str, str, str]:
 
 
 class _Spreader(Walker):
-    def __init__(self, plain: str, many: Mapping[str, tuple[str, int]], elements: Sequence[str] = ()) -> None:
+    def __init__(self, plain: str, many: Mapping[str, tuple[str, int]], elements: Sequence[str]) -> None:
         super().__init__(plain)
         self.many, self.elements = dict(many), elements
         self.outermost = f"<{DEFAULT}>" if f"<{DEFAULT}>" in self.many else None

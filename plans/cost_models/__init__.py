@@ -12,7 +12,7 @@ COST_MODELS: Mapping[str, Callable[[Constants], CostModel]] = {"default": Second
 """A function per name that returns the model with the given constants."""
 
 
-def model_named(name: str | CostModel, constants: Constants | None = None) -> CostModel:
+def model_named(name: str | CostModel, constants: Constants | None) -> CostModel:
     """The cost model of this name; a model is returned as it is."""
     if not isinstance(name, str):
         return name

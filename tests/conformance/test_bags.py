@@ -100,7 +100,7 @@ def test_set_semantics_on_request(ask: Ask, at: At) -> None:
 
 def test_without_repetition_the_text_stays_as_it_is() -> None:
     text = "SELECT ?p { GRAPH <urn:cqels-opt:window:w> { ?p ?q ?o ; ?r ?s } } # as written"
-    assert over_copies(text, {"w": 1}) == text
+    assert over_copies(text, {"w": 1}, None, None) == text
 
 
 PATHS = {

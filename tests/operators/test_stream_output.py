@@ -156,7 +156,7 @@ def test_columns_of_terms() -> None:
 def test_a_file_of_an_answer_folder_has_texts(tmp_path: Path) -> None:
     """Whatever dictionaries it is written from: readers see texts, nulls and times."""
     found, terms = some_answers()
-    path = write_parquet(tmp_path / "part.parquet", found, terms, types=(("x", "string"),))
+    path = write_parquet(tmp_path / "part.parquet", found, terms, None, (("x", "string"),), None)
     table = parquet.read_table(path)
     assert table.schema.types == [pa.timestamp("ms", "UTC"), pa.string(), pa.string(), pa.string()]
     assert table.drop(["time"]).to_pydict() == {

@@ -28,7 +28,7 @@ def test_a_file_of_a_folder_that_was_replaced_by_one_of_its_size(tmp_path: Path)
     write(sources / "2.parquet", 2, at=2)
 
     def started() -> Path:
-        return static_store(loaded, state, [StaticSource(sources)])
+        return static_store(loaded, state, [StaticSource(sources)], "fail")
 
     assert started() == started()
     write(sources / "1.parquet", 3, at=1.5)

@@ -81,7 +81,9 @@ def test_rows_of_known_terms_have_the_ids_of_new_ones(tmp_path: Path, monkeypatc
             if begin:
                 worker_cache.term_ids(store, PUBLIC).clear()
             rejected = RejectSpool(str(tmp_path), "rejects.jsonl")
-            encoded, texts = encode_rows([pa.Table.from_pylist(some, ELEMENT_ROWS)], ("a", "b"), store, PUBLIC, rejected)
+            encoded, texts = encode_rows(
+                [pa.Table.from_pylist(some, ELEMENT_ROWS)], ("a", "b"), store, PUBLIC, rejected, False, False
+            )
             kept = texts.of(np.concatenate(encoded.terms))
             found.append(([c.tolist() for c in encoded.terms], encoded.bad.tolist(), kept[0].tolist(), kept[1].to_pylist()))
         assert found[0] == found[1]

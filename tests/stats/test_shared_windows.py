@@ -171,7 +171,7 @@ def test_windows_that_no_block_advances_are_not_found_again() -> None:
     stream = WindowedRelation("a", ("x",), window(100), identity="p 100")
     removed = BlockStatistics([stream], shared=shared)
     removed.advance({"a": slot_counts(1, np.arange(3), {"v0": np.arange(3)})}, -1, 3)
-    shared.retain([])
+    shared.retain([], set())
     added = BlockStatistics([stream], shared=shared)
     assert added.windows["a"] is not removed.windows["a"] and added.windows["a"].card() == 0
 
