@@ -38,7 +38,8 @@ from cqels_opt.query.parser import parse
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import Background, DriverOptions
-from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
+from cqels_opt.state.commit_log import Commit, CommitLog
+from cqels_opt.state.run_identity import ANONYMOUS, Identity
 from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.trace.records import OperatorRecord, TraceRecord
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, drop_late, judge, read_answers

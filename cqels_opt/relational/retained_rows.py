@@ -18,7 +18,8 @@ from cqels_opt.errors import CheckpointError
 from cqels_opt.relational.planner import JoinPlanner
 from cqels_opt.relational.progress import Progress, added_columns
 from cqels_opt.relational.spec import JoinSpec
-from cqels_opt.state.commit_log import Commit, CommitLog, Identity
+from cqels_opt.state.commit_log import Commit, CommitLog
+from cqels_opt.state.run_identity import Identity
 from cqels_opt.storage import disk, sealed_files
 from cqels_opt.storage.compaction_policy import MERGED, runs_to_merge
 from cqels_opt.windows.binding_slots import SlotFile

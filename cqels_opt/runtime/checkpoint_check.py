@@ -21,7 +21,8 @@ from cqels_opt.runtime.static_data import SOURCES
 from cqels_opt.runtime.store_versions import FOLDER as STATIC
 from cqels_opt.runtime.store_versions import START
 from cqels_opt.state.checkpoint_lock import lock_checkpoint
-from cqels_opt.state.commit_log import COMMITS, NAME, SPARK, Commit, CommitLog
+from cqels_opt.state.commit_log import COMMITS, SPARK, Commit, CommitLog
+from cqels_opt.state.run_identity import NAME
 from cqels_opt.storage import checksum, disk, documents
 from cqels_opt.storage.sealed_files import opened_whole
 from cqels_opt.windows.replay_plan import RECORD, REPLAY, read_plan

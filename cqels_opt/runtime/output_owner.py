@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from cqels_opt.errors import InputError
 from cqels_opt.state.checkpoint_lock import CheckpointLock, hold_file
-from cqels_opt.state.commit_log import run_of
+from cqels_opt.state.run_identity import run_of
 
 MARK = ".cqels-opt"
 

@@ -18,7 +18,7 @@ from cqels_opt.compiler.registration import Programs, member_of
 from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.store_versions import StoreChange, VersionedStore
-from cqels_opt.state.commit_log import queries_of
+from cqels_opt.state.run_identity import queries_of
 from cqels_opt.storage import disk, documents
 from cqels_opt.storage.checksum import text_digest
 from cqels_opt.windows.binding_slots import SlotFile

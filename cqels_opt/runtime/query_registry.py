@@ -28,7 +28,7 @@ from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.registered_query import RegisteredQuery
 from cqels_opt.runtime.start_options import keywords_of
 from cqels_opt.runtime.static_data import Load, leased_store, static_sources, static_store
-from cqels_opt.state.commit_log import key_of
+from cqels_opt.state.run_identity import key_of
 
 PathLike = str | Path
 Q = TypeVar("Q", bound=RegisteredQuery)

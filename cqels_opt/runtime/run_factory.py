@@ -18,7 +18,7 @@ from cqels_opt.runtime.query_migration import patterns_of, windows_of
 from cqels_opt.runtime.query_network import network
 from cqels_opt.runtime.run_state import IN_THREADS, DriverOptions
 from cqels_opt.runtime.static_data import fingerprint
-from cqels_opt.state.commit_log import Identity
+from cqels_opt.state.run_identity import Identity
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import check_drain

@@ -32,9 +32,10 @@ from cqels_opt.runtime.output_owner import InFile, Owned, Owner, claim_file
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_network import network
 from cqels_opt.state import worker_cache
-from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
+from cqels_opt.state.commit_log import Commit, CommitLog
 from cqels_opt.state.compaction import Compaction
 from cqels_opt.state.deletion import Deletion
+from cqels_opt.state.run_identity import ANONYMOUS, Identity
 from cqels_opt.state.task_files import task_path
 from cqels_opt.state.time_slices import Key
 from cqels_opt.stats import SharedWindows

@@ -19,7 +19,8 @@ from cqels_opt.errors import CheckpointError, FileError, InputError
 from cqels_opt.lod.locations import shown
 from cqels_opt.relational.retained_rows import OPTIMIZER, ROWS, RetainedRows
 from cqels_opt.spark.drop_in import FAILED
-from cqels_opt.state.commit_log import COMMITS, NAME, Commit, Identity
+from cqels_opt.state.commit_log import COMMITS, Commit
+from cqels_opt.state.run_identity import NAME, Identity
 from cqels_opt.storage import disk
 
 TEMPORARY = ".tmp"

@@ -13,23 +13,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cqels_opt.errors import CheckpointError, option
+from cqels_opt.errors import CheckpointError
 from cqels_opt.state import remote_checkpoint
 from cqels_opt.state.checkpoint_lock import CheckpointLock, lock_checkpoint
 from cqels_opt.state.claim import Claim
 from cqels_opt.state.remote_checkpoint import REACHED
+from cqels_opt.state.run_identity import NAME, VERSION, Identity, difference, read_identity
 from cqels_opt.storage import checksum, disk, documents
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.intervals import BEFORE_TIME
 
-VERSION = 4
-NAME = "cqels-opt.json"
 COMMITS = "commits"  # the records
 SPARK = "spark"  # the log of the Spark job of a run, next to the records
 KEEP = 3  # records (and the files that only they name) that stay for a replayed batch
@@ -57,49 +56,6 @@ class Commit:
     query: str = ""  # the digest of the query whose result slots and optimizer state these are
     digests: dict[str, str] = field(default_factory=dict)  # of the committed ``lengths`` of the sinks and the trace
     statistics: list[str] = field(default_factory=list)  # files of earlier batches that ``optimizer`` refers to
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """The identity of a checkpoint.
-
-    ``query`` has the queries by name, or a join. They may change if the user allows it and ``windows`` stay; binding slots are kept for
-    their ``patterns`` (the name of the slot, and the name in the query). All of ``others`` must stay: static data, lateness, and
-    everything else that answers depend on. Of several queries those ``feeding`` others must stay as well, because windows hold their
-    graphs.
-    """
-
-    query: Any = None
-    windows: Any = None
-    patterns: Mapping[str, str] = field(default_factory=dict)
-    others: Mapping[str, Any] = field(default_factory=dict)
-    feeding: tuple[str, ...] = ()
-
-    @property
-    def digest(self) -> str:
-        """Identifies a query in commit records."""
-        return checksum.text_digest(json.dumps(self.query))[:16]
-
-
-ANONYMOUS = Identity()
-"""The identity of a run whose query is not compared."""
-
-
-def run_of(folder: Path) -> str | None:
-    """The name of the run that a folder is the checkpoint of, if it is one."""
-    try:
-        return str(documents.decode(NAME, disk.read(folder / NAME))["run"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def queries_of(folder: Path) -> list[str]:
-    """The names of the queries that a checkpoint was first started with, in the order that the run has given them."""
-    try:
-        found = documents.decode(NAME, disk.read(folder / NAME))["identity"]["query"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    return [*found] if isinstance(found, dict) else []
 
 
 class CommitLog:
@@ -143,37 +99,21 @@ class CommitLog:
             run = self._run = os.urandom(6).hex()
             disk.write_atomically(path, documents.encode(NAME, {"version": VERSION, "run": run, "identity": mine, "key": key}))
             return run
-        found, before = self._identity()
+        found, before = read_identity(self.folder)
         run = self._run = str(found["run"])
         now = Identity(**mine)
         self._check_chain()
         self._check_spark()
-        if (differs := _difference(before, now, changed)) is not None:
+        if (differs := difference(before, now, changed)) is not None:
             raise CheckpointError(f"{self.folder}: the checkpoint belongs to another run: {differs}")
         self._other = {**found, "identity": mine} if now != before else None
         return run
 
     def check(self) -> None:
         """CheckpointError if the identity is damaged or missing, or the records are not those of its run."""
-        self._run = str(self._identity()[0]["run"])
+        self._run = str(read_identity(self.folder)[0]["run"])
         self._check_chain()
         self._check_spark()
-
-    def _identity(self) -> tuple[dict[str, Any], Identity]:
-        """The document of the run that the checkpoint belongs to, and its identity."""
-        path = self.folder / NAME
-        if not path.exists():
-            raise CheckpointError(f"{self.folder}: the checkpoint is damaged: {NAME} is missing; use another folder")
-        content = disk.read(path)
-        try:
-            found = documents.decode(NAME, content)
-            version, _, before = found["version"], str(found["run"]), Identity(**found["identity"])
-        except (ValueError, KeyError, TypeError) as error:
-            if (version := _version_without_digest(content)) is None:
-                raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
-        if version != VERSION:
-            raise CheckpointError(f"{self.folder}: the checkpoint is of version {version}, this is {VERSION}; use another folder")
-        return found, before
 
     def persist_identity(self) -> None:
         """The checkpoint now belongs to the query that claimed it: the files kept from the next batch on are those that it needs."""
@@ -400,52 +340,3 @@ class CommitLog:
 def _last(log: Path) -> int:
     """The greatest batch in a folder of a Spark job's log; -1 if there is none."""
     return max((int(path.name) for path in log.glob("[0-9]*") if path.name.isdigit()), default=-1)
-
-
-def _version_without_digest(content: bytes) -> Any:
-    """The version of an identity that cannot be decoded, as those of earlier formats; None if there is none."""
-    try:
-        return json.loads(content)["version"]
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def key_of(folder: Path) -> str | None:
-    """The key of the ids of terms in a checkpoint; None if there is no checkpoint, or no key."""
-    try:
-        return documents.decode(NAME, disk.read(folder / NAME)).get("key") or None
-    except (OSError, ValueError, AttributeError):  # claiming the checkpoint reports the reason
-        return None
-
-
-def _difference(before: Identity, now: Identity, changed: bool | None) -> str | None:
-    """The reason why a run cannot continue from the state of another one; None: it can."""
-    for key, value in now.others.items():
-        if before.others.get(key) != value:
-            return f"its {key} differs; use another folder"
-    if before.query == now.query and before.windows == now.windows:
-        return None
-    names, others = ([*of.query] if isinstance(of.query, Mapping) else [] for of in (before, now))
-    if {*names} != {*others}:
-        noun = "query is" if len(names) == 1 else "queries are"
-        named = f"{', '.join(sorted(names))}, not {', '.join(sorted(others))}"
-        ways = "use that name" if len(names) == len(others) else "run.add and run.remove change the queries of a run; use these"
-        return f"its {noun} named {named} (the name of a query is that of its file, in Python its id); {ways}, or another folder"
-    changes = [name for name in names if before.query[name] != now.query[name]] if len(names) > 1 else []
-    differs = f"its query {changes[0]} differs" if changes else "its query differs"
-    if before.windows != now.windows:
-        others = [name for name in names if before.windows.get(name) != now.windows.get(name)] if len(names) > 1 else []
-        same = before.query == now.query
-        found = "has other windows (other bounds, or another profile)" if same else "differs, and has other windows"
-        return f"its query{f' {others[0]}' if others else ''} {found}; use another folder"
-    if lacking := [name for pattern, name in now.patterns.items() if pattern not in before.patterns]:
-        differ = "its queries differ" if len(changes) > 1 else differs
-        return f"{differ}, and nothing was kept for {', '.join(dict.fromkeys(lacking))}; use another folder"
-    if other := [name for name in now.feeding if before.query.get(name) != now.query.get(name)]:
-        return f"the query {other[0]} differs, whose graphs others read; use another folder"
-    if changed is None:
-        return f"{differs}; use another folder"
-    if not changed:
-        continuing = option("continue_changed=True", "--continue-changed")
-        return f"{differs}; {continuing} continues with the changed one (its windows are the same), or use another folder"
-    return None

@@ -15,7 +15,7 @@ from cqels_opt.errors import CheckpointError
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.query_migration import patterns_of, windows_of
-from cqels_opt.state.commit_log import Identity
+from cqels_opt.state.run_identity import Identity
 from cqels_opt.verify import Element
 
 EX = "http://ex.org/"

@@ -19,7 +19,7 @@ from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.query_migration import patterns_of, windows_of
 from cqels_opt.runtime.query_network import network
 from cqels_opt.runtime.run_state import DriverOptions
-from cqels_opt.state.commit_log import Identity
+from cqels_opt.state.run_identity import Identity
 from cqels_opt.verify import Answers, Element, Inputs, compare, evaluate
 from cqels_opt.verify.forms import TRIPLE
 from cqels_opt.windows.binding_slots import SlotFile

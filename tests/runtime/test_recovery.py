@@ -30,8 +30,9 @@ from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.state import result_store, window_state
-from cqels_opt.state.commit_log import ANONYMOUS, NAME, CommitLog, Identity
+from cqels_opt.state.commit_log import CommitLog
 from cqels_opt.state.compaction import PAGE_SHARE
+from cqels_opt.state.run_identity import ANONYMOUS, NAME, Identity
 from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Element

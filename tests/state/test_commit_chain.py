@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.state.commit_log import KEEP, NAME, Commit, CommitLog, Identity
+from cqels_opt.state.commit_log import KEEP, Commit, CommitLog
+from cqels_opt.state.run_identity import NAME, Identity
 
 from .test_damaged_checkpoint import Cut, started
 

@@ -29,7 +29,7 @@ from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.checkpoint_check import check as check_checkpoint
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.state import result_store, time_slices, window_state, worker_cache
-from cqels_opt.state.commit_log import NAME
+from cqels_opt.state.run_identity import NAME
 from cqels_opt.storage import checksum, columns, documents
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.verify import Element
