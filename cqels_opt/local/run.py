@@ -68,9 +68,9 @@ class LocalRun(RunHandle):
 
     def _write_record(self, after: float = 0.0) -> None:
         """Writes the commit record of batches that have none yet, if the last one was written longer ago than the interval."""
-        if self.driver.log.has_waiting_record and self.driver.since_record >= after:
+        if self.driver.log.has_waiting_record and self.driver.commits.since_record >= after:
             with self.driver.log.working():
-                self.driver.write_record()
+                self.driver.commits.write_record()
 
     def _batch(self, number: int, rows: object) -> None:
         failed = dict(self.failures)

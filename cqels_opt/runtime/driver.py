@@ -6,11 +6,8 @@ commits. A batch that runs again overwrites what it wrote. The driver handles co
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +19,7 @@ from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.rows import Ints
 from cqels_opt.rdf.ids import CollisionError
 from cqels_opt.rdf.streams import how_to_skip
+from cqels_opt.runtime.batch_commits import BETWEEN_RECORDS, BatchCommits
 from cqels_opt.runtime.batch_records import BatchRecords
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.ingest_state import IngestState
@@ -29,14 +27,13 @@ from cqels_opt.runtime.interfaces import ReadsByQuery
 from cqels_opt.runtime.limits import NO_LIMITS
 from cqels_opt.runtime.micro_batch import MicroBatch
 from cqels_opt.runtime.mid_batch_planning import evaluate_in_attempts
-from cqels_opt.runtime.optimizer_checkpoint import optimizer_file, read_optimizer_state, write_optimizer_state
+from cqels_opt.runtime.optimizer_checkpoint import read_optimizer_state
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.runtime.quotas import Quotas, ResourceUsage
 from cqels_opt.runtime.reconfiguration import Reconfiguration
 from cqels_opt.runtime.run_state import FOLDERS, RunState
 from cqels_opt.state.commit_log import Commit
 from cqels_opt.state.pending_counts import LostOptimizerStateError
-from cqels_opt.state.retention import Retention
 from cqels_opt.state.slot_indexes import INDEXED_FROM
 from cqels_opt.state.task_files import task_path
 from cqels_opt.storage import sealed_files
@@ -46,12 +43,6 @@ from cqels_opt.windows.instants import drained, instants
 MERGE_TIMEOUT = 30.0
 """Seconds to wait at the end for merges, which would fail if the session stopped."""
 
-BETWEEN_RECORDS = ("slots", "results")
-"""Folders of which most files are deleted before a commit record names them, unless each batch has a record."""
-
-MOST_KEPT = 1 << 26
-"""Bytes of files that are kept in memory between two commit records; after more of them the next record is written earlier."""
-
 
 class Driver(RunState):
     """One run over one checkpoint."""
@@ -60,9 +51,8 @@ class Driver(RunState):
         """See :meth:`RunState.open`."""
         self.reconfiguration, self.records = Reconfiguration(self), BatchRecords(self)
         self.quotas = Quotas(self.options.limits, self.folder, self.catalog)
+        self.commits = BatchCommits(self, self.quotas)
         self._rows = 0  # of the last delta
-        self._written = -math.inf  # when the last commit record was written
-        self._kept = sealed_files.kept()  # when it was written
         self._instants: dict[Hashable, Ints] = {}  # of the stage, by windows and report policies
         for part in BETWEEN_RECORDS if self.options.commit_every else ():
             sealed_files.hold(self.folder / part)
@@ -122,7 +112,7 @@ class Driver(RunState):
     def _whole_batch(self, number: int, rows: Any) -> list[TraceRecord]:
         self.deletion.wait()  # a batch that runs again may write files of the same names
         if self.catalog is not None and self.catalog.has_changes() and self.has_caught_up and self.log.has_waiting_record:
-            self.write_record()  # a batch that makes changes is the first that a kill repeats
+            self.commits.write_record()  # a batch that makes changes is the first that a kill repeats
         if self.log.begin(number, self.state.batch, self.options.allow_gap):
             self.restore(number)
         rows = rows() if callable(rows) else rows
@@ -136,18 +126,7 @@ class Driver(RunState):
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
         batch.clock.lap("execute")
         observed = self._observe(batch)
-        # at once: the commit makes all files durable that exist
-        self.deletion.begin(f.path for reports in batch.done.shares.values() for report in reports for f in report.fresh)
-        taken = ResourceUsage(batch.done.shares, batch.done.finished, batch.done.after(batch.files), self.folder)
-        self.quotas.within(number, self.programs, taken, self.sink.format, self.network.feeds)
-        chunks = [(p, f) for p in self.programs for f in batch.done.finished.get(p.id, []) if f.answers and (f.path or f.lines)]
-        batch.clock.lap("commit")
-        put = self.sink.put(number, chunks, self.folder)
-        batch.clock.lap("sink")
-        # outputs that this run does not write keep their lengths, for a run that writes them again
-        batch.lengths = {**self.state.lengths, **put, **self.rejects.put(batch.rejected)}
-        if self.sink.format == "jsonl":  # it has read the lines; frames may be read later
-            self.deletion.begin(f.path for _, f in chunks if f.path)
+        self._emit(batch)
         notices = self.records.notices(batch)
         if self.options.files is not None:
             batch.lengths |= self.options.files.put()
@@ -156,7 +135,7 @@ class Driver(RunState):
         if self.trace is not None:
             batch.lengths["trace"] = self.trace.put(records)
         self.notices.clear()
-        self._commit(batch)
+        self.commits.commit(batch)
         self._rows = batch.rows
         return records
 
@@ -267,6 +246,21 @@ class Driver(RunState):
         batch.clock.lap("optimize")
         return observed
 
+    def _emit(self, batch: MicroBatch) -> None:
+        """Writes the answers of the queries that are within their limits, and the rejected elements."""
+        # at once: the commit makes all files durable that exist
+        self.deletion.begin(f.path for reports in batch.done.shares.values() for report in reports for f in report.fresh)
+        taken = ResourceUsage(batch.done.shares, batch.done.finished, batch.done.after(batch.files), self.folder)
+        self.quotas.within(batch.number, self.programs, taken, self.sink.format, self.network.feeds)
+        chunks = [(p, f) for p in self.programs for f in batch.done.finished.get(p.id, []) if f.answers and (f.path or f.lines)]
+        batch.clock.lap("commit")
+        put = self.sink.put(batch.number, chunks, self.folder)
+        batch.clock.lap("sink")
+        # outputs that this run does not write keep their lengths, for a run that writes them again
+        batch.lengths = {**self.state.lengths, **put, **self.rejects.put(batch.rejected)}
+        if self.sink.format == "jsonl":  # it has read the lines; frames may be read later
+            self.deletion.begin(f.path for _, f in chunks if f.path)
+
     def _idle(self, number: int, reports: Sequence[IngestReport]) -> Collection[str | int]:
         """The streams and partitions that no longer hold the frontier back from this batch on."""
         if self.idle is None:
@@ -357,71 +351,6 @@ class Driver(RunState):
             state.began[program.id] = first
         return state.began[program.id]
 
-    def _commit(self, batch: MicroBatch) -> None:
-        """Writes the commit record of a batch, and the files that it names; schedules the deletion of files that no longer count."""
-        number, done = batch.number, batch.done
-        files, reported = done.after(batch.files), self._reported(batch)
-        retention = Retention(self.folder, self.programs, self.tables, self.all_streams)
-        kept_files = retention.after(files, reported, self.state, self.frontier.value)
-        for stream, bound in kept_files.bounds.items():
-            if bound is not None:
-                self.ingest_state.forget_times(stream, bound)
-        failures = self.compaction.failures
-        live, dropped = self.compaction.absorb_finished(kept_files.files, number, self.frontier.value), kept_files.dropped
-        totals = dict(self.state.totals)
-        added = {**batch.totals(self.planners, frozenset(self.streams)), "failed merges": self.compaction.failures - failures}
-        totals |= {name: totals.get(name, 0) + amount for name, amount in added.items()}
-        digests = {**self.state.digests, **self.sink.digests}
-        state = replace(
-            self.state,
-            batch=number,
-            files=live,
-            frontier=self.frontier.state(),
-            reported=reported,
-            dropped=dropped,
-            lengths=batch.lengths,
-            totals=totals,
-            ended=self.frontier.ended,
-            renewed=[name for name in self.state.renewed if name in batch.steps and len(batch.steps[name].instants) < 2],
-            displaced=list(self.scheme.displaced),
-            query=self.identity_digest,
-            digests=digests if self.trace is None else {**digests, "trace": self.trace.digest},
-        )
-        gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}
-        gone |= {path for f in batch.finished for path in (f.path, f.fed) if path}
-        gone |= {r.path for r in batch.rejected if r.spooled}
-        gone |= self.catalog.forget_pages() if self.catalog is not None else set()
-        self.schedule_deletion(number, gone)
-        self.state = state
-        has_failure = any(failed == number for failed, _ in self.quotas.failures.values())  # it is of this cut of the input
-        if has_failure or self.since_record >= self.options.commit_every or sealed_files.kept() - self._kept > MOST_KEPT:
-            self.write_record()
-        else:
-            self.log.note(number)
-        if not self.options.commit_every:
-            self.log.forget_reached()
-        if self.catalog is not None:
-            self.catalog.committed(self.log.oldest)
-
-    def write_record(self) -> None:
-        """Writes the commit record of the last batch, durably. With it all batches are committed whose records were not written."""
-        state, number = self.state, self.state.batch
-        statistics = {state.optimizer, *state.statistics}
-        used = write_optimizer_state(self.folder, number, statistics, self.planners, self.ingest_state.counted)
-        state.optimizer, state.statistics = optimizer_file(number), used
-        before = {file.path for file in state.files}
-        state.files = self.ingest_state.write(number, state.files, self.frontier.value)
-        self.schedule_deletion(number, before - {file.path for file in state.files})
-        if self.options.commit_every:
-            named = {Path(file.path).name for file in state.files}
-            for part in BETWEEN_RECORDS:
-                sealed_files.settle(self.folder / part, named)
-        self.deletion.wait()
-        self.log.write(state)
-        self._written, self._kept = time.monotonic(), sealed_files.kept()
-        self.schedule_deletion(number, statistics - {"", state.optimizer, *used})
-        self._delete_scheduled(min(number - 2, self.log.oldest))
-
     def close(self) -> None:
         """The run has ended."""
         self.compaction.wait(MERGE_TIMEOUT)
@@ -429,26 +358,6 @@ class Driver(RunState):
         for part in BETWEEN_RECORDS if self.log.is_newest else ():
             sealed_files.release(self.folder / part)
         self.runner.close()
-
-    @property
-    def since_record(self) -> float:
-        """Seconds since the last commit record was written."""
-        return time.monotonic() - self._written
-
-    def _reported(self, batch: MicroBatch) -> dict[str, int]:
-        """The instant that each query reported last."""
-        steps = {p.id: batch.steps[p.id] for p in self.programs}
-        return {**self.state.reported, **{name: int(s.instants[-1]) for name, s in steps.items() if len(s.instants) > 1}}
-
-    def _delete_scheduled(self, upto: int) -> None:
-        """Deletes files that no longer count since a batch up to this one, which no kept record names."""
-        reading = self.compaction.reading
-        if self.catalog is not None:
-            reading |= {page.path for page in self.catalog.pages}  # of a query that was removed and added again
-        ready = [paths for batch, paths in self.scheduled_deletions if batch <= upto]
-        self.deletion.begin(set().union(*ready) - reading)
-        kept = [(upto, paths & reading) for paths in ready if paths & reading]  # until nothing reads them
-        self.scheduled_deletions = [*kept, *self.scheduled_deletions[len(ready) :]]
 
 
 def check_ended(driver: Driver) -> None:

@@ -20,6 +20,7 @@ from shared_query_cases import Alike, Run, alike
 from cqels_opt.errors import CheckpointError, LimitError
 from cqels_opt.operators.answer_files import rows_by_query, without_queries
 from cqels_opt.planner.query_planner import QueryPlanner
+from cqels_opt.runtime.batch_commits import BatchCommits
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.quotas import NOTES, Quotas, ResourceUsage
@@ -90,13 +91,13 @@ def test_a_query_with_too_many_rows_goes(
         for number, rows in enumerate(run.source.chunks(run.how)):
             if killed == "before the commit" and number == first:
                 with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-                    patch.setattr(Driver, "_commit", _interrupted)
+                    patch.setattr(BatchCommits, "commit", _interrupted)
                     run.batch(number, rows)
             if (killed == "before the commit" and number == first) or (killed == "after it" and number == first + 1):
                 run.driver = run.opened()
             if killed == "in the next batch" and number == first + 1:
                 with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-                    patch.setattr(Driver, "_commit", _interrupted)
+                    patch.setattr(BatchCommits, "commit", _interrupted)
                     run.batch(number, rows)
                 run.driver = run.opened()
             run.batch(number, rows)
@@ -125,7 +126,7 @@ def test_the_trace_has_why_a_query_has_failed(apart: bool, world: World, tmp_pat
         for number, rows in enumerate(run.source.chunks(run.how)):
             if any(rows_of_query > most for rows_of_query in batches[number].values()):
                 with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-                    patch.setattr(Driver, "_commit", _interrupted)
+                    patch.setattr(BatchCommits, "commit", _interrupted)
                     run.batch(number, rows)
                 run.driver = run.opened()
             records += run.driver.batch(number, rows)

@@ -11,8 +11,7 @@ from spark.small_world import MAP, MET, STREAM, rows, write_rows, write_world
 
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError
-from cqels_opt.runtime import driver as driver_room
-from cqels_opt.runtime import growing_files
+from cqels_opt.runtime import batch_commits, growing_files
 from cqels_opt.state.commit_log import COMMITS
 from cqels_opt.storage import columns, disk, documents, sealed_files
 
@@ -122,7 +121,7 @@ def test_a_record_is_written_earlier_if_much_is_in_memory(tmp_path: Path, monkey
     query = cq.local.Engine(static=files.static, graphs={MAP: files.places}).register(MET)
     numbers = {}
     for most in (1, 1 << 30):
-        monkeypatch.setattr(driver_room, "MOST_KEPT", most)
+        monkeypatch.setattr(batch_commits, "MOST_KEPT", most)
         query.start({STREAM: files.stream}, tmp_path / f"{most}.jsonl", tmp_path / f"state{most}", batch=5).await_termination()
         numbers[most] = [*written]
         written.clear()
