@@ -15,6 +15,7 @@ from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import InputError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import NO_INSTANT
+from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.stream_operators import stream_operator
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.runtime.evaluate_task import EvaluateTask
@@ -51,9 +52,7 @@ class Reconfiguration:
         for program in driver.programs:
             planner = driver.planners[program.id]
             planner.advance(new, int(BEFORE_TIME), upto)
-            instants = np.unique(
-                np.array([int(NO_INSTANT), self._last_instant(program)], np.int64)
-            )  # as if it were the first of all
+            instants = _first_instants(self._last_instant(program))
             step = driver.bare_step(program, number, int(BEFORE_TIME), upto, instants, of_step)
             step = replace(driver.planned(program, step, sample=True), joins=planner.physical(parts))
             tasks.append(replace(driver.task_of(program, step), feeds=None))  # its graphs are elements already
@@ -170,11 +169,9 @@ class Reconfiguration:
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
         since = program.instances.since if known and program.instances is not None else None
         reported = self._last_instant(program)
-        instants = np.unique(np.array([int(NO_INSTANT), reported], np.int64))
         others = set(gone_with(state.files, {program.id}) if since is None else ())  # which this replaces
-        step = driver.bare_step(
-            program, number, upto, upto, instants, driver.step_files([f for f in state.files if f not in others])
-        )
+        files = driver.step_files([f for f in state.files if f not in others])
+        step = driver.bare_step(program, number, upto, upto, _first_instants(reported), files)
         step = replace(step, run=f"{step.run}-taken{number}", expired_by=min(reported, upto + 1))
         taking = backfill_of(driver.planners[program.id], since)
         return replace(driver.task_of(program, step), feeds=None, backfill=taking)
@@ -229,15 +226,14 @@ class Reconfiguration:
         reported = driver.state.reported.get(program.id)
         if stream_operator(program.operator).whole or reported is None:
             return None
-        instants = np.array([int(NO_INSTANT), reported], np.int64)
-        step = driver.bare_step(program, number, upto, upto, instants, driver.step_files(driver.state.files))
+        step = driver.bare_step(program, number, upto, upto, _first_instants(reported), driver.step_files(driver.state.files))
         return replace(driver.task_of(program, step), feeds=None, stores_last_answers=True)
 
     def _refill_task(self, program: CompiledProgram, number: int) -> EvaluateTask:
         """A task that computes the rows of a program's blocks from the content of its windows."""
         driver, upto = self.driver, self.driver.frontier.value
         files = driver.step_files([f for f in driver.state.files if not is_result(f)])
-        step = driver.bare_step(program, number, upto, upto, np.array([int(NO_INSTANT)], np.int64), files)
+        step = driver.bare_step(program, number, upto, upto, _first_instants(), files)
         step = replace(step, run=f"{step.run}-taken{number}")
         return replace(driver.task_of(program, step), feeds=None, backfill=backfill_of(driver.planners[program.id], None))
 
@@ -261,3 +257,8 @@ class Reconfiguration:
         state, gone = self.driver.state, set(old)
         self.driver.state = replace(state, files=[*(f for f in state.files if f not in gone), *made])
         self.driver.schedule_deletion(number, {f.path for f in gone})
+
+
+def _first_instants(last: int = int(NO_INSTANT)) -> Ints:
+    """The instants of a step as if it were the first of all: those up to the ``last`` one that was reported count as one."""
+    return np.unique(np.array([int(NO_INSTANT), last], np.int64))

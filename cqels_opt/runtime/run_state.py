@@ -198,8 +198,7 @@ class RunState(ABC):
 
     def term_pages(self, files: Sequence[SlotFile]) -> list[Path]:
         """The pages of terms that count: those of windows and results, and of the constants of the queries."""
-        made = self.catalog.pages if self.catalog is not None else ()
-        return [self.folder / f.path for f in (*files, *self.pages, *made) if f.kind == "terms"]
+        return [self.folder / f.path for f in self.step_files(files) if f.kind == "terms"]
 
     def displace(self, error: CollisionError) -> None:
         """Gives second ids to terms whose id is taken; the commit record keeps them."""
