@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from cqels_opt.errors import CqelsOptError
 from cqels_opt.lod import load as loading
 from cqels_opt.lod.load import LoadReport, Progress, performed
 from cqels_opt.lod.loading import Outcome, Task
-from cqels_opt.rdf.ids import CollisionError, IdScheme
+from cqels_opt.rdf.ids import CollisionError
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.session import AnySession, session_of
@@ -32,15 +32,10 @@ def load(
     spark: AnySession,
     sources: Sequence[StaticSource],
     target: Path | str,
-    *,
-    scheme: IdScheme | None = None,
-    on_error: Literal["fail", "skip"] = "fail",
-    progress: Progress | None = None,
-    durable: bool = True,
+    **options: Any,
 ) -> LoadReport:
-    """Loads files into a new store at ``target``; see :func:`cqels_opt.lod.load.load`. A small input needs no session."""
-    crew = _Executors(spark)
-    return loading.load(crew, sources, target, scheme=scheme, on_error=on_error, progress=progress, durable=durable)
+    """Loads static data with a session, which a small input does not need; see :func:`cqels_opt.lod.load.load`."""
+    return loading.load(_Executors(spark), sources, target, **options)
 
 
 @dataclass(frozen=True, slots=True)
