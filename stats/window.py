@@ -128,12 +128,11 @@ class WindowStatistics:
         self._place(delta)
         self.epoch += bool(delta)
 
-    def retract(self, slots: Iterable[int]) -> bool:
-        """Removes slots of the delta that arrive again, because a micro-batch is replayed. Returns whether there were any."""
+    def retract(self, slots: Iterable[int]) -> None:
+        """Removes slots of the delta that arrive again, because a micro-batch is replayed."""
         again, before = set(slots), len(self._delta)
         self._delta = [held for held in self._delta if not again & set(held.slots)]
-        self.epoch += (gone := len(self._delta) < before)
-        return gone
+        self.epoch += len(self._delta) < before
 
     def add(self, slot: SlotCounts) -> None:
         """Adds a slot to the old content."""
