@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from cqels_opt.adaptive_join import AdaptiveJoin
@@ -64,9 +65,7 @@ def _adaptive(case: Case) -> Batch:
     return enriched(join, case, CONDITIONS, COLUMNS).batch(then=case.sink)
 
 
-def _plain(case: Case) -> Batch:
-    return in_sql(case, "flights", QUERY)
-
+_plain = partial(in_sql, view="flights", query=QUERY)
 
 JOB = Job(
     "star",
