@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cqels_opt.bench.apart import scratch_folder
-from cqels_opt.bench.local import frontier_of_replay, load, prepare
+from cqels_opt.bench.local import load, prepare
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, numbers, table
 from cqels_opt.bench.social import DRIFT, STREAM, social
@@ -33,6 +33,7 @@ from cqels_opt.plans.plan import right_relations
 from cqels_opt.plans.plan_pricing import cost_of
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate_task import EvaluateTask
+from cqels_opt.runtime.file_streams import finite_frontier
 from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
@@ -155,7 +156,7 @@ def timed(folder: Path, contenders: Mapping[str, Constants], authors: int, rate:
         query = prepare(name, text, store, {STREAM: files.stream}, folder / name, BatchSize(duration=1000))
         for mode in MODES:
             runner, options = _TimingRunner(name, mode, contenders), DriverOptions(plan=PlannerOptions(mode))
-            frontier, state = frontier_of_replay(query.program.streams, query.replay), folder / f"{name}-{mode}"
+            frontier, state = finite_frontier(query.replay, 0, eager=False), folder / f"{name}-{mode}"
             runner.driver = Driver(state, [query.program], runner, LocalSink(), frontier, options, pages=query.pages())
             for number, rows in enumerate(query.chunks()):
                 runner.driver.batch(number, rows)

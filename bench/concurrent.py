@@ -24,7 +24,7 @@ from cqels_opt.bench.answers import digest_of_lines
 from cqels_opt.bench.apart import scratch_folder
 from cqels_opt.bench.circumstances import megabytes
 from cqels_opt.bench.concurrent_tables import measured_growth, published_growth
-from cqels_opt.bench.local import frontier_of_replay, load
+from cqels_opt.bench.local import load
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
@@ -33,6 +33,7 @@ from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.errors import RunError
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.file_streams import finite_frontier
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.local_runner import LocalRunner
 from cqels_opt.runtime.query_catalog import QueryCatalog
@@ -165,7 +166,7 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
         compiled = catalog.programs()
     registered = time.perf_counter() - began
     options = DriverOptions(plan=mode, named=True, commit_every=COMMIT_EVERY)  # as `cqels-opt run` into a file of lines
-    frontier, held = frontier_of_replay(compiled[0].streams, found.replay), [page for page in pages if page is not None]
+    frontier, held = finite_frontier(found.replay, 0, eager=False), [page for page in pages if page is not None]
     driver = Driver(folder / "state", compiled, LocalRunner(), sink, frontier, options, pages=held, catalog=catalog)
     took, cpu = [], []
     for number in range(len(found.replay.chunks)):

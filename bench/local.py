@@ -29,6 +29,7 @@ from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
 from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.file_streams import finite_frontier
 from cqels_opt.runtime.interfaces import Runner, Sink, TraceLog
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import Background, DriverOptions
@@ -37,7 +38,6 @@ from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
 from cqels_opt.windows.batch_size import BatchSize
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.element_rows import ELEMENT_ROWS
-from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import ReplayPlan, ReplaySource, cut
 
@@ -125,7 +125,7 @@ class Prepared:
 
         ``commit_every``: seconds between two commit records; 0: each batch has one."""
         options, pages = DriverOptions(drain=drain, plan=mode, commit_every=commit_every), self.pages()
-        frontier, programs = frontier_of_replay(self.program.streams, self.replay), [self.program]
+        frontier, programs = finite_frontier(self.replay, 0, eager=False), [self.program]
         return Driver(
             state, programs, runner or LocalRunner(), sink, frontier, options, pages=pages, trace=trace, background=background
         )
@@ -138,15 +138,6 @@ class Prepared:
         """The pages of the query's own terms."""
         page = self.folder / PAGE
         return [SlotFile("terms", str(page), greatest=int(FOREVER))] if page.exists() else []
-
-
-def frontier_of_replay(streams: Sequence[str], replay: ReplayPlan) -> Frontier:
-    """The frontier at the start of a replay."""
-    frontier = Frontier(tuple(streams), finite=True)
-    for p in replay.partitions:
-        stream, first = replay.streams[p.stream], p.first if p.elements else None
-        frontier.partitions[p.partition] = SourcePartition(stream, None, -1, first, p.elements)
-    return frontier
 
 
 def prepare(

@@ -22,7 +22,6 @@ from rich.console import Console
 from cqels_opt.bench import latency
 from cqels_opt.bench.answers import digest_of_answers, digest_of_folders
 from cqels_opt.bench.apart import empty_folder, scratch_folder
-from cqels_opt.bench.local import frontier_of_replay
 from cqels_opt.bench.measure import order
 from cqels_opt.bench.pace import Commits, Pace, Times, files_by_batch
 from cqels_opt.bench.report import REPORT, ReportWorld, World
@@ -35,6 +34,7 @@ from cqels_opt.engine import Engine
 from cqels_opt.errors import RunError
 from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.rdf.graphs import GENERATED_AT
+from cqels_opt.runtime.file_streams import finite_frontier
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.live_files import live_files
 from cqels_opt.runtime.registered_query import population_of
@@ -217,7 +217,7 @@ def _engine(spark: SparkSession, text: Path, course: Course) -> StreamRun:
     folder = course.folder
     query = Engine(spark, store=course.world.store, folder=folder / "registered").register(text.read_text(encoding="utf-8"))
     runner, sink = SparkRunner(spark), FileSink(folder / "answers.jsonl")
-    frontier, options = frontier_of_replay(query.program.streams, course.plan), DriverOptions(plan=plan_mode("adaptive"))
+    frontier, options = finite_frontier(course.plan, 0, eager=False), DriverOptions(plan=plan_mode("adaptive"))
     driver = make_driver(population_of([query], folder), folder, runner, sink, frontier, options, None)
     return StreamRun(driver, runner, lambda records: course.commits.note(driver.frontier.value))
 

@@ -36,6 +36,7 @@ from cqels_opt.plans.view_selection import neighbours
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.file_streams import finite_frontier
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import Background, DriverOptions
 from cqels_opt.state.commit_log import Commit, CommitLog
@@ -46,7 +47,6 @@ from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, drop_la
 from cqels_opt.windows.batch_size import BatchSize
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.element_rows import ELEMENT_ROWS
-from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.instants import Policy, Report
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import ReplayPlan, ReplaySource, cut
@@ -215,18 +215,13 @@ class Registered:
         """A driver over a new state folder (or over one that is there)."""
         self.runs += 1
         plan = self.replay(how)
-        frontier = Frontier(self.program.streams, self.settings.lateness, finite=True)
-        for p in plan.partitions:
-            frontier.partitions[p.partition] = SourcePartition(
-                plan.streams[p.stream], None, -1, p.first if p.elements else None, p.elements
-            )
         pages = self.folder / "static" / PAGE
         return Driver(
             folder or self.below / f"state-{self.runs}",
             [self.program],
             runner or LocalRunner(how.split),
             sink or LocalSink(),
-            frontier,
+            finite_frontier(plan, self.settings.lateness, eager=False),
             DriverOptions(
                 drain=self.settings.drain,
                 plan=_mode(how.plan),

@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame
 from cqels_opt.bench.social import PLACES_GRAPH
 from cqels_opt.engine import Engine
 from cqels_opt.runtime.evaluate_task import EvaluateTask
+from cqels_opt.runtime.file_streams import finite_frontier
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.line_sinks import FileSink
@@ -40,7 +41,6 @@ from cqels_opt.spark.tasks import Numbered, task_number
 from cqels_opt.state.remote_checkpoint import checkpoint_folder
 from cqels_opt.storage.cache_folder import CACHE_VARIABLE
 from cqels_opt.windows.batch_size import BatchSize
-from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import ReplaySource, cut
 
 QUERY = Path(__file__).resolve().parents[2] / "bench" / "report_queries" / "q2.rq"
@@ -191,9 +191,7 @@ def main(folder: Path, world: Path, master: str, given: Sequence[str]) -> None:
     query = engine.register(QUERY.read_text(encoding="utf-8"))
     stream = query.program.streams[0]
     plan = cut([ReplaySource(stream, (world / "stream.ndjson",))], state / "replay", BatchSize(count=BATCH))
-    frontier = Frontier((stream,), finite=True)
-    for p in plan.partitions:
-        frontier.partitions[p.partition] = SourcePartition(stream, first_known=p.first, elements=p.elements)
+    frontier = finite_frontier(plan, 0, eager=False)
     runner = Watched(spark, folder, fates)
     options = DriverOptions(large=BATCH // 2)  # so that a batch is a large delta, with a share for each of both
     driver = make_driver(
