@@ -289,12 +289,10 @@ def _check_batch(then: object, name: object, limits: Limits) -> None:
 
 
 def _plan_mode(plan: str) -> str | Mapping[str, Plan]:
-    if not isinstance(plan, str):
-        raise InputError(f"plan={plan!r}: choose {', '.join(PLAN_MODES)}, or fixed:PLANS")
-    if not plan.startswith("fixed:"):
-        if plan not in PLAN_MODES:
-            raise InputError(f"plan={plan!r}: choose {', '.join(PLAN_MODES)}, or fixed:PLANS")
+    if plan in PLAN_MODES:
         return plan
+    if not isinstance(plan, str) or not plan.startswith("fixed:"):
+        raise InputError(f"plan={plan!r}: choose {', '.join(PLAN_MODES)}, or fixed:PLANS")
     try:
         plans = parse_plans(plan.removeprefix("fixed:"))
     except PlanError as error:
