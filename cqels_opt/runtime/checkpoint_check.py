@@ -94,10 +94,8 @@ def _verifier(path: Path) -> Callable[[Path], object] | None:
 
 
 def _json(path: Path) -> None:
-    try:
+    with documents.naming_damage(path):
         documents.decode(path.name, disk.read(path))
-    except ValueError as error:
-        raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
 
 
 def _of_relation(header: Path) -> Iterator[str]:

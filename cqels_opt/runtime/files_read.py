@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.runtime.ingest import FileRead, IngestReport
-from cqels_opt.storage import disk
+from cqels_opt.storage import disk, documents
 from cqels_opt.storage.file_errors import bad_name, naming
 
 NAME = "files.jsonl"
@@ -37,11 +37,9 @@ class FilesRead:
             return
         if (found := disk.cut_back(self.path, length)) < length:
             raise CheckpointError(f"{self.path}: the checkpoint is damaged: {found} of {length} bytes; use another folder")
-        try:
+        with documents.naming_damage(self.path):
             for number, name, size in map(json.loads, disk.read(self.path).splitlines()):
                 self._sizes[number, name] = size
-        except (ValueError, TypeError) as error:
-            raise CheckpointError(f"{self.path}: the checkpoint is damaged ({error}); use another folder") from error
 
     def take(self, reports: Iterable[IngestReport]) -> list[str]:
         """Adds the files that a batch has read, and returns the sentences of :meth:`changed`."""

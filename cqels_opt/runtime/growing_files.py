@@ -15,7 +15,7 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from cqels_opt.errors import CheckpointError, DataError, InputError
+from cqels_opt.errors import DataError, InputError
 from cqels_opt.rdf.lines import LONGEST_LINE
 from cqels_opt.rdf.streams import read_lines
 from cqels_opt.rdf.tabular import Reject
@@ -145,11 +145,9 @@ class ReadLog:
         return self._seen if batch == self._batch else None
 
     def _read(self) -> tuple[int, dict[int, int]]:
-        try:
+        with documents.naming_damage(self._path):
             found = documents.decode(READ, disk.read(self._path))
             return int(found["batch"]), {int(number): int(size) for number, size in found["seen"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CheckpointError(f"{self._path}: the checkpoint is damaged ({error}); use another folder") from error
 
 
 def _read(number: int, place: _Place, upto: int | None) -> NewLines | None:

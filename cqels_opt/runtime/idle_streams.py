@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from cqels_opt.errors import CheckpointError
 from cqels_opt.state.commit_log import KEEP
 from cqels_opt.storage import disk, documents
 
@@ -49,7 +48,5 @@ class IdleStreams:
         return found
 
     def _read(self, path: Path) -> frozenset[str | int]:
-        try:
+        with documents.naming_damage(path):
             return frozenset(documents.decode(path.name, disk.read(path)))
-        except (ValueError, TypeError) as error:
-            raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error

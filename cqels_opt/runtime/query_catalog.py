@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from cqels_opt.compiler.multi_query_sharing import Member, Sharing, alone
 from cqels_opt.compiler.registration import Programs, member_of
-from cqels_opt.errors import CheckpointError, InputError
+from cqels_opt.errors import InputError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.store_versions import StoreChange, VersionedStore
 from cqels_opt.state.run_identity import queries_of
@@ -221,11 +221,9 @@ class QueryCatalog:
 
     def _stored(self, path: Path) -> list[Change]:
         """The queries that a batch adds and removes."""
-        try:
+        with documents.naming_damage(path):
             found = documents.decode(path.name, disk.read(path)) if path.exists() else []
             return [change if isinstance(change, str) else member_of(change) for change in found]
-        except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
 
 
 def _changed(sharing: Sharing, changes: Iterable[Change]) -> Sharing:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cqels_opt.errors import CheckpointError, LimitError, RunWarning, first_of
+from cqels_opt.errors import LimitError, RunWarning, first_of
 from cqels_opt.operators.answer_files import rows_by_query, without_queries
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.evaluate_task import EvaluateReport, FinishReport, Format
@@ -156,11 +156,9 @@ class Quotas:
     def _read(self) -> dict[str, tuple[int, str]]:
         if not self.path.exists():
             return {}
-        try:
+        with documents.naming_damage(self.path):
             found = documents.decode(NOTES, disk.read(self.path))
             return {str(name): (int(batch), str(reason)) for name, (batch, reason) in found.items()}
-        except (ValueError, TypeError, AttributeError) as error:
-            raise CheckpointError(f"{self.path}: the checkpoint is damaged ({error}); use another folder") from error
 
 
 __all__ = ["Quotas", "ResourceUsage"]

@@ -51,10 +51,8 @@ def static_store(
 
 def _known_facts(record: Path) -> object:
     content = disk.read(record)
-    try:
+    with documents.naming_damage(record):
         return json.loads(content) if content.startswith(b"[") else documents.decode(SOURCES, content)  # without a digest: older
-    except ValueError as error:
-        raise CheckpointError(f"{record}: the checkpoint is damaged ({error}); use another folder") from error
 
 
 def _facts(path: Path) -> tuple[int, int]:

@@ -276,10 +276,8 @@ class CommitLog:
 
     def read(self, path: Path) -> Commit:
         """A record; a damaged one is a :class:`CheckpointError`."""
-        try:
+        with documents.naming_damage(path):
             return self._commit(documents.decode(path.name, disk.read(path)))
-        except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
 
     def _commit(self, record: dict[str, Any]) -> Commit:
         fields = record["state"]
@@ -292,7 +290,7 @@ class CommitLog:
         before: str | None = None
         for path in self._paths():
             content = disk.read(path)
-            try:
+            with documents.naming_damage(path):
                 found = documents.decode(path.name, content)
                 if found["run"] != self._run:
                     raise ValueError(f"it is of another run than {NAME}")
@@ -300,8 +298,6 @@ class CommitLog:
                     before = ""  # the first record of all
                 if before is not None and found["before"] != before:
                     raise ValueError("the record before it is missing, or another one")
-            except (ValueError, KeyError, TypeError) as error:
-                raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
             before = checksum.digest(content)
 
     def _check_spark(self) -> None:

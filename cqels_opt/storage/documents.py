@@ -4,9 +4,12 @@ is read."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
-from cqels_opt.storage.checksum import digest
+from cqels_opt.storage.checksum import damaged, digest
 
 _HEAD: Final = b'{"digest": "'
 _MIDDLE: Final = b'", "content": '
@@ -30,3 +33,12 @@ def decode(name: str, document: bytes) -> Any:
     if digest(name.encode() + content).encode() != document[len(_HEAD) : start]:
         raise ValueError("its content does not have the digest that was written with it")
     return json.loads(content)
+
+
+@contextmanager
+def naming_damage(path: Path) -> Iterator[None]:
+    """A CheckpointError that names a file of the state, if what it has cannot be read."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(path, str(error)) from error
