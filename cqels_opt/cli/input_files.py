@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from cqels_opt.errors import InputError
+from cqels_opt.lod import locations
 from cqels_opt.lod.locations import is_uri, local_path, place_of, state_folder
 from cqels_opt.storage.file_errors import bad_name
 
@@ -56,10 +57,7 @@ def new_file(text: str, what: str) -> Path:
 
 def new_folder(text: str, what: str) -> Path:
     """A folder that exists or can be created."""
-    path = named(text, what)
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{what}: {text}: it is a file; a folder is expected")
-    return path
+    return locations.new_folder(named(text, what), what)
 
 
 def _place(text: str, what: str) -> Path | str:

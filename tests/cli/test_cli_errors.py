@@ -183,6 +183,7 @@ FILES: list[tuple[list[str], str]] = [
     (["bench", "adaptive-join", "--data", "none"], "--data: none: No such file or directory"),
     (["bench", "adaptive-join", "--data", "a.nt"], "--data: a.nt: it is a file; a folder is expected"),
     (["demo", "--out", "a.nt"], "--out: a.nt: it is a file; a folder is expected"),
+    (["demo", "--out", "a.nt/below"], "--out: a.nt: it is a file; a folder is expected"),
 ]
 
 
