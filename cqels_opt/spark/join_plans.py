@@ -12,7 +12,7 @@ from pyspark.sql import types as t
 from cqels_opt.relational.planner import JoinDecision
 from cqels_opt.relational.spec import JoinSpec
 from cqels_opt.spark.catalyst import Catalyst, same_session
-from cqels_opt.spark.join_inputs import Counting, counting_of
+from cqels_opt.spark.join_counts import Counting, counting_of
 from cqels_opt.spark.join_rows import AddedRows, Joined, Windows
 from cqels_opt.spark.plan_over_files import Leaves, PlanOverFiles
 

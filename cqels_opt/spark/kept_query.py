@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from cqels_opt.spark.catalyst import Catalyst, LogicalPlan, analyzed, items
-from cqels_opt.spark.join_inputs import Sampling
+from cqels_opt.spark.join_counts import Sampling
 from cqels_opt.spark.relation_identity import versions
 
 

@@ -25,7 +25,7 @@ from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, JoinLayout, JoinPlanner, ObservedJoin, OrderCosts, Side
 from cqels_opt.spark.catalyst import Catalyst, count_of, same_session
 from cqels_opt.spark.job_descriptions import described
-from cqels_opt.spark.join_inputs import Sampling, broadcast_bytes, row_width, sampling_of, spark_cost, static_counts
+from cqels_opt.spark.join_counts import Sampling, broadcast_bytes, row_width, sampling_of, spark_cost, static_counts
 from cqels_opt.spark.join_query import JoinQuery, NotReadableError, read
 from cqels_opt.spark.kept_query import KeptQuery
 from cqels_opt.spark.relation_identity import Identity, identity_of

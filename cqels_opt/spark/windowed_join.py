@@ -28,19 +28,8 @@ from cqels_opt.spark.catalyst import analyzed as plan_of
 from cqels_opt.spark.hadoop_state import HadoopRetainedRows
 from cqels_opt.spark.job_descriptions import described
 from cqels_opt.spark.job_descriptions import joined as joins_of
-from cqels_opt.spark.join_inputs import (
-    broadcast_bytes,
-    check_names,
-    key_types,
-    row_width,
-    satisfying,
-    spark_cost,
-    spec_keys,
-    static_counts,
-    time_columns,
-    unresolved,
-    with_times,
-)
+from cqels_opt.spark.join_counts import broadcast_bytes, row_width, spark_cost, spec_keys, static_counts
+from cqels_opt.spark.join_inputs import check_names, key_types, satisfying, time_columns, unresolved, with_times
 from cqels_opt.spark.join_plans import JoinPlans
 from cqels_opt.spark.join_rows import AddedRows, Windows, read_rows, write_rows
 from cqels_opt.spark.join_run import JoinOptions, JoinRun, StateFolder, analyzed

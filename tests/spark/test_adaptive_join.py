@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError, EngineWarning, InputError
 from cqels_opt.spark import windowed_join
-from cqels_opt.spark.join_inputs import static_counts
+from cqels_opt.spark.join_counts import static_counts
 from cqels_opt.spark.session import settings
 from cqels_opt.spark.versions import BEFORE_4
 from cqels_opt.trace.records import read_trace

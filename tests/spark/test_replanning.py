@@ -20,7 +20,7 @@ import cqels_opt as cq
 from cqels_opt.bench.adaptive_join import Size, make
 from cqels_opt.errors import InputError
 from cqels_opt.relational.planner import Counts
-from cqels_opt.spark.join_inputs import row_width, static_counts
+from cqels_opt.spark.join_counts import row_width, static_counts
 from cqels_opt.spark.join_query import JoinQuery
 from cqels_opt.spark.session import settings
 

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import functions as f
 
 from cqels_opt.relational.planner import Counts
-from cqels_opt.spark import join_inputs
+from cqels_opt.spark import join_counts
 from cqels_opt.spark.catalyst import analyzed
-from cqels_opt.spark.join_inputs import row_width, static_counts
+from cqels_opt.spark.join_counts import row_width, static_counts
 
 from .join_orders import frame_of_table
 
@@ -49,8 +49,8 @@ def plain(counts: Counts) -> tuple[int, dict[str, tuple[float, dict[int, int]]]]
 @pytest.mark.parametrize("few_bytes, few_rows", [(1 << 20, 1_000), (1 << 20, 50), (0, 1_000)])
 def test_both_ways_to_count_agree(table: DataFrame, monkeypatch: pytest.MonkeyPatch, few_bytes: int, few_rows: int) -> None:
     """Fewer rows than a partition has: the driver gives up, and Spark counts."""
-    monkeypatch.setattr(join_inputs, "FEW_BYTES", few_bytes)
-    monkeypatch.setattr(join_inputs, "FEW_ROWS", few_rows)
+    monkeypatch.setattr(join_counts, "FEW_BYTES", few_bytes)
+    monkeypatch.setattr(join_counts, "FEW_ROWS", few_rows)
     expected = {
         name: Counter(row[0] for row in table.selectExpr(f"xxhash64({text})").where(f"{text} IS NOT NULL").collect())
         for name, text in (("n", "n"), ("s", "upper(s)"))
@@ -74,7 +74,7 @@ def test_bytes_are_measured_where_a_relation_has_fewer_rows_than_its_table(
     table: DataFrame, monkeypatch: pytest.MonkeyPatch, few_bytes: int
 ) -> None:
     """Spark's size of a filter, an aggregate or a join is not that of the rows that they leave."""
-    monkeypatch.setattr(join_inputs, "FEW_BYTES", few_bytes)
+    monkeypatch.setattr(join_counts, "FEW_BYTES", few_bytes)
     few = {
         "filter": table.where("n = 7 AND s IS NOT NULL"),
         "aggregate": table.groupBy("n").agg(f.first("s", True).alias("s")).where("s IS NOT NULL"),
