@@ -37,7 +37,7 @@ from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.runtime.file_streams import finite_frontier
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.live_files import live_files
-from cqels_opt.runtime.registered_query import population_of
+from cqels_opt.runtime.registered_query import catalog_of
 from cqels_opt.runtime.run_factory import make_driver
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.runner import SparkRunner
@@ -218,7 +218,7 @@ def _engine(spark: SparkSession, text: Path, course: Course) -> StreamRun:
     query = Engine(spark, store=course.world.store, folder=folder / "registered").register(text.read_text(encoding="utf-8"))
     runner, sink = SparkRunner(spark), FileSink(folder / "answers.jsonl")
     frontier, options = finite_frontier(course.plan, 0, eager=False), DriverOptions(plan=plan_mode("adaptive"))
-    driver = make_driver(population_of([query], folder), folder, runner, sink, frontier, options, None)
+    driver = make_driver(catalog_of([query], folder), folder, runner, sink, frontier, options, None)
     return StreamRun(driver, runner, lambda records: course.commits.note(driver.frontier.value))
 
 

@@ -35,7 +35,7 @@ from cqels_opt.runtime.evaluate_task import FinishReport
 from cqels_opt.runtime.growing_files import GrowingFiles
 from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.runtime.local_runner import LocalRunner
-from cqels_opt.runtime.registered_query import population_of
+from cqels_opt.runtime.registered_query import catalog_of
 from cqels_opt.runtime.run_factory import external_streams, make_driver
 from cqels_opt.runtime.run_state import COMMIT_EVERY, DriverOptions
 from cqels_opt.windows.frontier import Frontier
@@ -115,7 +115,7 @@ def measure(rate: float, seconds: float, commit_every: str) -> Mapping[str, Any]
 
 
 def _start(query: CompiledQuery, live: Path, sink: FileSink, state: Path, commit_every: str) -> LocalRun:
-    catalog, files = population_of([query], state), GrowingFiles([(0, live)])
+    catalog, files = catalog_of([query], state), GrowingFiles([(0, live)])
     options = DriverOptions(skip_bad=True, files=files, commit_every=duration_of(commit_every, "commit_every") / 1000)
     driver = make_driver(catalog, state, LocalRunner(), sink, Frontier(external_streams(catalog)), options, None)
     return LocalRun(driver, Growing(driver, files)).start()

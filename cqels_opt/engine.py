@@ -22,7 +22,7 @@ from cqels_opt.runtime.function_sink import FunctionSink
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits, checked
 from cqels_opt.runtime.query_registry import ON_ERROR, PathLike, QueryRegistry
-from cqels_opt.runtime.registered_query import population_of
+from cqels_opt.runtime.registered_query import catalog_of
 from cqels_opt.runtime.run_factory import frontier_of, idle_milliseconds, make_driver, rejects_of
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.runtime.start_options import StartOptions, keywords_of
@@ -104,7 +104,7 @@ class Engine(QueryRegistry[CompiledQuery]):
         if not self.queries:
             raise InputError("no query is registered")
         folder = checkpoint_folder(checkpoint, "checkpoint")
-        catalog = population_of(self.queries, folder)
+        catalog = catalog_of(self.queries, folder)
         return query_jobs.start(self, catalog, folder, streams, sink, trace, self._register_and_add, **options)
 
     def _check_sink(self, sink: Sink, query: CompiledQuery, others: Sequence[CompiledProgram]) -> None:
@@ -158,7 +158,7 @@ class Engine(QueryRegistry[CompiledQuery]):
         kept = checkpoint_folder(state, "state") if state is not None else None
         claim = Claim(kept)
         folder = kept or _unused(self.folder / "adaptive" / registered.id)
-        catalog = population_of([registered], folder)
+        catalog = catalog_of([registered], folder)
         read = Incoming.of(registered.program.streams, stream, payload, order)
         runner = MixedRunner(self.spark)
         to = sink_of(self.spark, sink, catalog.programs, with_query=False)

@@ -41,7 +41,7 @@ from cqels_opt.runtime.files_read import FilesRead
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.live_files import MOST_BYTES, live_files
 from cqels_opt.runtime.query_catalog import QueryCatalog
-from cqels_opt.runtime.registered_query import population_of
+from cqels_opt.runtime.registered_query import catalog_of
 from cqels_opt.runtime.run_factory import external_streams, make_driver
 from cqels_opt.spark.calibrate import measure
 from cqels_opt.spark.jvm import JvmSettings
@@ -102,7 +102,7 @@ def in_session(
     ``inspect`` gets the driver and the records of each batch.
     """
     began = time.monotonic()
-    catalog = population_of(_registered(session, options, folder, requests or requests_of(options)), folder)
+    catalog = catalog_of(_registered(session, options, folder, requests or requests_of(options)), folder)
     freeze_modules()
     used, live = input_streams(options, external_streams(catalog), len(catalog.started.members) == 1)
     spark = session_of(session)

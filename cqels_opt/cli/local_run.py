@@ -41,7 +41,7 @@ from cqels_opt.runtime.growing_files import are_growing
 from cqels_opt.runtime.interruptions import interruptions
 from cqels_opt.runtime.live_files import MOST_BYTES
 from cqels_opt.runtime.query_catalog import QueryCatalog
-from cqels_opt.runtime.registered_query import population_of
+from cqels_opt.runtime.registered_query import catalog_of
 from cqels_opt.runtime.run_factory import external_streams
 from cqels_opt.trace.progress import Watcher, batches_progress, watching
 from cqels_opt.windows.frontier import Frontier
@@ -58,7 +58,7 @@ def run(options: RunOptions, watch: Watcher | None = None, inspect: Inspect | No
     with interruptions() as stop, workplace(options.checkpoint) as folder, shown(options) as trace:
         requests = requests_of(options)
         queries = registered(Engine(**static_data(options, folder)), options, requests)
-        catalog = population_of(queries, folder)
+        catalog = catalog_of(queries, folder)
         streams, live = input_streams(options, external_streams(catalog), len(catalog.started.members) == 1)
         watcher = watching(watch, trace.add if trace else None)
         if live:

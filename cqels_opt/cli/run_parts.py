@@ -34,7 +34,7 @@ from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.line_sinks import FileSink, StreamSink
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_registry import QueryRegistry
-from cqels_opt.runtime.registered_query import RegisteredQuery, population_of
+from cqels_opt.runtime.registered_query import RegisteredQuery, catalog_of
 from cqels_opt.runtime.run_factory import check_streams, rejects_of
 from cqels_opt.runtime.run_handle import RunHandle
 from cqels_opt.runtime.run_state import DriverOptions
@@ -79,7 +79,7 @@ def plans_text(queries: Sequence[RegisteredQuery], options: ExplainOptions, fold
     """EXPLAIN of registered queries before they run."""
     if options.void is not None:
         warn_of_disagreement(queries[0].engine.store, read_description(options.void), str(options.void))
-    return explained(population_of(queries, folder).programs(), mode(options.run), options.format, 1000 if options.all else 3)
+    return explained(catalog_of(queries, folder).programs(), mode(options.run), options.format, 1000 if options.all else 3)
 
 
 def registered(engine: QueryRegistry[Q], options: RunOptions, requests: Sequence[QueryRequest]) -> list[Q]:

@@ -51,7 +51,7 @@ class BlockBuilder:
     """Makes the blocks of one query over one static store. ``folder`` takes the static relations that this computes.
 
     ``budget`` limits the bytes of the sub-results of each block. With ``late_binds`` a BIND whose variable is not read is left out.
-    Relations in the ``shared`` folder are shared with other queries. ``upkeep`` has the sub-results over the previous version of the store.
+    Relations in the ``shared`` folder are shared with other queries. ``maintenance`` has the sub-results over the store's previous version.
     """
 
     def __init__(
@@ -65,16 +65,16 @@ class BlockBuilder:
         budget: int,
         late_binds: bool,
         shared: Path | None,
-        upkeep: ViewMaintenance | None,
+        maintenance: ViewMaintenance | None,
         known: KnownIds,
     ) -> None:
         self.store_folder, self.report, self.distinct = store, report, distinct
         self.windows = {w.name: w for w in query.windows}
         self.store = open_store(store)
         self.terms = QueryTerms(self.store, known)
-        self.statics = StaticRelations(self.store, self.terms, folder, shared, upkeep)
+        self.statics = StaticRelations(self.store, self.terms, folder, shared, maintenance)
         self.aside: dict[Shape, None] = {}  # see :attr:`CompiledProgram.aside`
-        self._folder, self._budget, self._late_binds, self._upkeep = folder, budget, late_binds, upkeep
+        self._folder, self._budget, self._late_binds, self._maintenance = folder, budget, late_binds, maintenance
         self._blocks: list[Block] = []
         # per block: what its designs are made of, and the variables read
         self._bases: list[tuple[list[StaticPart], set[str]]] = []
@@ -167,7 +167,7 @@ class BlockBuilder:
         bases = parts = self.statics.parts(block)
         if self.store.counted:  # over a description without data, the sizes of sub-results are unknown
             bases = numbered(bases, needed)
-            parts = choose_parts(bases, needed, self._budget, self._upkeep)
+            parts = choose_parts(bases, needed, self._budget, self._maintenance)
         self._bases.append((bases, needed))
         self._blocks.append(Block(name, (), (), (), ()))  # takes the number before names are given
         counts = Counter(windows_of(source) for _, source in moving)

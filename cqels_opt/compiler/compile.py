@@ -47,8 +47,8 @@ class Compiler:
     """Compiles one query over one static store. ``folder`` takes the static relations that compilation makes.
 
     ``budget`` limits the bytes of the sub-results of each block. Without ``late_binds`` (in the study ``tunnel``), each BIND is evaluated
-    where it is written. Relations in the ``shared`` folder are shared with other queries. ``upkeep`` has the sub-results over the previous
-    version of the store.
+    where it is written. Relations in the ``shared`` folder are shared with other queries. ``maintenance`` has the sub-results over the
+    store's previous version.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Compiler:
         budget: int = BYTES_BUDGET,
         late_binds: bool = True,
         shared: Path | None = None,
-        upkeep: ViewMaintenance | None = None,
+        maintenance: ViewMaintenance | None = None,
         known: KnownIds = NOTHING_KNOWN,
     ) -> None:
         self.query, self.late_binds = query, late_binds
@@ -74,7 +74,7 @@ class Compiler:
             budget=budget,
             late_binds=late_binds,
             shared=shared,
-            upkeep=upkeep,
+            maintenance=maintenance,
             known=known,
         )
         self.in_static = False

@@ -237,8 +237,10 @@ class Programs:
 
         def work() -> CompiledProgram:
             report, as_set = first.meaning.report, first.meaning.duplicates == "set"
-            upkeep = None if earlier is None else ViewMaintenance.read(*earlier)
-            compiler = Compiler(query, store, folder, report, as_set, first.budget, shared=shared, upkeep=upkeep, known=known)
+            maintenance = None if earlier is None else ViewMaintenance.read(*earlier)
+            compiler = Compiler(
+                query, store, folder, report, as_set, first.budget, shared=shared, maintenance=maintenance, known=known
+            )
             return replace(compiler.compile(unit.id, first.meaning.operator, instances), types=first.types)
 
         program = self._do(work)

@@ -28,13 +28,13 @@ from cqels_opt.storage.checksum import Hasher
 class StaticRelations:
     """The static relations of one query. Those that are computed are saved to ``folder``, or to the ``shared`` folder by their content.
 
-    With ``upkeep`` a sub-result is updated from that of the previous version of the store, where this is less work.
+    With ``maintenance`` a sub-result is updated from that of the previous version of the store, where this is less work.
     """
 
     def __init__(
-        self, store: Store, terms: QueryTerms, folder: Path, shared: Path | None, upkeep: ViewMaintenance | None
+        self, store: Store, terms: QueryTerms, folder: Path, shared: Path | None, maintenance: ViewMaintenance | None
     ) -> None:
-        self.store, self._terms, self._folder, self._shared, self._upkeep = store, terms, folder, shared, upkeep
+        self.store, self._terms, self._folder, self._shared, self._maintenance = store, terms, folder, shared, maintenance
         self._recipes: dict[str, str] = {}
         self._saved = 0
         self._quoted = 0
@@ -60,7 +60,7 @@ class StaticRelations:
         if at not in self._matched:
             self._matched[at] = self.store.match(at)
         found = self._matched[at]
-        change = self._upkeep.of_pattern(at, found) if self._upkeep is not None else None
+        change = self._maintenance.of_pattern(at, found) if self._maintenance is not None else None
         return StaticPart(name_of(pattern.p), found, at, 1, recipe=repr(at) if at.variables else "", change=change)
 
     def parts(self, block: LogicalBlock) -> list[StaticPart]:
@@ -127,7 +127,7 @@ class StaticRelations:
         patterns = sum(part.patterns for part in parts)
         if not self.store.counted:
             return StaticPart("static", void_store.joined([part.relation for part in parts], needed), None, patterns)
-        relation = join_all(choose_parts(parts, read, upkeep=self._upkeep), read)
+        relation = join_all(choose_parts(parts, read, maintenance=self._maintenance), read)
         rows = as_rows(relation, relation.variables)
         for condition in block.filters:
             rows = rows.take(truth(rows, condition, self._terms))

@@ -55,12 +55,12 @@ def numbered(parts: list[StaticPart], needed: set[str]) -> list[StaticPart]:
 
 
 def choose_parts(
-    parts: list[StaticPart], needed: set[str], budget: int = BYTES_BUDGET, upkeep: ViewMaintenance | None = None
+    parts: list[StaticPart], needed: set[str], budget: int = BYTES_BUDGET, maintenance: ViewMaintenance | None = None
 ) -> list[StaticPart]:
     """The static relations of a block, some of them joined in advance; these have at most ``budget`` bytes.
 
-    ``needed``: variables that are read outside the parts. With ``upkeep`` a join is updated from that of the previous version of the store,
-    where this is less work.
+    ``needed``: variables that are read outside the parts. With ``maintenance`` a join is updated from that over the store's previous
+    version, where this is less work.
     """
     parts = [restricted(part, needed | _elsewhere(parts, (part,))) for part in parts]
     refused: set[tuple[int, int]] = set()
@@ -71,7 +71,7 @@ def choose_parts(
             return parts
         _, a, b = min(found, key=lambda f: (f[0], f[1].name, f[2].name))
         kept = needed | _elsewhere(parts, (a, b))
-        both = _joined(a, b, kept, upkeep)
+        both = _joined(a, b, kept, maintenance)
         whole = both.relation
         others = sum(bytes_of(p.relation) for p in parts if p.of.bit_count() > 1 and p is not a and p is not b)
         if whole.rows > GROWTH * (a.relation.rows + b.relation.rows) or bytes_of(whole) + others > budget:
@@ -81,16 +81,16 @@ def choose_parts(
         parts.append(both)
 
 
-def _joined(a: StaticPart, b: StaticPart, kept: set[str], upkeep: ViewMaintenance | None) -> StaticPart:
+def _joined(a: StaticPart, b: StaticPart, kept: set[str], maintenance: ViewMaintenance | None) -> StaticPart:
     """The join of two parts, projected to the kept variables."""
     one, other = a.relation, b.relation
     names = dict.fromkeys((*one.variables, *other.variables))
     variables = [v for v in names if v in kept]
     recipe, change, whole = joined_text(a.recipe, b.recipe, variables), None, None
-    if upkeep is not None and recipe and a.change is not None and b.change is not None:
+    if maintenance is not None and recipe and a.change is not None and b.change is not None:
         changes = a.change, b.change
         change = cache(lambda: change_of_join(one, other, changes[0](), changes[1](), variables))
-        whole = upkeep.joined(recipe, one, other, change, lambda: (changes[0](), changes[1]()))
+        whole = maintenance.joined(recipe, one, other, change, lambda: (changes[0](), changes[1]()))
     if whole is None:
         whole = join(one, other)
         whole = restrict(whole, variables) if len(variables) < len(names) else whole

@@ -18,7 +18,7 @@ from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.function_sink import FunctionSink
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.query_registry import PathLike, QueryRegistry
-from cqels_opt.runtime.registered_query import RegisteredQuery, population_of
+from cqels_opt.runtime.registered_query import RegisteredQuery, catalog_of
 from cqels_opt.runtime.start_options import keywords_of
 from cqels_opt.state.remote_checkpoint import checkpoint_folder
 
@@ -38,7 +38,7 @@ class CompiledQuery(RegisteredQuery):
     ) -> LocalRun:
         """Starts the query as a run of its own; see :meth:`Engine.start` for the parameters."""
         folder = checkpoint_folder(checkpoint, "checkpoint")
-        return jobs.start(self.engine, population_of([self], folder), folder, streams, sink, trace, **options)
+        return jobs.start(self.engine, catalog_of([self], folder), folder, streams, sink, trace, **options)
 
 
 class Engine(QueryRegistry[CompiledQuery]):
@@ -86,9 +86,7 @@ class Engine(QueryRegistry[CompiledQuery]):
         if not self.queries:
             raise InputError("no query is registered")
         folder = checkpoint_folder(checkpoint, "checkpoint")
-        return jobs.start(
-            self, population_of(self.queries, folder), folder, streams, sink, trace, self._register_and_add, **options
-        )
+        return jobs.start(self, catalog_of(self.queries, folder), folder, streams, sink, trace, self._register_and_add, **options)
 
     def _check_sink(self, sink: Sink, query: CompiledQuery, others: Sequence[CompiledProgram]) -> None:
         if isinstance(sink, FunctionSink):

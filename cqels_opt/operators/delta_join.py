@@ -95,7 +95,7 @@ class DeltaJoin(BlockRelations):
         self.observed.operators[source] = [operator.count for term in terms for operator in term.operators]
         self.observed.work[source] = [operator.work for term in terms for operator in term.operators]
 
-    def standing(self, plan: Plan, since: int) -> Iterator[Rows]:
+    def valid_rows(self, plan: Plan, since: int) -> Iterator[Rows]:
         """The rows of everything that is valid at the beginning of the step, along a plan; of instances those from number ``since`` on."""
         for rows in _Term(self, "", plan, since=since).rows():
             # rows of the static parts of merged sources alone are no rows of the block

@@ -49,7 +49,7 @@ class Pushdown:
         return {number: group for number, group in numbered if group.moves}
 
     @cached_property
-    def stands(self) -> bool:
+    def materializes(self) -> bool:
         """Whether the current answers can be kept as a bag: they have no order that a snapshot shows."""
         return not self.tree.ordered
 

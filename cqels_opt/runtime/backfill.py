@@ -38,7 +38,7 @@ def backfilled_rows(program: CompiledProgram, step: EvaluationStep, how: Backfil
         held = held.take(names_of(program.instances.names).live(held.columns[INSTANCE.name]))
         if how.since > program.instances.last:
             return held
-    return concat([held, *block.standing(how.plans[block.block.name], how.since or 0)])
+    return concat([held, *block.valid_rows(how.plans[block.block.name], how.since or 0)])
 
 
 def without_results(step: EvaluationStep) -> EvaluationStep:

@@ -254,13 +254,13 @@ def _grouped(mine: _Part, scope: Scope, keys: KeyFilter) -> Rows:
     if not stream_operator(program.operator).whole:
         earlier = at_first(answers_before(program).held(step, EVERY))
         return concat([keys.within(changing(program.tree, scope, keys)), earlier])
-    if not program.pushdown.stands:
+    if not program.pushdown.materializes:
         return evaluate_tree(program.tree, scope)
-    standing = MaterializedAnswers(ResultFiles(f"{program.id}/answers", program.columns, ()))
+    materialized = MaterializedAnswers(ResultFiles(f"{program.id}/answers", program.columns, ()))
     new = keys.within(changing(program.tree, scope, keys))
-    rows = advanced(standing.held(step, keys), new, program.columns, scope.high)
+    rows = advanced(materialized.held(step, keys), new, program.columns, scope.high)
     if len(new) or mine.parts > 1:
-        written, replaced = standing.replace(step, rows.take(rows.end == scope.high), scope.terms, f"standing-{mine.name}")
+        written, replaced = materialized.replace(step, rows.take(rows.end == scope.high), scope.terms, f"standing-{mine.name}")
         report.kept += written
         report.replaced += replaced
     return rows

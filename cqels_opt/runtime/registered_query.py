@@ -88,6 +88,6 @@ class RegisteredQuery:
         return to_text(self.query, dialect)
 
 
-def population_of(queries: Sequence[RegisteredQuery], folder: Path) -> QueryCatalog:
+def catalog_of(queries: Sequence[RegisteredQuery], folder: Path) -> QueryCatalog:
     """The queries of a run with a checkpoint, including those that were added and removed during the run."""
     return QueryCatalog([query.member for query in queries], folder, queries[0].engine.under_key_of(folder))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Unpack
 
-from cqels_opt.runtime.registered_query import QueryEngine, RegisteredQuery, population_of
+from cqels_opt.runtime.registered_query import QueryEngine, RegisteredQuery, catalog_of
 from cqels_opt.runtime.start_options import StartOptions, keywords_of
 from cqels_opt.spark import query_jobs
 from cqels_opt.spark.kafka_topic import KafkaTopic
@@ -47,5 +47,5 @@ class CompiledQuery(RegisteredQuery):
     ) -> StreamRun:
         """Starts the query as one streaming job; see :meth:`Engine.start` for the parameters."""
         folder = checkpoint_folder(checkpoint, "checkpoint")
-        catalog = population_of([self], folder)
+        catalog = catalog_of([self], folder)
         return query_jobs.start(self.engine, catalog, folder, streams, sink, trace, **options)

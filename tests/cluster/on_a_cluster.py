@@ -30,7 +30,7 @@ from cqels_opt.runtime.file_streams import finite_frontier
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.runtime.interfaces import StageReports
 from cqels_opt.runtime.line_sinks import FileSink
-from cqels_opt.runtime.registered_query import population_of
+from cqels_opt.runtime.registered_query import catalog_of
 from cqels_opt.runtime.run_factory import make_driver
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.batch_tasks import BatchTasks
@@ -195,7 +195,7 @@ def main(folder: Path, world: Path, master: str, given: Sequence[str]) -> None:
     runner = Watched(spark, folder, fates)
     options = DriverOptions(large=BATCH // 2)  # so that a batch is a large delta, with a share for each of both
     driver = make_driver(
-        population_of([query], state),
+        catalog_of([query], state),
         state,
         runner,
         FileSink(folder / "answers.jsonl"),

@@ -66,7 +66,7 @@ def test_the_change_of_a_join_is_what_makes_the_new_one_of_the_old_one(
 @settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_sub_results_are_the_same_either_way(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    folder = tmp_path_factory.mktemp("upkeep")
+    folder = tmp_path_factory.mktemp("maintenance")
 
     def triples(rows: list[tuple[int, int]]) -> list[tuple[str, str, str]]:
         return [(f"<{EX}a{s}>", f"<{EX}wrote>", f"<{EX}p{o}>") for s, o in rows]
@@ -82,15 +82,15 @@ def test_sub_results_are_the_same_either_way(tmp_path_factory: pytest.TempPathFa
     update(folder / "s", *files, durable=False)
     after = Path(version_at(folder / "s").place)
     anew = compiled(after, folder / "anew", None)
-    with_upkeep = compiled(after, folder / "kept", ViewMaintenance.read(before, folder / "before"))
-    assert anew == with_upkeep
+    with_maintenance = compiled(after, folder / "kept", ViewMaintenance.read(before, folder / "before"))
+    assert anew == with_maintenance
 
 
 def compiled(store: Path, folder: Path, how: ViewMaintenance | None) -> list[Counter[tuple[int, ...]]]:
     """The sub-results of CO_AUTHORS, as bags."""
     folder.mkdir()
     report = Report(Policy(content_change=True), {}, {})
-    program = Compiler(parse(CO_AUTHORS), str(store), folder, report, upkeep=how).compile("q", "istream")
+    program = Compiler(parse(CO_AUTHORS), str(store), folder, report, maintenance=how).compile("q", "istream")
     opened = open_store(store)
     found = []
     for static in program.blocks[0].statics:
