@@ -250,8 +250,8 @@ class Driver(RunState):
         """Writes the answers of the queries that are within their limits, and the rejected elements."""
         # at once: the commit makes all files durable that exist
         self.deletion.begin(f.path for reports in batch.done.shares.values() for report in reports for f in report.fresh)
-        taken = ResourceUsage(batch.done.shares, batch.done.finished, batch.done.after(batch.files), self.folder)
-        self.quotas.within(batch.number, self.programs, taken, self.sink.format, self.network.feeds)
+        usage = ResourceUsage(batch.done.shares, batch.done.finished, batch.done.after(batch.files), self.folder)
+        self.quotas.within(batch.number, self.programs, usage, self.sink.format, self.network.feeds)
         chunks = [(p, f) for p in self.programs for f in batch.done.finished.get(p.id, []) if f.answers and (f.path or f.lines)]
         batch.clock.lap("commit")
         put = self.sink.put(batch.number, chunks, self.folder)

@@ -70,7 +70,7 @@ class Quotas:
             warnings.warn(f"{name} failed at batch {batch}, and the run continues without it: {why}", RunWarning, stacklevel=2)
 
     def within(
-        self, batch: int, programs: Sequence[CompiledProgram], taken: ResourceUsage, format: Format, feeding: Collection[str]
+        self, batch: int, programs: Sequence[CompiledProgram], usage: ResourceUsage, format: Format, feeding: Collection[str]
     ) -> None:
         """Removes the answers of queries that fail with this batch, or have failed and are still there. LimitError if the run cannot
         continue without them.
@@ -79,7 +79,7 @@ class Quotas:
         members = self._members(programs)
         again = self.failed_until(batch)
         for program in programs:
-            over |= self._over(program, members[program.id], taken, format)
+            over |= self._over(program, members[program.id], usage, format)
         if not over and not again:
             return
         gone = over.keys() | again
@@ -99,7 +99,7 @@ class Quotas:
         disk.write_atomically(self.path, documents.encode(NOTES, self.failures))
         for program in programs:
             if mine := [name for name in members[program.id] if name in gone]:
-                self._withhold(program, mine, len(members[program.id]), taken, format)
+                self._withhold(program, mine, len(members[program.id]), usage, format)
 
     def failed_until(self, batch: int) -> set[str]:
         """The queries of the current programs that have failed with this batch or before it."""
@@ -126,32 +126,32 @@ class Quotas:
             return {program.id: [program.id] for program in programs}
         return {unit.id: [member.id for _, member in unit.members] for unit in self.catalog.sharing.units}
 
-    def _over(self, program: CompiledProgram, names: Sequence[str], taken: ResourceUsage, format: Format) -> dict[str, str]:
+    def _over(self, program: CompiledProgram, names: Sequence[str], usage: ResourceUsage, format: Format) -> dict[str, str]:
         """Queries that take too much. Those that share a plan share its time and its state."""
-        limits, finished = self.limits, taken.finished.get(program.id, [])
-        reasons = [*(share.failed for share in taken.shares.get(program.id, ())), *(report.failed for report in finished)]
+        limits, finished = self.limits, usage.finished.get(program.id, [])
+        reasons = [*(share.failed for share in usage.shares.get(program.id, ())), *(report.failed for report in finished)]
         if failed := next(filter(None, reasons), ""):
             return dict.fromkeys(names, failed)
-        size = taken.bytes(program) if limits.bytes is not None else 0
-        if (broken := limits.broken(seconds=taken.seconds(program), bytes=size)) is not None:
+        size = usage.bytes(program) if limits.bytes is not None else 0
+        if (broken := limits.broken(seconds=usage.seconds(program), bytes=size)) is not None:
             return dict.fromkeys(names, broken)
         rows = sum(report.answers for report in finished)
         if (broken := limits.broken(rows=rows)) is None:
             return {}
         if program.instances is None:
             return dict.fromkeys(names, broken)
-        counted = rows_by_query([taken.folder / report.path for report in finished if report.answers], format)
+        counted = rows_by_query([usage.folder / report.path for report in finished if report.answers], format)
         return {name: why for name in names if (why := limits.broken(rows=counted[name])) is not None}
 
-    def _withhold(self, program: CompiledProgram, names: Sequence[str], of: int, taken: ResourceUsage, format: Format) -> None:
-        for report in taken.finished.get(program.id, []):
+    def _withhold(self, program: CompiledProgram, names: Sequence[str], of: int, usage: ResourceUsage, format: Format) -> None:
+        for report in usage.finished.get(program.id, []):
             if not report.answers:
                 continue
             if len(names) == of:
                 report.answers = 0
                 continue
-            path, report.answers, report.times = without_queries(taken.folder / report.path, format, frozenset(names))
-            report.path = str(path.relative_to(taken.folder))
+            path, report.answers, report.times = without_queries(usage.folder / report.path, format, frozenset(names))
+            report.path = str(path.relative_to(usage.folder))
 
     def _read(self) -> dict[str, tuple[int, str]]:
         if not self.path.exists():
