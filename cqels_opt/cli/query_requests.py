@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.warnings_console import warn
@@ -196,8 +196,23 @@ def instances_of(options: RunOptions) -> Texts:
     return found
 
 
+_PIECES: Final = r"""
+    (?P<quoted> "{3}(?:[^\\]|\\.)*?"{3} | '{3}(?:[^\\]|\\.)*?'{3} | "(?:[^"\\\n\r]|\\.)*" | '(?:[^'\\\n\r]|\\.)*' | \#[^\n\r]* )
+  | <[^<>"{}|^`\\\s]*> | \\."""
+"""Strings and comments of a query, and what may contain an apostrophe or ``#`` as well: an IRI, an escape of a local name."""
+
+
 def _filled(text: str, place: re.Pattern[str], values: Mapping[str, str]) -> str:
-    return place.sub(lambda match: escape(values[match[0]]), text)
+    """The text with values: escaped within strings, and as they are elsewhere, where a value may be a literal."""
+
+    def as_written(match: re.Match[str]) -> str:
+        return values[match[0]]
+
+    def escaped(match: re.Match[str]) -> str:
+        return escape(values[match[0]]).replace("'", "\\'")
+
+    pieces = re.compile(f"{_PIECES}|{place.pattern}", re.VERBOSE | re.DOTALL)
+    return pieces.sub(lambda piece: place.sub(escaped if piece["quoted"] else as_written, piece[0]), text)
 
 
 def translated(options: RunOptions, dialect: str) -> str:

@@ -13,7 +13,8 @@ from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.query_requests import query_requests, warn_of_absent_graphs, warn_of_mistakes
 from cqels_opt.errors import InputError, QueryError
 from cqels_opt.lod.build import build_store
-from cqels_opt.query.algebra import Query
+from cqels_opt.query.algebra import Bgp, Query
+from cqels_opt.query.printing.writing import found_in
 
 EX = "http://ex.org/"
 
@@ -129,6 +130,27 @@ def test_a_value_is_not_searched_for_columns(tmp_path: Path) -> None:
     (tmp_path / "i.csv").write_text("what,who\n$who$,ann\n", encoding="utf-8")
     (asked,) = query_requests(RunOptions(tmp_path / "q.rq", instances=tmp_path / "i.csv"))
     assert f"<{EX}ann>" in asked.text and '"$who$"' in asked.text
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "term"),
+    [
+        ("'$who$'", 'it\'s "x"\n', '"it\'s \\"x\\"\\n"'),
+        ('"$who$"', 'it\'s "x"\n', '"it\'s \\"x\\"\\n"'),
+        ("'''$who$'''@fr", "l'été'", "\"l'été'\"@fr"),
+        ("$who$", "\"a 'b'\"@en", "\"a 'b'\"@en"),
+        ("$who$", '"1"^^<urn:cm>', '"1"^^<urn:cm>'),
+        (":it\\'s , '$who$'", "l'été", '"l\'été"'),
+        ("<urn:it's#1> , $who$", '"a"', '"a"'),
+        ("# it's\n$who$", '"a"', '"a"'),
+    ],
+)
+def test_values_are_escaped_within_strings_only(place: str, value: str, term: str, tmp_path: Path) -> None:
+    (tmp_path / "q.rq").write_text(f"PREFIX : <{EX}> SELECT ?l {{ ?l :at {place} # $who$\n}}", encoding="utf-8")
+    with (tmp_path / "i.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["who"], [value]])
+    (asked,) = query_requests(RunOptions(tmp_path / "q.rq", instances=tmp_path / "i.csv"))
+    assert [pattern.o for bgp in found_in(asked.query.body, Bgp) for pattern in bgp.patterns][-1] == term
 
 
 def test_a_value_of_an_instance_that_makes_the_query_wrong_is_named(tmp_path: Path) -> None:
