@@ -7,13 +7,14 @@ program that calls it is unpickled, so executors have the functions of the drive
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cqels_opt.errors import InputError, check_flags
 from cqels_opt.query.columns import Column, Items, Numbers
@@ -98,7 +99,8 @@ def register_function(
     ``arguments`` is the number of arguments, or the least and the greatest number (None: any). ``cost`` is the approximate
     duration of a call in seconds; the optimizer places filters that call the function by this cost until it has been measured.
     With ``columns`` the function takes one numpy array per argument and returns one array (of float64, where NaN is an error, or
-    of objects).
+    of objects). An argument's array is of float64 if its values are integers or doubles, and of objects otherwise: rows of both kinds are
+    passed in two calls. Where the function raises one of these errors, it is called again with fewer rows.
 
     The function is called once per distinct combination of arguments, and a call has at least one. Raises InputError for an invalid IRI,
     number of arguments or cost.
@@ -150,36 +152,59 @@ class _OfValues:
 
 @dataclass(frozen=True, slots=True)
 class _OfColumns:
-    """A function of arrays; rows with an error among their arguments are not passed to it."""
+    """A function of arrays; rows with an error among their arguments are not passed to it.
+
+    The result for a row does not depend on the rows around it: arrays are of one kind each, and rows among which the function fails are
+    passed again in halves, so that only those fail for which it fails alone.
+    """
 
     function: Callable[..., Any]
 
     def __call__(self, *arguments: Column) -> Column:
-        values = [[_argument(item) for item in column.items()] for column in arguments]
-        whole = np.array([all(item is not None for item in row) for row in zip(*values)], bool)
-        rows = np.flatnonzero(whole)
-        found: list[Item | None] = [None] * len(whole)
-        if not len(rows):
-            return Items(found)
-        try:
-            results = np.asarray(self.function(*(_array([column[i] for i in rows.tolist()]) for column in values)))
-        except FAILURES:
-            return Items(found)
-        if results.shape != rows.shape:
-            raise InputError(f"{self.function!r} gave {results.shape} results for {len(rows)} rows")
-        if results.dtype.kind == "f":
-            numbers = np.full(len(whole), np.nan)
-            numbers[rows] = results
+        rows = [*zip(*([_argument(item) for item in column.items()] for column in arguments))]
+        kinds: dict[tuple[bool, ...], list[int]] = {}
+        for place, row in enumerate(rows):
+            if not any(item is None for item in row):
+                kinds.setdefault(tuple(map(_is_double, row)), []).append(place)
+        parts = [part for kind, places in kinds.items() for part in self._parts(rows, kind, places)]
+        if all(results.dtype.kind == "f" for _, results in parts):
+            numbers = np.full(len(rows), np.nan)
+            for places, results in parts:
+                numbers[places] = results
             return Numbers(numbers)
-        for place, result in zip(rows.tolist(), results.tolist()):
-            with suppress(*FAILURES):
-                found[place] = _result(result)
+        found: list[Item | None] = [None] * len(rows)
+        for places, results in parts:
+            for place, result in zip(places, results.tolist()):
+                with suppress(*FAILURES):
+                    found[place] = _result(result)
         return Items(found)
 
+    def _parts(
+        self, rows: Sequence[Sequence[Any]], kind: tuple[bool, ...], places: list[int]
+    ) -> Iterator[tuple[list[int], NDArray[Any]]]:
+        """The results for the rows at some places, without those for which the function fails."""
+        columns = zip(*(rows[place] for place in places))
+        try:
+            made = self.function(*(_array(column, double) for column, double in zip(columns, kind)))
+            results = _array(made, double=False) if isinstance(made, (list, tuple)) else np.asarray(made)
+        except FAILURES:
+            half = len(places) // 2
+            for part in (places[:half], places[half:]) if half else ():
+                yield from self._parts(rows, kind, part)
+            return
+        if results.shape != (len(places),):
+            raise InputError(f"{self.function!r} gave {results.shape} results for {len(places)} rows")
+        yield places, results
 
-def _array(values: Sequence[Any]) -> Any:
-    """Numbers as an array of doubles, other values as an array of objects."""
-    if all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in values):
+
+def _is_double(value: Any) -> bool:
+    """Whether functions of columns get a value as a double."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _array(values: Sequence[Any], double: bool) -> NDArray[Any]:
+    """Values as an array of doubles, or of objects."""
+    if double:
         return np.array(values, np.float64)
     found = np.empty(len(values), object)
     found[:] = values

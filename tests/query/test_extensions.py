@@ -18,6 +18,7 @@ from cqels_opt.query.columns import Items
 from cqels_opt.query.evaluate import compile_condition, compile_expression
 from cqels_opt.query.extensions import called_once, extension
 from cqels_opt.query.numeric import ExpressionError
+from cqels_opt.query.values import Item
 
 IRI = "http://ex.org/f"
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -117,6 +118,51 @@ def test_values_of_a_column_that_are_none_are_errors_of_their_rows() -> None:
     found = extension(f"<{IRI}>")
     assert found is not None
     assert found.column(Items([1, 2])).items() == [None, 2]
+
+
+def test_a_function_of_columns_fails_for_the_rows_alone_for_which_it_fails() -> None:
+    """Else the answers would depend on the rows around them, and so on the cut into batches."""
+
+    def f(a: np.ndarray) -> Any:
+        if (a < 0).any():
+            raise ValueError("negative")
+        return np.sqrt(a)
+
+    register_function(IRI, f, arguments=1, columns=True)
+    found = extension(f"<{IRI}>")
+    assert found is not None
+    assert found.column(Items([4, -1, 9, None, -4, 16, 25])).items() == [2.0, None, 3.0, None, None, 4.0, 5.0]
+    assert found.column(Items([-1, -2, -3])).items() == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("f", "results"),
+    [(lambda a: a, [1.0, '"x"', 2.0, Decimal("0.5"), True]), (lambda a: [*a], [1.0, '"x"', 2.0, Decimal("0.5"), True])],
+    ids=["array", "list"],
+)
+def test_arrays_of_a_function_are_of_one_kind_each(f: Any, results: list[object]) -> None:
+    """Else a number would be a double or not by the rows around it."""
+    seen: list[str] = []
+
+    def noted(a: np.ndarray) -> Any:
+        seen.append(a.dtype.kind)
+        return f(a)
+
+    register_function(IRI, noted, arguments=1, columns=True)
+    found = extension(f"<{IRI}>")
+    assert found is not None
+    arguments: list[Item | None] = [1, '"x"', 2.0, Decimal("0.5"), f'"true"^^<{XSD}boolean>']
+    together = found.column(Items(arguments)).items()
+    assert seen == ["f", "O"]
+    alone = [item for argument in arguments for item in found.column(Items([argument])).items()]
+    assert [(type(item), item) for item in together] == [(type(item), item) for item in alone] == [(type(r), r) for r in results]
+
+
+def test_numbers_of_a_list_are_what_they_are_alone() -> None:
+    register_function(IRI, lambda a: [1 if x == 1.0 else 2.5 for x in a], arguments=1, columns=True)
+    found = extension(f"<{IRI}>")
+    assert found is not None
+    assert [type(item) for item in found.column(Items([1, 2])).items()] == [int, float]
 
 
 def test_a_function_of_columns_that_loses_rows_is_said_so() -> None:
