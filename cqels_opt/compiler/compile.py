@@ -19,6 +19,7 @@ from cqels_opt.compiler.block_builder import BlockBuilder
 from cqels_opt.compiler.decorrelation import separable
 from cqels_opt.compiler.logical_blocks import LogicalBlock, LogicalOperator, LogicalPlan
 from cqels_opt.compiler.passes import apply_passes
+from cqels_opt.compiler.query_functions import called_functions
 from cqels_opt.compiler.query_terms import NOTHING_KNOWN, KnownIds
 from cqels_opt.compiler.rules import CORRELATED_RULES, RULES, apply_rules
 from cqels_opt.compiler.rules.late_binds import strip_binds, with_binds
@@ -33,7 +34,6 @@ from cqels_opt.operators.algebra.triple import TRIPLE
 from cqels_opt.operators.blocks import Block
 from cqels_opt.operators.transitive_closure import PathsTooManyError
 from cqels_opt.query import algebra as a
-from cqels_opt.query.extensions import registered_functions
 from cqels_opt.query.reading import line_and_column
 from cqels_opt.query.templates import INSTANCE
 from cqels_opt.query.uncertainty.families import registered_families
@@ -110,7 +110,7 @@ class Compiler:
             store=self.builder.store_folder,
             scheme=self.builder.terms.scheme,
             output=self.query.output_stream,
-            extensions=(*registered_functions(), *registered_families()),
+            extensions=(*called_functions(self._body), *registered_families()),
             instances=instances,
             aside=tuple(self.builder.aside),
         )

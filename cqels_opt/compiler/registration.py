@@ -18,6 +18,7 @@ from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.compiler.dialect_profile import parse_policy, query_semantics, with_window_semantics
 from cqels_opt.compiler.multi_query_sharing import Member, Record, SharedProgram
+from cqels_opt.compiler.query_functions import called_functions, with_versions
 from cqels_opt.compiler.query_terms import NOTHING_KNOWN, KnownIds
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.compiler.view_maintenance import ViewMaintenance
@@ -154,7 +155,10 @@ def member_of(record: Record) -> Member:
     """The query of a record. Raises QueryError with line and column."""
     query, outlined = _READER.read(record["text"], record["dialect"], record["file"])
     query = with_window_semantics(query, record["profile"], record["bounds"])
-    outlined = None if outlined is None else replace(outlined, query=replace(outlined.query, windows=query.windows))
+    query = replace(query, body=with_versions(query.body))
+    if outlined is not None:
+        common = replace(outlined.query, windows=query.windows, body=with_versions(outlined.query.body))
+        outlined = replace(outlined, query=common)
     report = {name: Policy(**policy) for name, policy in record["report"].items()}
     meant = query_semantics(query, record["profile"], report, record["output_operator"], record["duplicates"], record["t0"])
     types = column_types(record.get("types", {}), answer_variables(query))
@@ -271,4 +275,5 @@ def _key(unit: SharedProgram, owner: str = "") -> str:
     inputs: list[Any] = [unit.since, [[number, member.record] for number, member in unit.members]]
     if unit.template is not None:  # the same queries have another one where it was made with a query that is not among them
         inputs += [unit.template.holes, owner]
+    inputs += [function.version for function in called_functions(unit.first.query.body) if function.version > 1]
     return f"{unit.id}-{checksum.text_digest(json.dumps(inputs))[:12]}"

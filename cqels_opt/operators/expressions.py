@@ -86,7 +86,7 @@ def _value(expression: Expression) -> Evaluate:
 # ------------------------------------------------------------------ calls of extension functions
 def is_call(expression: Expression) -> TypeGuard[Call]:
     """Whether an expression is a call of an extension function."""
-    return isinstance(expression, Call) and extension(expression.function) is not None
+    return isinstance(expression, Call) and extension(expression.function, expression.version) is not None
 
 
 def called(rows: Rows, call: Call, terms: TermTable, instants: Ints | None) -> tuple[Column, Ints]:
@@ -118,7 +118,7 @@ def _column_of(rows: Rows, expression: Expression, terms: TermTable, instants: I
         return _Ids(rows.columns.get(expression.name, np.zeros(len(rows), np.int64)), terms)
     if isinstance(expression, Constant):
         return Repeated(expression.term, len(rows))
-    if isinstance(expression, Call) and (function := extension(expression.function)) is not None:
+    if isinstance(expression, Call) and (function := extension(expression.function, expression.version)) is not None:
         return function.column(*(_column_of(rows, argument, terms, instants) for argument in expression.arguments))
     return Items(_each(rows, expression, terms, instants, _value).tolist())
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from cqels_opt.operators.expressions import goes_by_column, truth
+from cqels_opt.operators.expressions import goes_by_column, is_call, truth
 from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner.calibration import INTEGER, Experiment, Timer, fitted, least_seconds
@@ -79,7 +79,7 @@ def weight(expression: Expression) -> float:
 def extensions(expression: Expression) -> Iterator[Extension]:
     """The extension functions that an expression calls, one for each call."""
     if isinstance(expression, Call):
-        if (found := extension(expression.function)) is not None:
+        if (found := extension(expression.function, expression.version)) is not None:
             yield found
         for argument in expression.arguments:
             yield from extensions(argument)
@@ -105,7 +105,7 @@ def _is_column(expression: Expression) -> bool:
         return not expression.term.startswith('"') or bool(
             term_ids.numeric(term_ids.encode([expression.term], term_ids.PUBLIC))[1][0]
         )
-    return isinstance(expression, Variable) or (isinstance(expression, Call) and extension(expression.function) is not None)
+    return isinstance(expression, Variable) or is_call(expression)
 
 
 def _calls(expression: Expression) -> Counter[str]:
@@ -113,7 +113,7 @@ def _calls(expression: Expression) -> Counter[str]:
         return Counter(logic=1)
     if not isinstance(expression, Call):
         return Counter()
-    own = Counter({CLASSES[expression.function]: 1}) if extension(expression.function) is None else Counter[str]()
+    own = Counter[str]() if is_call(expression) else Counter({CLASSES[expression.function]: 1})
     return sum(map(_calls, expression.arguments), own)
 
 

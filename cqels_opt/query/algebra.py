@@ -118,12 +118,13 @@ class Call:
     ``function`` is the upper-case SPARQL name (``STRLEN``, ``IF``, ``COALESCE``, ``BOUND``, ``REGEX`` …), an operator
     (``= != < > <= >= + - * / && || !``, ``UNARY-``, ``UNARY+``), ``IN`` or ``NOT IN`` (first argument the needle), or the
     text ``<iri>`` of a cast or extension function. ``draw`` distinguishes the calls of RAND() and the like; the compiler's pass
-    ``identify_draws`` sets it.
+    ``identify_draws`` sets it. ``version`` distinguishes the functions that a user registered under one IRI (0: the newest).
     """
 
     function: str
     arguments: tuple[Expression, ...]
     draw: str = ""
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ class _Compiler:
             wanted = variable.name
             return lambda row, context: row.get(wanted) is not None
         arguments = tuple(map(self.compile, _chain(call) if name in ("&&", "||") else call.arguments))
-        if (own := extension(name)) is not None:
+        if (own := extension(name, call.version)) is not None:
             return _of_columns(own.column, arguments)
         if name in _FORMS:
             return _FORMS[name](*arguments)

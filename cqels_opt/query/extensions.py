@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
@@ -38,7 +38,8 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*")
 class Extension:
     """A function: its IRI in angle brackets, the number of its arguments, its implementation and the cost of a call in seconds.
 
-    ``least`` and ``most`` bound the number of arguments (None: any number). ``given`` marks a function that a user registered.
+    ``least`` and ``most`` bound the number of arguments (None: any number). ``given`` marks a function that a user registered; its
+    ``version`` is 1 for the first function under its IRI, and then counts up.
     """
 
     name: str
@@ -47,23 +48,29 @@ class Extension:
     column: ColumnFunction
     cost: float = DEFAULT_COST
     given: bool = True
+    version: int = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Unpickling registers the function."""
-        return _register, (self.name, self.least, self.most, self.column, self.cost, self.given)
+        return _register, (self.name, self.least, self.most, self.column, self.cost, self.given, self.version)
 
 
 _KNOWN: dict[str, Extension] = {}
+_VERSIONS: dict[tuple[str, int], Extension] = {}
 
 
-def _register(name: str, least: int, most: int | None, column: ColumnFunction, cost: float, given: bool) -> Extension:
-    found = _KNOWN[name] = Extension(name, least, most, column, cost, given)
+def _register(
+    name: str, least: int, most: int | None, column: ColumnFunction, cost: float, given: bool, version: int = 0
+) -> Extension:
+    found = _VERSIONS[name, version] = Extension(name, least, most, column, cost, given, version)
+    if name not in _KNOWN or _KNOWN[name].version <= version:  # a program may be unpickled later than a newer one
+        _KNOWN[name] = found
     return found
 
 
-def extension(name: str) -> Extension | None:
-    """The function of an IRI in angle brackets; None if it is not registered."""
-    return _KNOWN.get(name)
+def extension(name: str, version: int = 0) -> Extension | None:
+    """The function of an IRI in angle brackets, by default the newest one; None if it is not registered."""
+    return _VERSIONS.get((name, version)) if version else _KNOWN.get(name)
 
 
 def registered_functions() -> tuple[Extension, ...]:
@@ -102,7 +109,8 @@ def register_function(
     of objects). An argument's array is of float64 if its values are integers or doubles, and of objects otherwise: rows of both kinds are
     passed in two calls. Where the function raises one of these errors, it is called again with fewer rows.
 
-    The function is called once per distinct combination of arguments, and a call has at least one. Raises InputError for an invalid IRI,
+    The function is called once per distinct combination of arguments, and a call has at least one. A query keeps the function that its
+    IRI had when the query was registered, if you register another one under this IRI later. Raises InputError for an invalid IRI,
     number of arguments or cost.
     """
     if not isinstance(iri, str) or not _ABSOLUTE.fullmatch(iri):
@@ -122,7 +130,9 @@ def register_function(
         raise InputError(f"{iri} cannot take {least} to {most} arguments")
     if not cost > 0:
         raise InputError(f"{iri} cannot cost {cost} seconds: a call takes more than none")
-    _register(name, max(least, 1), most, _OfColumns(function) if columns else _OfValues(function), cost, True)
+    given = Extension(name, max(least, 1), most, _OfColumns(function) if columns else _OfValues(function), cost)
+    if known is None or replace(known, version=0) != given:
+        _register(name, given.least, most, given.column, cost, True, 1 if known is None else known.version + 1)
 
 
 def _are_numbers(arguments: object) -> bool:

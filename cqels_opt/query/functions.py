@@ -315,7 +315,7 @@ install()
 
 def check_call(call: Call) -> None:
     """Raises QueryError if a function is unknown or called with a wrong number of arguments."""
-    known = extension(call.function)
+    known = extension(call.function, call.version)
     bounds = ARITIES.get(call.function) if known is None else (known.least, known.most)
     if bounds is None:
         raise QueryError(f"the function {call.function} is not supported")
