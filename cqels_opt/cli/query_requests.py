@@ -164,7 +164,7 @@ def instances_of(options: RunOptions) -> Texts:
     if options.more:
         raise InputError("--instances is of one query: give its file alone")
     text = _text(path) if options.text is None else options.text
-    reader = csv.reader(io.StringIO(_text(file)), strict=True)  # an open quote at the end is an error
+    reader = csv.reader(io.StringIO(_text(file, newline=""), newline=""), strict=True)  # an open quote at the end is an error
     try:
         rows = [(reader.line_num, row) for row in reader if row]  # not of blank lines
     except csv.Error as error:
@@ -172,6 +172,8 @@ def instances_of(options: RunOptions) -> Texts:
     if len(rows) < 2:
         raise InputError(f"{file}: it needs one line with the names of the columns, and one line per instance")
     heads = [head.strip() for head in rows[0][1]]
+    if twice := [head for head in heads if heads.count(head) > 1]:
+        raise InputError(f"{file}:{rows[0][0]}: two columns have the name {twice[0]}")
     used = [head for head in heads if f"${head}$" in text]
     if not used:
         asked = dict.fromkeys(re.findall(r"\$\w+\$", text))
@@ -233,8 +235,9 @@ def _names(stems: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, newline: str | None = None) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # without a byte order mark
+        with path.open(encoding="utf-8-sig", newline=newline) as file:  # without a byte order mark
+            return file.read()
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from error

@@ -121,8 +121,20 @@ def test_an_id_of_an_instance_is_given_once(tmp_path: Path) -> None:
     named = query_requests(instances(tmp_path, '"q,é ann",ann\nq_ann,bob\n\n,carl\n,dan\n'))
     assert [asked.id for asked in named] == ["q,é ann", "q_ann", "q_3", "q_4"]
     assert [asked.id for asked in query_requests(instances(tmp_path, "alone,ann\n\n"))] == ["alone"]
+    for end in ("\r\n", "\r"):
+        options = instances(tmp_path, "q-ann,ann\n")
+        (tmp_path / "i.csv").write_bytes(end.join(("id,who", "q-ann,ann", "q-bob,bob", "")).encode())
+        assert [asked.id for asked in query_requests(options)] == ["q-ann", "q-bob"]
     with pytest.raises(InputError, match=r"i\.csv:3: '\.\./x' is not a valid name of a query"):
         query_requests(instances(tmp_path, "\n../x,ann\n"))
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    """Else the values of one of them were lost."""
+    options = instances(tmp_path, "")
+    (tmp_path / "i.csv").write_text("\nwho,what, who\nann,b,bob\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"i\.csv:2: two columns have the name who$"):
+        query_requests(options)
 
 
 def test_a_value_is_not_searched_for_columns(tmp_path: Path) -> None:
@@ -139,6 +151,7 @@ def test_a_value_is_not_searched_for_columns(tmp_path: Path) -> None:
         ('"$who$"', 'it\'s "x"\n', '"it\'s \\"x\\"\\n"'),
         ("'''$who$'''@fr", "l'été'", "\"l'été'\"@fr"),
         ("$who$", "\"a 'b'\"@en", "\"a 'b'\"@en"),
+        ('"$who$"', "a\r\nb\rc\n", '"a\\r\\nb\\rc\\n"'),
         ("$who$", '"1"^^<urn:cm>', '"1"^^<urn:cm>'),
         (":it\\'s , '$who$'", "l'été", '"l\'été"'),
         ("<urn:it's#1> , $who$", '"a"', '"a"'),
