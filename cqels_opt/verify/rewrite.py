@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 
-from cqels_opt.errors import QueryError
+from cqels_opt.errors import QueryError, RunError
 from cqels_opt.query.algebra import Query
 from cqels_opt.verify.blank_nodes import with_blank_nodes
 from cqels_opt.verify.dialects import FORMS, WINDOW, rewritten, window_graph
@@ -139,9 +139,14 @@ def _read_below_select(found: Sequence[Token], names: Collection[str]) -> Iterat
 
 
 def at_instant(plain: str, at: int) -> str:
-    """The plain text at an instant, the value of NOW()."""
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at)
-    text = moment.strftime("%Y-%m-%dT%H:%M:%S") + (f".{at % 1000:03d}".rstrip("0") if at % 1000 else "") + "Z"
+    """The plain text at an instant, the value of NOW(). RunError if it has a NOW() and no date."""
+    if NOW_MARK not in plain:
+        return plain
+    try:
+        moment = datetime(1970, 1, 1) + timedelta(milliseconds=at)
+    except OverflowError as error:
+        raise RunError(f"verify cannot check NOW() at {at} ms: it knows the years 1 to 9999 alone") from error
+    text = moment.replace(microsecond=0).isoformat() + (f".{at % 1000:03d}".rstrip("0") if at % 1000 else "") + "Z"
     return plain.replace(NOW_MARK, f'"{text}"^^<http://www.w3.org/2001/XMLSchema#dateTime>')
 
 

@@ -70,6 +70,18 @@ def test_now_is_the_instant(ask: Ask) -> None:
     assert ask(query, Options(policy="p:7000")) == ["7 + a 1970-01-01T00:00:07Z"]
 
 
+def test_instants_beyond_dates_have_no_now() -> None:
+    """Elements may have times up to 2^53 ms from 1970; only NOW() needs a date."""
+    text = "SELECT ?p FROM NAMED :S [NOW] AS ?w { GRAPH ?w { ?p :at ?l } }"
+    assert at_instant(plain(text), 2**52) == plain(text)
+    now = plain(text.replace("?p FROM", "(NOW() AS ?t) FROM"))
+    assert '"0999-01-01T00:00:00Z"' in at_instant(now, -30641760000000)
+    with pytest.raises(
+        RunError, match="verify cannot check NOW\\(\\) at 4503599627370496 ms: it knows the years 1 to 9999 alone"
+    ):
+        at_instant(now, 2**52)
+
+
 def test_what_depends_on_the_run_is_refused(ask: Ask) -> None:
     with pytest.raises(QueryError, match="RAND"):
         ask("SELECT (RAND() AS ?r) FROM NAMED :S [NOW] AS ?w { GRAPH ?w { ?p :at ?l } }")
