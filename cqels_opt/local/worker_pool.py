@@ -140,7 +140,8 @@ class _Worker:
         """Waits for the outcome of the function that was sent."""
         try:
             found: Outcome = self._received()
-        except (EOFError, pickle.UnpicklingError):  # it ended before or within its reply
+        except Exception:  # noqa: BLE001 - it ended before or within its reply, or an exception in it cannot be unpickled
+            self._process.kill()  # the rest of a reply is no reply
             return outcome_of(work)
         return found
 

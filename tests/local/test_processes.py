@@ -93,6 +93,25 @@ def test_the_first_error_is_raised_once_all_tasks_have_ended(three: PoolRunner, 
     assert three._run([os.getpid] * 3) == [os.getpid(), *pids(three)]  # no reply is left over
 
 
+class TwoArgumentsError(Exception):
+    """An exception that can be pickled, but not unpickled."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+def raising_of_two() -> None:
+    raise TwoArgumentsError(1, 2)
+
+
+def test_an_error_that_cannot_be_unpickled_is_raised_all_the_same() -> None:
+    runner = started(2)
+    with pytest.raises(TwoArgumentsError, match="1 and 2"):
+        runner._run([os.getpid, raising_of_two])
+    assert runner._run([os.getpid] * 2) == [os.getpid()] * 2
+    runner.close()
+
+
 def _touch(path: Path) -> None:
     time.sleep(0.2)  # a task that is slower than those that fail; the runner alone waits for it
     path.touch()
