@@ -7,20 +7,26 @@ from collections.abc import Sequence
 from typing import Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 
 from cqels_opt.errors import CheckpointError, CqelsOptError, InputError, RunError, first_line
 from cqels_opt.spark.kafka_topic import KafkaTopic
 
 _OF_KAFKA: Final = re.compile(r"org\.apache\.kafka\.[\w.$]*?(\w+): ([^\n]+)")
 _OF_JAVA: Final = re.compile(r"^(?:Caused by)?: [\w.$]+: ([^\n]+)", re.MULTILINE)
+_OF_PYTHON: Final = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", re.MULTILINE)
 _LOST: Final = re.compile(r"data may have been lost|KAFKA_DATA_LOSS")
 _NO_TOPIC: Final = "UnknownTopicOrPartitionException"
 
 
 def reason(error: BaseException) -> str:
-    """What Kafka says, if it is the cause; the cause of an exception of the JVM; the first line of the message of any other."""
+    """What Kafka says, if it is the cause; the exception of a worker, as of a user's function; the cause of an exception of the JVM; the
+    first line of the message of any other.
+    """
     if of_kafka := _said_by_kafka(error):
         return ": ".join(dict.fromkeys(of_kafka.values()))
+    if isinstance(error, PySparkException) and (of_python := _OF_PYTHON.findall(str(error))):
+        return str(of_python[-1])
     causes = _OF_JAVA.findall(str(error)) if isinstance(error, Py4JError) else []
     return causes[-1].strip() if causes else first_line(error)
 

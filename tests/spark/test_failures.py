@@ -26,6 +26,14 @@ SENT = f"""An error occurred while calling o123.save.
 Caused by: {TIMEOUT}
 Caused by: {MISSING}
 """
+WORKER = """
+  An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    found = function(x)
+            ^^^^^^^^^^^
+RuntimeError: no such sensor: 7
+"""
 LOST = "Some data may have been lost because they are not available in Kafka any more; either the data was aged out by Kafka or"
 
 
@@ -49,6 +57,7 @@ class JvmError(Py4JError):  # type: ignore[misc]  # py4j has no types
         (JvmError("An error occurred while calling o1.save.\n: java.io.IOException: oh\n\tat a.b"), "oh"),
         (JvmError("Answer from Java side is empty"), "Answer from Java side is empty"),
         (PySparkException("x is no column\n== plan =="), "x is no column"),
+        (PySparkException(WORKER), "RuntimeError: no such sensor: 7"),
         (ValueError("Caused by: a.b: not of the JVM"), "Caused by: a.b: not of the JVM"),
     ],
 )
