@@ -102,7 +102,8 @@ def in_session(
     ``inspect`` gets the driver and the records of each batch.
     """
     began = time.monotonic()
-    catalog = catalog_of(_registered(session, options, folder, requests or requests_of(options)), folder)
+    queries = _registered(session, options, folder, requests or requests_of(options))
+    catalog = catalog_of(queries, folder)
     freeze_modules()
     used, live = input_streams(options, external_streams(catalog), len(catalog.started.members) == 1)
     spark = session_of(session)
@@ -110,12 +111,12 @@ def in_session(
         warm_up(spark)
     if options.topics:
         handle, stopped = _follow_topics(spark, catalog, options, folder, watch)
-        return _done(handle, options, stopped, 0, began)
+        return _done(handle, options, stopped, queries[0].engine.left_out, began)
     if not live:
         handle, stopped, unread = _replay(spark, catalog, options, used, folder, watch, inspect)
     else:
         handle, stopped, unread = _follow(spark, catalog, options, used, folder, watch)
-    return _done(handle, options, stopped, unread, began)
+    return _done(handle, options, stopped, unread + queries[0].engine.left_out, began)
 
 
 def _done(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, began: float) -> FinishedRun:

@@ -65,7 +65,7 @@ def run(options: RunOptions, watch: Watcher | None = None, inspect: Inspect | No
             handle, stopped, unread = _follow(catalog, options, streams, folder, watcher, stop)
         else:
             handle, stopped, unread = _replay(catalog, options, streams, folder, watcher, stop, inspect)
-        return summary(handle, options, stopped, unread, time.monotonic() - began)
+        return summary(handle, options, stopped, unread + queries[0].engine.left_out, time.monotonic() - began)
 
 
 def explain(options: ExplainOptions) -> str:

@@ -38,6 +38,7 @@ from cqels_opt.runtime.registered_query import RegisteredQuery, catalog_of
 from cqels_opt.runtime.run_factory import check_streams, rejects_of
 from cqels_opt.runtime.run_handle import RunHandle
 from cqels_opt.runtime.run_state import DriverOptions
+from cqels_opt.runtime.static_data import REJECTED, STATIC
 from cqels_opt.spark.scratch import scratch_folder
 from cqels_opt.state.remote_checkpoint import checkpoint_folder
 from cqels_opt.trace.progress import Watcher, watching
@@ -70,9 +71,14 @@ def static_data(options: RunOptions, folder: Path) -> dict[str, Any]:
         "static": options.static or None,
         "graphs": graphs or None,
         "store": options.store,
-        "folder": folder / "registered",
+        "folder": _registered_in(folder),
         "on_error": options.on_error or "fail",
     }
+
+
+def _registered_in(folder: Path) -> Path:
+    """What an engine loads and registers for a run with its state in ``folder``."""
+    return folder / "registered"
 
 
 def plans_text(queries: Sequence[RegisteredQuery], options: ExplainOptions, folder: Path) -> str:
@@ -129,6 +135,7 @@ def replay_options(
         skip_bad=options.on_error == "skip",
         plan=mode,
         rejects=rejects_of(options.trace, folder),
+        refused=(_registered_in(folder) / STATIC / REJECTED,),
         continue_changed=options.continue_changed,
         named=_are_named(options, catalog),
         limits=_limits(options),
@@ -147,6 +154,7 @@ def live_options(
         skip_bad=options.on_error != "fail",
         plan=mode,
         rejects=rejects_of(options.trace, folder),
+        refused=(_registered_in(folder) / STATIC / REJECTED,),
         continue_changed=options.continue_changed,
         named=_are_named(options, catalog),
         limits=_limits(options),
@@ -171,7 +179,7 @@ def _limits(options: RunOptions) -> Limits:
 
 
 def summary(handle: RunHandle, options: RunOptions, stopped: bool, unread: int, seconds: float) -> Summary:
-    """The summary of a run; ``unread`` are elements that were rejected before its first batch."""
+    """The summary of a run; ``unread`` are elements and lines of static data that were rejected before its first batch."""
     totals = handle.driver.state.totals
     return Summary(
         batches=totals.get("batches", 0),

@@ -26,6 +26,6 @@ def load_by(load: Callable[..., loading.LoadReport], options: LoadOptions) -> Lo
     with bytes_progress() as progress:
         report = load(static_sources(options.paths, options.graphs), options.store, on_error=options.on_error, progress=progress)
     warn_of_disagreement(options.store)
-    for reason in report.reasons:
-        warn(reason)
+    for failure in report.failures:
+        warn(str(failure))
     return LoadSummary(options.store, report.triples, report.skipped, time.monotonic() - began)

@@ -37,7 +37,7 @@ from cqels_opt.lod.locations import cache_folder, is_uri
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import Store
 from cqels_opt.rdf.ids import IdScheme
-from cqels_opt.rdf.static import Piece, StaticSource, pieces, source_size
+from cqels_opt.rdf.static import MOST_FAILURES, Failure, Piece, StaticSource, pieces, source_size
 
 #: Inputs up to this many bytes are loaded by this process in a few seconds.
 SMALL: Final = 32 << 20
@@ -62,7 +62,7 @@ class Crew(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """The result of a load. ``reasons`` are the first failures that ``on_error="skip"`` skipped, as ``path:line: message``."""
+    """The result of a load. ``failures`` are the first of those that ``on_error="skip"`` skipped."""
 
     path: Path | str
     fingerprint: str
@@ -71,7 +71,7 @@ class LoadReport:
     terms: int
     graphs: int
     skipped: int
-    reasons: tuple[str, ...]
+    failures: tuple[Failure, ...]
 
 
 def load(
@@ -164,7 +164,7 @@ def _load(
         terms=store.terms,
         graphs=len(store.named_graphs()),
         skipped=sum(outcome.skipped for outcome in reading),
-        reasons=tuple(str(failure) for outcome in reading for failure in outcome.failures)[:100],
+        failures=tuple(failure for outcome in reading for failure in outcome.failures)[:MOST_FAILURES],
     )
 
 

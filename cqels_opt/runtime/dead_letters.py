@@ -17,11 +17,12 @@ from cqels_opt.storage.file_errors import naming
 class DeadLetters:
     """The file of rejected elements, one JSON object per line: file, line, reason. Without a ``path`` they are not kept.
 
-    ``refused`` has the elements rejected while the replay was prepared, which come first; ``sources`` are the files of partitions.
+    ``refused`` are files of what was rejected before the first batch, lines of static data and of a replay, which come first;
+    ``sources`` are the files of partitions.
     """
 
     path: Path | None
-    refused: Path | None
+    refused: Sequence[Path]
     sources: Mapping[int, str]
 
     @property
@@ -32,12 +33,12 @@ class DeadLetters:
     def restore(self, lengths: Mapping[str, int]) -> None:
         """Cuts the file back to its committed length. A shorter file is left as it is, because no result depends on it."""
         length = lengths.get(self._name, 0)
-        first = self.refused is not None and self.refused.exists()
+        first = [file for file in self.refused if file.exists()]
         if self.path is not None and (self.path.exists() or length or first):
             disk.cut_back(self.path, length)
-            if not length and self.refused is not None and first:
+            if not length and first:
                 with naming(self.path), disk.append(self.path) as file:
-                    file.write(disk.read(self.refused))
+                    file.writelines(map(disk.read, first))
 
     def put(self, rejected: Sequence[RejectSpool]) -> dict[str, int]:
         """Appends those of the tasks of a batch, one at a time; returns the length to commit."""

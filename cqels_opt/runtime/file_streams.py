@@ -86,7 +86,7 @@ def with_replay(options: DriverOptions, plan: ReplayPlan) -> DriverOptions:
     return replace(
         options,
         sources=sources,
-        refused=plan.rejected_file,
+        refused=(*options.refused, plan.rejected_file),
         refused_in=plan.rejected_in,
         waiting=lambda number, _: (plan.newest, len(plan.chunks) - number - 1),
     )

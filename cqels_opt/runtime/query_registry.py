@@ -16,6 +16,7 @@ from typing import Any, Generic, Literal, TypeVar, Unpack, cast
 from cqels_opt.compiler.multi_query_sharing import Member, Record, alone
 from cqels_opt.compiler.registration import Do, Programs, QueryOptions, check_name, member_of, record_of
 from cqels_opt.errors import EngineWarning, InputError, check_choice
+from cqels_opt.lod.load import LoadReport
 from cqels_opt.lod.locations import local_path, new_folder
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import store_of
@@ -27,7 +28,7 @@ from cqels_opt.rdf.terms import ABSOLUTE_IRI
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.registered_query import RegisteredQuery
 from cqels_opt.runtime.start_options import keywords_of
-from cqels_opt.runtime.static_data import Load, leased_store, static_sources, static_store
+from cqels_opt.runtime.static_data import STATIC, Load, leased_store, static_sources, static_store
 from cqels_opt.state.run_identity import key_of
 
 PathLike = str | Path
@@ -63,10 +64,18 @@ class QueryRegistry(ABC, Generic[Q]):
                 "give files (static, graphs) or a store, not both: load the files into the store with cqels-opt load"
             )
         sources = static_sources(paths, _graphs(graphs))
+        self.left_out = 0
+        """The lines of its files that ``on_error="skip"`` has left out."""
+
+        def loaded(*given: Any, **how: Any) -> LoadReport:
+            report = load(*given, **how)
+            self.left_out = report.skipped
+            return report
+
         self._load: Callable[..., Path] | None = None
         if store is None:
-            self._load = partial(static_store, load, sources=sources, on_error=on_error)
-            store = self._load(folder=self.folder / "static")
+            self._load = partial(static_store, loaded, sources=sources, on_error=on_error)
+            store = self._load(folder=self.folder / STATIC)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.programs = self._programs("queries", store)
         self._of_keys = {} if self._load is None else {open_store(self.store).scheme.key: self.programs}
@@ -144,7 +153,7 @@ class QueryRegistry(ABC, Generic[Q]):
         if self._load is not None and key is not None:
             if key not in self._of_keys:
                 name = hashlib.sha256(key.encode()).hexdigest()[:8]
-                place = self._load(folder=self.folder / f"static-{name}", scheme=IdScheme(key))
+                place = self._load(folder=self.folder / f"{STATIC}-{name}", scheme=IdScheme(key))
                 self._of_keys[key] = self._programs(f"queries-{name}", place)
             self.programs = self._of_keys[key]
         return self.programs

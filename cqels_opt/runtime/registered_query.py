@@ -26,6 +26,7 @@ class QueryEngine(Protocol):
     """The engine that a query is registered with."""
 
     programs: Programs
+    left_out: int
 
     @property
     def store(self) -> Path | str:

@@ -62,8 +62,8 @@ class DriverOptions:
     tiers: CompactionPolicy = field(default_factory=CompactionPolicy)  # when small files of the state are merged
     named: bool = False  # lines of answers name their query
     rejects: Path | None = None  # the dead-letter file, one JSON object per line: file, line, reason
-    refused: Path | None = None  # the elements rejected while the replay was prepared: they come first
-    refused_in: Callable[[int], Mapping[str, int]] | None = None  # how many of these belong to a batch, by stream
+    refused: Sequence[Path] = ()  # files of what was rejected before the first batch: it comes first
+    refused_in: Callable[[int], Mapping[str, int]] | None = None  # how many elements of a replay among these belong to a batch
     waiting: Callable[[int, Sequence[IngestReport]], tuple[int | None, int | None]] | None = None
     """Of a batch's number and what was ingested: the newest time of all input and how much of it waits (:class:`Lag`), if known."""
     files: InputLog | None = None  # of live folders, or of growing files

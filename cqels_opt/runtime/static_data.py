@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from cqels_opt.errors import CheckpointError, InputError, StoreError
+from cqels_opt.errors import CheckpointError, InputError, RunWarning, StoreError
 from cqels_opt.lod import object_store_cache
 from cqels_opt.lod.load import LoadReport
 from cqels_opt.lod.locations import is_uri, place_of
@@ -17,8 +18,12 @@ from cqels_opt.lod.snapshots import content_of, hold, version_at
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.storage import disk, documents
+from cqels_opt.trace.figures import plural
 
+STATIC = "static"
+"""The folder of an engine's static data, in that of what it registers."""
 SOURCES = "sources.json"
+REJECTED = "rejected.jsonl"
 Load = Callable[..., LoadReport]
 """Loads sources into a folder: :func:`cqels_opt.lod.load.load` with a crew."""
 
@@ -35,7 +40,10 @@ def static_store(
     on_error: Literal["fail", "skip"],
     scheme: IdScheme | None = None,
 ) -> Path:
-    """The store of a run, loaded below ``folder`` on the first start. CheckpointError if the files have changed since."""
+    """The store of a run, loaded below ``folder`` on the first start. CheckpointError if the files have changed since.
+
+    Warns of lines that ``on_error="skip"`` leaves out, and writes the first of them to ``REJECTED``, as :class:`DeadLetters` does.
+    """
     target, record = folder / "store", folder / SOURCES
     facts = json.loads(json.dumps([[str(s.path), s.graph, *_facts(s.path)] for s in sources]))
     if record.exists() and target.exists():
@@ -43,7 +51,12 @@ def static_store(
             raise CheckpointError(f"{folder.parent}: the checkpoint was made with other static data; use another folder")
         return target
     disk.make_folder(folder)
-    load(sources, target, scheme=scheme, on_error=on_error, durable=False)
+    report = load(sources, target, scheme=scheme, on_error=on_error, durable=False)
+    if report.skipped:
+        lines = ({"file": bad.path, "line": bad.line, "reason": bad.message} for bad in report.failures)
+        disk.write_atomically(folder / REJECTED, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
+        number = plural(report.skipped, "line")
+        warnings.warn(f"{number} of the static data left out, the first: {report.failures[0]}", RunWarning, stacklevel=2)
     disk.sync_file_system(folder)
     disk.write_atomically(record, documents.encode(SOURCES, facts))
     return target

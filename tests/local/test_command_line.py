@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -139,6 +140,26 @@ def test_bad_lines(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main([*words, "--on-error", "skip", "--batch", "20", "--trace", str(trace)]) == 0
     assert "1 rejected" in capsys.readouterr().err
     assert [record.rejected for record in read_trace(trace)] == [0, 0, 1]
+
+
+def test_bad_lines_of_static_data(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are counted as rejected, the first is named, and their reasons are kept next to the trace, before those of the stream."""
+    with files.stream.open("a", encoding="utf-8") as file:
+        file.write("{}\n")
+    static = tmp_path / "bad.nt"
+    static.write_text("<urn:a> <urn:p> <urn:b> .\n<urn:a> urn:p\n<urn:a>\n", encoding="utf-8")
+    words = ["run", str(write_query(tmp_path, MET)), *files.words, "--static", str(static), "--engine", "local", "--batch", "20"]
+    words += ["--out", str(tmp_path / "out.jsonl"), "--checkpoint", str(tmp_path / "c"), "--trace", str(tmp_path / "t.jsonl")]
+    assert main(words) == 2
+    assert f"{static}:2: column 9: expected" in capsys.readouterr().err
+    for left_out in (3, 1):  # the second run does not read the static data again
+        assert main([*words, "--on-error", "skip"]) == 0
+        printed = capsys.readouterr().err
+        assert f" {left_out} rejected)" in printed and f"rejected elements and why: {tmp_path / 't.jsonl.rejected'}" in printed
+        first = f"warning: 2 lines of the static data left out, the first: {static}:2: column 9: expected"
+        assert (first in printed) is (left_out == 3)
+        kept = [json.loads(line) for line in (tmp_path / "t.jsonl.rejected").read_text(encoding="utf-8").splitlines()]
+        assert [(line["file"], line["line"]) for line in kept] == [(str(static), 2), (str(static), 3), (str(files.stream), 61)]
 
 
 def test_a_file_that_grows_is_followed_until_it_is_stopped(

@@ -118,7 +118,7 @@ def test_line_numbers_are_right_in_every_piece(spark: SparkSession, tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["a.nq"]
     report = load(spark, [StaticSource(tmp_path / "a.nq")], tmp_path / "store", on_error="skip")
     assert (report.skipped, report.read) == (1, 299)
-    assert f"a.nq:{line}: column 25" in report.reasons[0]
+    assert f"a.nq:{line}: column 25" in str(report.failures[0])
 
 
 def test_the_first_mistake_in_order_is_reported(spark: SparkSession, tmp_path: Path, two_stages: None) -> None:

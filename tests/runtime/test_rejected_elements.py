@@ -41,7 +41,7 @@ def test_bytes_do_not_grow_with_how_many_there_are(tmp_path: Path) -> None:
     assert len(pickle.dumps(spool)) < 40_000
     kept = tmp_path / "kept.jsonl"
     tracemalloc.start()
-    lengths = DeadLetters(kept, None, {}).put([spool])
+    lengths = DeadLetters(kept, (), {}).put([spool])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1_000_000 < kept.stat().st_size == sum(lengths.values())
