@@ -50,6 +50,8 @@ def claim_file(path: Path, owner: Owner, committed: int) -> CheckpointLock:
     """Takes a file of output; its mark is a file next to it."""
     if path.is_dir():
         raise InputError(f"{path}: it is a folder, and a file is expected")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: it is a device or a pipe, and a file is expected")
     path.parent.mkdir(parents=True, exist_ok=True)
     occupied = "it is not empty" if path.exists() and path.stat().st_size else ""
     return _claim(path, path.with_name(f".{path.name}{MARK}"), owner, committed, occupied)

@@ -142,6 +142,15 @@ except Exception as error:
 """
 
 
+def test_a_pipe_and_a_device_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    """What a run writes is cut back to what it has committed, which neither can be; a mark next to a device would stay in its folder."""
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", Path("/dev/null")):
+        with pytest.raises(InputError, match=f"{place}: it is a device or a pipe, and a file is expected"):
+            claim_file(place, Owner("r", tmp_path / "c"), 0)
+    assert [*tmp_path.iterdir()] == [tmp_path / "pipe"] and not Path(f"/dev/.null{MARK}").exists()
+
+
 def test_two_processes_do_not_write_to_one_output(tmp_path: Path) -> None:
     """Nor two runs of one process."""
     out = tmp_path / "out"
