@@ -54,8 +54,9 @@ class Driver(RunState):
         self.commits = BatchCommits(self, self.quotas)
         self._rows = 0  # of the last delta
         self._instants: dict[Hashable, Ints] = {}  # of the stage, by windows and report policies
-        for part in BETWEEN_RECORDS if self.options.commit_every else ():
-            sealed_files.hold(self.folder / part)
+        keep = sealed_files.hold if self.options.commit_every else sealed_files.release  # also after a run that could not begin
+        for part in BETWEEN_RECORDS:
+            keep(self.folder / part)
         self.restore(None)
         self.quotas.resume(self.state.batch)
         if self._changed and self.catalog is not None and self.catalog.changed:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
-from local_runs import commit_records
+from local_runs import Cut, World, commit_records, register
 from spark.small_world import MAP, MET, STREAM, rows, write_rows, write_world
 
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError
 from cqels_opt.runtime import batch_commits, growing_files
+from cqels_opt.runtime.checkpoint_check import check
+from cqels_opt.runtime.line_sinks import FileSink
 from cqels_opt.state.commit_log import COMMITS
 from cqels_opt.storage import columns, disk, documents, sealed_files
+from cqels_opt.verify import Element
 
 
 def content(path: Path) -> bytes:
@@ -87,6 +91,29 @@ def test_what_was_in_memory_ends_with_the_run(tmp_path: Path) -> None:
     sealed_files.release(tmp_path)
     sealed_files.write(tmp_path / "a", b"b")
     assert (tmp_path / "a").exists()
+
+
+def test_a_run_that_could_not_begin_leaves_nothing_in_memory_for_the_next_one(tmp_path: Path) -> None:
+    """The records of a run that writes one per batch named files that were in memory alone, and were lost with the process."""
+    elements = [Element(1000 * n, ((f"<urn:{n}>", "<urn:at>", "<urn:x>"),)) for n in range(12)]
+    text = "SELECT ?p FROM NAMED <http://x.org/S> [RANGE 9s] AS ?w { GRAPH ?w { ?p ?at ?l } }"
+    query = register(text, World({"http://x.org/S": [elements]}), tmp_path / "q")
+    rare = Cut("2", commit_every=math.inf)
+    out, state = tmp_path / "out", tmp_path / "state"
+    first = query.driver(rare, state, sink=FileSink(out))
+    chunks = query.chunks(rare)
+    for number in range(3):
+        first.batch(number, chunks[number])
+    first.write_record()
+    first.close()
+    out.write_text("")
+    with pytest.raises(CheckpointError, match="are gone"):
+        query.driver(rare, state, sink=FileSink(out))
+    second = query.driver(Cut("2"), state)
+    for number in range(3, len(chunks)):
+        second.batch(number, chunks[number])
+    second.close()
+    assert check(state) == []
 
 
 def test_batches_between_two_records_write_only_what_the_next_record_names(
