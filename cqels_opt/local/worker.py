@@ -64,4 +64,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all processes: the engine decides
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what functions of queries print
-    serve(sys.stdin.buffer, replies)
+    try:
+        serve(sys.stdin.buffer, replies)
+    except BrokenPipeError:  # the engine was killed: nobody reads the reply
+        os._exit(0)

@@ -164,6 +164,17 @@ def test_processes_end_with_the_one_that_started_them() -> None:
     until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2])
 
 
+def test_a_process_whose_engine_was_killed_before_its_reply_is_silent() -> None:
+    """A reply that nobody reads printed a stack trace into the terminal."""
+    words = [sys.executable, "-c", "from cqels_opt.local.worker import main; main()"]
+    read, write = os.pipe()
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=write, stderr=subprocess.PIPE) as process:
+        os.close(read)
+        os.close(write)
+        assert process.stderr is not None
+        assert (process.stderr.read(), process.wait(WAIT)) == (b"", 0)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "options", [{"batch": 9}, {"follow": True, "to_the_end": True, "commit_every": "1h"}], ids=["replay", "growing"]
