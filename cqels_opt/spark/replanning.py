@@ -85,6 +85,8 @@ class Replanner:
         self._counting: set[Identity] = set()
         self._failed: set[Identity] = set()
         self._identities: dict[str, Identity] = {}
+        self._waited: dict[str, Identity] = {}  # relations that were being counted
+        self._others = 0  # how often in a row one of them was another query than the one that had been counted
         self._pause, self._interval = 0, 1
         self._batches = 0
         self._elements, self._sampled = 0, 0  # of the last sampled micro-batch: its rows, and its number
@@ -157,7 +159,8 @@ class Replanner:
             return self._leave(plain, f"the rows of {', '.join(lost)} could not be counted", UNREADABLE)
         known = {name: found for name in others if (found := self._known(identities[name])) is not None}
         if waiting := [name for name in others if name not in known]:
-            return self._leave(plain, f"the rows of {', '.join(waiting)} are being counted", 1)
+            return self._leave(plain, f"the rows of {', '.join(waiting)} are being counted", self._wait_for(waiting, identities))
+        self._others = 0
         planner = self._planner_of(query, known)
         sampling = sampling_of(query.rows(query.stream), self._columns(query, query.stream))
         left = self._left(planner, sampling, plain)
@@ -170,6 +173,18 @@ class Replanner:
             unchanged = all(identity_of(query, name) == identities[name] for name in others)  # while the sample was taken
             self._kept = kept if unchanged else None
         return left
+
+    def _wait_for(self, waiting: Sequence[str], identities: dict[str, Identity]) -> int:
+        """The number of micro-batches until relations that are being counted are read again. It grows while they are other queries each
+        time, such as a DataFrame that the function makes of rows of the driver. Forgets the counts of those that are not read any more.
+        """
+        if any(not identities[name].is_version_of(self._waited.get(name, identities[name])) for name in waiting):
+            self._others += 1
+        self._waited = identities
+        self._counts = {
+            one: n for one, n in self._counts.items() if any(one.is_version_of(other) for other in identities.values())
+        }
+        return min(UNREADABLE, GROWTH ** max(0, self._others - 1))
 
     def _known(self, identity: Identity) -> Identity | None:
         """The identity of a relation if it has been counted; while a new version of its tables is being counted, that of a former one."""
@@ -226,6 +241,7 @@ class Replanner:
         try:
             self._first = query = read(self._catalyst_of(plain.sparkSession), plain, stream)
             identities = {name: identity_of(query, name) for name in query.relations if name != query.stream}
+            self._waited = identities
         except NotReadableError:
             return
         except (PySparkException, Py4JError) as error:

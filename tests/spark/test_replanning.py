@@ -353,6 +353,30 @@ def test_former_counts_are_used_while_a_table_that_has_changed_is_counted(spark:
     assert not any("counted" in reason for reason in reasons)
 
 
+@pytest.mark.long
+def test_a_relation_that_is_another_query_in_each_micro_batch_is_counted_more_and_more_rarely(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as rows of the driver from which the function makes a DataFrame. No micro-batch has a plan by its counts."""
+    other, sink, counted = frame_of(spark, k=[1, 1, 2]), Collected(), list[int]()
+    counting = static_counts
+
+    def counts(rows: DataFrame, columns: Any) -> Any:
+        found = counting(rows, columns)
+        counted.append(found.rows)
+        return found
+
+    monkeypatch.setattr("cqels_opt.spark.replanning.static_counts", counts)
+    function = cq.adaptive(lambda v: v.join(frame_of(spark, k=[1] * 7).localCheckpoint(), "k").join(other, "k")).batch(sink)
+    for number in range(16):
+        function(frame_of(spark, k=[1, 2]).localCheckpoint(), number)
+        function.wait_for_counts()
+    assert [sum(rows.values()) for rows in sink.bags.values()] == [14] * 16
+    assert sorted(counted) == [3, 7, 7, 7, 7]  # in micro-batches 0, 1, 2 and 10
+    assert function._replanner is not None  # type: ignore[attr-defined]
+    assert len(function._replanner._counts) == 2  # type: ignore[attr-defined]
+
+
 # ------------------------------------------------------------------ broadcasts
 def hints_of(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """The sides that rebuilt plans broadcast, as they are made."""
