@@ -213,7 +213,7 @@ class AdaptiveQuery:
         check_micro_batch(frame)
         with self._lock:
             if self._replanner is None:
-                self._replanner = Replanner("adaptive", BatchJobs(frame.sparkSession).parallelism, "query")
+                self._replanner = Replanner("adaptive", BatchJobs(frame.sparkSession).parallelism, "query", observes=False)
             plain = self.build(frame, 0)
             found = self._replanner.rows(plain, frame)
             self._replanner.start_counting(plain, frame)

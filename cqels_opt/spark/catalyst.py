@@ -153,7 +153,10 @@ class Catalyst:
         for name in ("VARIABLE_REFERENCE", "SQL_SCALAR_FUNCTION", "SQL_FUNCTION_EXPRESSION"):
             with suppress(Py4JError):  # earlier versions of Spark have no such pattern
                 self._changing.append(getattr(pattern, name)())
-        self._inline = sql.catalyst.optimizer.InlineCTE
+        self._inline, self._push = (
+            sql.catalyst.optimizer.InlineCTE,
+            _object(sql.catalyst.optimizer, "PushPredicateThroughNonJoin"),
+        )
         self._cache = spark._jsparkSession.sharedState().cacheManager()
         self._counting: Any = f.count(f.lit(1)).alias("rows")
         template = spark.range(0).observe("rows", self._counting)
@@ -285,6 +288,19 @@ class Catalyst:
         for i in range(1, size):
             arguments[i] = leaf.productElement(i)
         return leaf.makeCopy(arguments)
+
+    def pushed(self, conditions: Sequence[Expression], node: LogicalPlan) -> list[Expression]:
+        """The conditions on the input of an operator with one child which Spark derives from conditions on its output."""
+        kind = node.nodeName()
+        is_distinct = kind == "Distinct" or (kind == "Deduplicate" and node.keys().size() == node.output().size())
+        if not conditions or is_distinct or kind == "SubqueryAlias":
+            return list(conditions)
+        operator = node.withNewChildren(self.sequence([self.empty(node.child().output())]))
+        plan, found = self._push.apply(self.filtered(operator, conditions)), list[Expression]()
+        while below := children(plan):
+            found = list(conjuncts(plan.condition())) if plan.nodeName() == "Filter" else []
+            (plan,) = below
+        return found
 
     def replaced(self, path: Sequence[tuple[LogicalPlan, int]], plan: LogicalPlan) -> LogicalPlan:
         """A plan with a new descendant. ``path`` has its ancestors, the root first, each with the index of the child that is next."""

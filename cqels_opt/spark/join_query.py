@@ -2,8 +2,9 @@
 
 The part of the plan that is read is its topmost tree of inner joins, and of left outer, left semi and left anti joins with one relation
 on the right. Filters and projections to columns inside it belong to it. All operators above it (aggregates, DISTINCT, computed columns)
-stay as they are, because Catalyst identifies columns by number, not by name or place. Everything below it is a relation, and so is a part
-of it whose rows the user has persisted: Spark reads them from its cache only where it finds the plan that they were made of.
+stay as they are, because Catalyst identifies columns by number, not by name or place. Filters among them hold for the joined rows as well
+where Spark would push them down, which it does not do past the operators that count rows. Everything below the tree is a relation, and so
+is a part of it whose rows the user has persisted: Spark reads them from its cache only where it finds the plan that they were made of.
 
 Equal keys are one variable. Catalyst has already cast both sides of an equality to one type, so equality is transitive.
 """
@@ -214,14 +215,14 @@ class JoinQuery:
 
     # ------------------------------------------------------------------ writing back
     def rebuilt(
-        self, plan: Plan, filters: Sequence[Sequence[str]], broadcast: Callable[[int], Side | None]
+        self, plan: Plan, filters: Sequence[Sequence[str]], broadcast: Callable[[int], Side | None], counted: bool = True
     ) -> tuple[DataFrame, list[Any]]:
         """The DataFrame with its joins in the order of a plan, and an observation of the rows of each operator, in the plan's order.
 
         ``filters`` are the conditions between relations that each operator evaluates; ``broadcast`` gives the side that the join with an
-        index broadcasts.
+        index broadcasts. Unless the rows are ``counted``, the observations are None.
         """
-        built = _Rebuilt(self, filters, broadcast)
+        built = _Rebuilt(self, filters, broadcast, counted)
         tree = self.catalyst.in_place_of(self._root, built.part(plan)[0])
         return self.catalyst.frame(self.catalyst.replaced(self._path, tree)), built.observations
 
@@ -243,8 +244,10 @@ class JoinQuery:
 class _Rebuilt:
     """A plan under construction. Operators are numbered in execution order, as in ``plans.plan.operators``."""
 
-    def __init__(self, query: JoinQuery, filters: Sequence[Sequence[str]], broadcast: Callable[[int], Side | None]) -> None:
-        self.query, self.filters, self.broadcast = query, filters, broadcast
+    def __init__(
+        self, query: JoinQuery, filters: Sequence[Sequence[str]], broadcast: Callable[[int], Side | None], counted: bool
+    ) -> None:
+        self.query, self.filters, self.broadcast, self.counted = query, filters, broadcast, counted
         self.observations: list[Any] = []
 
     def part(self, plan: Plan) -> tuple[LogicalPlan, list[str]]:
@@ -278,9 +281,11 @@ class _Rebuilt:
         return catalyst.joined(left, right, "Inner", conditions, self.broadcast(place))
 
     def _emit(self, plan: LogicalPlan) -> LogicalPlan:
-        counted, observation = self.query.catalyst.counted(plan, f"rows after operator {len(self.observations)}")
+        name, observation = f"rows after operator {len(self.observations)}", None
+        if self.counted:
+            plan, observation = self.query.catalyst.counted(plan, name)
         self.observations.append(observation)
-        return counted
+        return plan
 
 
 # ------------------------------------------------------------------ reading a plan
@@ -334,7 +339,7 @@ class _Reader:
 
 def read(catalyst: Catalyst, frame: DataFrame, stream: DataFrame) -> JoinQuery:
     """The joins of a DataFrame that reads a micro-batch, ``stream``. Raises :class:`NotReadableError`."""
-    node, path = analyzed(frame), list[tuple[LogicalPlan, int]]()
+    node, path, above = analyzed(frame), list[tuple[LogicalPlan, int]](), list[Expression]()
     sources = items(analyzed(stream).collectLeaves())
     while True:
         if catalyst.is_cached(node):
@@ -350,6 +355,8 @@ def read(catalyst: Catalyst, frame: DataFrame, stream: DataFrame) -> JoinQuery:
         if len(below) != 1:
             raise NotReadableError("there are no joins, or an operator other than a join combines the relations")
         path.append((node, 0))
+        own = [one for one in conjuncts(node.condition()) if catalyst.movable(one)] if node.nodeName() == "Filter" else None
+        above = catalyst.pushed(above, node) if own is None else above + own
         node = below[0]
     found = reader.relations
     dynamic = [r.name for r in found if any(leaf.sameResult(one) for leaf in items(r.plan.collectLeaves()) for one in sources)]
@@ -361,7 +368,7 @@ def read(catalyst: Catalyst, frame: DataFrame, stream: DataFrame) -> JoinQuery:
         )
     if next(r.kind for r in found if r.name == dynamic[0]) != "inner":
         raise NotReadableError("the micro-batch is the right side of an outer, semi or anti join")
-    return JoinQuery(catalyst, path, node, found, reader.conditions, dynamic[0])
+    return JoinQuery(catalyst, path, node, found, reader.conditions + above, dynamic[0])
 
 
 def _table(node: LogicalPlan) -> str:

@@ -76,9 +76,13 @@ class Estimated:
 class Replanner:
     """The optimizer of one query over micro-batches. ``mode`` is ``adaptive``, or a mode that always decides the order itself."""
 
-    def __init__(self, mode: str | Mapping[str, Plan], slots: int, name: str, page: str | None = None) -> None:
-        """``page`` is the path of the trace's page in Spark's UI, for the descriptions of jobs."""
-        self._mode, self._slots, self._name, self._page = mode, slots, name, page
+    def __init__(
+        self, mode: str | Mapping[str, Plan], slots: int, name: str, page: str | None = None, observes: bool = True
+    ) -> None:
+        """``page`` is the path of the trace's page in Spark's UI, for the descriptions of jobs. ``observes``: :meth:`observe` is called
+        after each micro-batch; otherwise no rows are counted, because Spark pushes no filter past an operator that counts them.
+        """
+        self._mode, self._slots, self._name, self._page, self._observes = mode, slots, name, page, observes
         self._catalyst: Catalyst | None = None
         self._background = ThreadPoolExecutor(1, thread_name_prefix="cqels-opt counts")
         self._counts: dict[Identity, Counts] = {}  # of relations
@@ -184,7 +188,7 @@ class Replanner:
         self._counts = {
             one: n for one, n in self._counts.items() if any(one.is_version_of(other) for other in identities.values())
         }
-        return min(UNREADABLE, GROWTH ** max(0, self._others - 1))
+        return UNREADABLE if self._others > 2 else GROWTH if self._others > 1 else 1
 
     def _known(self, identity: Identity) -> Identity | None:
         """The identity of a relation if it has been counted; while a new version of its tables is being counted, that of a former one."""
@@ -216,7 +220,7 @@ class Replanner:
         assert self.planner is not None
         self.reason = None
         choice, sides = self.planner.decisions[query.stream].choice, self._broadcasts
-        frame, observations = query.rebuilt(choice.plan, choice.filters, lambda place: sides[place])
+        frame, observations = query.rebuilt(choice.plan, choice.filters, lambda place: sides[place], counted=self._observes)
         return Replanned(frame, None, tuple(observations), self._elements)
 
     def _why(self, costs: OrderCosts) -> tuple[str, int]:

@@ -179,6 +179,63 @@ def test_a_plan_that_fails_runs_again_as_spark_plans_it(
     assert calls == [0, 0]
 
 
+def computed(joined: DataFrame) -> DataFrame:
+    return joined.withColumn("twice", 2 * joined.follower).alias("j").where("j.twice = 6 AND rand(1) >= 0 AND tag = 't4'")
+
+
+def ranked(joined: DataFrame) -> DataFrame:
+    return joined.selectExpr("tag", "count(*) OVER (PARTITION BY tag) AS n").distinct().where("tag = 't4' AND n > 1")
+
+
+FILTERS: dict[str, tuple[Callable[[DataFrame], DataFrame], int]] = {
+    "of computed columns": (computed, 3),
+    "within and above": (lambda joined: computed(joined.where("item > 3")), 3),
+    "of a grouping key": (lambda joined: joined.groupBy("tag").count().where("tag = 't4' AND count > 1"), 30),
+    "of an aggregate": (lambda joined: joined.groupBy("tag").count().where("count > 1"), 90),
+    "of a partition": (ranked, 30),
+    "of a left join": (lambda joined: joined.selectExpr("follower + 1 AS f", "place AS p").where("p IS NULL"), 60),
+    "above a limit": (lambda joined: joined.orderBy("tag").limit(7).where("tag = 't4'"), 90),
+}
+"""What follows on joins, and how many of their rows a filter leaves where Spark pushes it down."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_above_computed_columns_are_applied_before_rows_are_counted(spark: SparkSession, name: str) -> None:
+    """Spark pushes no filter past an operator that counts rows, so it would join all of them."""
+    follows = frame_of(spark, who=[i for i in range(3) for _ in range(10)], follower=[*range(10)] * 3)
+    offers = frame_of(spark, item=[3, 4, 5], tag=["t3", "t4", "t5"])
+    places = frame_of(spark, tag=["t3"], place=["here"])
+    views = frame_of(spark, who=[i % 3 for i in range(9)], item=[3 + i // 3 for i in range(9)]).localCheckpoint()
+    above, rows = FILTERS[name]
+
+    def query(views: DataFrame) -> DataFrame:
+        return above(views.join(follows, "who").join(offers, "item").join(places, "tag", "left"))
+
+    sink = Collected()
+    function = cq.adaptive(query).batch(sink, plan="worst")
+    function(views, 0)
+    assert not notices(function)
+    assert sink.bags[0] == bag(query(views))
+    assert function.last is not None
+    assert function.last.deltas[0].operators[-1].observed == rows
+
+
+def test_nothing_is_counted_in_calls_within_the_users_own_function(spark: SparkSession) -> None:
+    """Nobody would read the counts, and Spark pushes no filter past an operator that counts rows."""
+    follows = frame_of(spark, who=[i for i in range(5) for _ in range(400)], follower=[*range(400)] * 5)
+    offers = frame_of(spark, item=[*range(3, 9)], tag=[f"t{i}" for i in range(3, 9)])
+    views = frame_of(spark, who=[i % 5 for i in range(2000)], item=[i % 1000 for i in range(2000)])
+    joined = cq.adaptive(lambda v: v.join(follows, "who").join(offers, "item"))
+    for _ in range(3):
+        found = joined(views)
+        assert joined._replanner is not None
+        joined._replanner.wait()
+    assert joined._replanner.reason is None
+    assert "CollectMetrics" not in str(found._jdf.queryExecution().analyzed().toString())
+    assert bag(found) == bag(views.join(follows, "who").join(offers, "item"))
+
+
 def test_hidden_columns_of_a_join_can_be_named_in_any_order(spark: SparkSession) -> None:
     """Columns that USING has merged have no place in the result, but names."""
     follows = frame_of(spark, who=[i for i in range(5) for _ in range(400)], follower=[*range(400)] * 5)
@@ -382,12 +439,12 @@ def hints_of(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """The sides that rebuilt plans broadcast, as they are made."""
     sides, rebuilt = list[str | None](), JoinQuery.rebuilt
 
-    def recording(query: JoinQuery, plan: Any, filters: Any, broadcast: Callable[[int], Any]) -> Any:
+    def recording(query: JoinQuery, plan: Any, filters: Any, broadcast: Callable[[int], Any], counted: bool = True) -> Any:
         def side(place: int) -> Any:
             sides.append(broadcast(place))
             return sides[-1]
 
-        return rebuilt(query, plan, filters, side)
+        return rebuilt(query, plan, filters, side, counted)
 
     monkeypatch.setattr(JoinQuery, "rebuilt", recording)
     return sides
