@@ -18,6 +18,9 @@ from cqels_opt.relational.column_names import quoted
 from cqels_opt.relational.conditions import JoinKey
 from cqels_opt.relational.spec import JoinInput, JoinSpec
 
+LATEST = ((1 << 63) - 1) // 1000
+"""The milliseconds of Spark's last timestamp, which has microseconds."""
+
 AT, LATE = "__at", "__late"
 """Columns added to a stream's rows: the time in milliseconds (null: no time, or late), and whether the row is late."""
 
@@ -139,7 +142,7 @@ def varying(number: int, column: str) -> SparkColumn:
 
 
 def _milliseconds(frame: DataFrame, time: str) -> SparkColumn:
-    """The times of a column in milliseconds."""
+    """The times of a column in milliseconds; null where there is none, or a number that no timestamp has."""
     try:
         kind = frame.select(quoted(time)).schema[0].dataType
     except AnalysisException as error:
@@ -147,7 +150,8 @@ def _milliseconds(frame: DataFrame, time: str) -> SparkColumn:
     if isinstance(kind, t.TimestampType | t.TimestampNTZType):
         return f.unix_millis(f.col(quoted(time)).cast("timestamp"))
     if isinstance(kind, t.IntegralType):
-        return f.col(quoted(time)).cast("long")
+        at = f.col(quoted(time)).cast("long")
+        return f.when(at.between(-LATEST, LATEST), at)
     raise InputError(f"the time {time} is {kind.simpleString()}: it must be a timestamp, or a long of milliseconds")
 
 

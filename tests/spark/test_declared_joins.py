@@ -382,6 +382,27 @@ def test_times_of_windows_keep_their_microseconds(spark: SparkSession) -> None:
         assert spark.conf.get(name) == "TIMESTAMP_MILLIS"
 
 
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_numbers_that_no_timestamp_has_are_no_times(spark: SparkSession, ansi: str) -> None:
+    """Such as a largest number for rows without an end. They end no job and do not advance the time of the others."""
+    times = [[1, 2**63 - 1, 2], [3, -(2**63), 2**63 // 1000 + 1], [4]]
+    sink = Collected()
+    join = cq.AdaptiveJoin(spark).relation("a", window="1ms").relation("b", window="10ms").on("a.k = b.k")
+    run = join.select("a.t", "b.t AS other").batch(sink)
+    rejected = []
+    with settings(spark, {"spark.sql.ansi.enabled": ansi}):
+        for number, some in enumerate(times):
+            run(spark.createDataFrame([(1, at) for at in some], "k int, t long"), number)
+            assert run.last is not None
+            rejected.append((run.last.rejected, run.last.late))
+    assert rejected == [(1, 0), (2, 0), (0, 0)]
+    assert [sorted(bag.elements()) for bag in sink.bags.values()] == [
+        [(1, 1), (2, 1), (2, 2)],
+        [(3, 1), (3, 2), (3, 3)],
+        [(4, 1), (4, 2), (4, 3), (4, 4)],
+    ]
+
+
 def numbered(spark: SparkSession, number: int) -> DataFrame:
     """A row with a key of its own in all micro-batches, and one that they share."""
     columns = "id int, k int, t long, at timestamp, x double"
