@@ -103,6 +103,7 @@ class BlockPlanner:
         self._statistics_read: dict[str, Statistics] = {}
         self._left: Mapping[str, Plan] = {}  # the last plans under the design before, right after a change
         self.catalogue = ViewCatalogue(block, store, background_jobs.folder if background_jobs else None)
+        self._pricing: Callable[[], None] | None = None  # of other designs, if it is due for the batch
         self.advisor: ViewAdvisor | None = None
         model = self.optimizer.model
         if background_jobs and options.view_selection and block.parts and chosen == "adaptive" and isinstance(model, SecondsCost):
@@ -181,19 +182,25 @@ class BlockPlanner:
             self.use_design(design)
             self.advisor.record_change(design)
 
-    def price_designs_if_due(self) -> None:
-        """Prices other designs, whenever the batches since the last time have cost enough."""
+    def _add_cost(self) -> None:
+        """Adds the cost of the chosen plans to that of the batches since other designs were priced, and notes whether that is due again."""
+        self._pricing = None
         if self.advisor is None or not self.statistics.epoch or not self._new_rows():
             return
         cost = sum(delta_plan.cost for delta_plan in self.delta_plans.values())
-        if not self.advisor.should_price(cost):
-            return
-        for static in self.catalogue.statics.values():
-            self.declare(static)
-        observed = {source: self.optimizer.observed_cardinalities(source) for source in self.sources}
-        self.advisor.price_designs(
-            self._statistics_read, cost, observed, self.block, [choice.plan for choice in self.choices.values()]
-        )
+        if self.advisor.should_price(cost):
+            observed = {source: self.optimizer.observed_cardinalities(source) for source in self.sources}
+            plans = [choice.plan for choice in self.choices.values()]
+            self._pricing = partial(self.advisor.price_designs, self._statistics_read, cost, observed, self.block, plans)
+
+    def price_designs(self) -> None:
+        """Prices other designs for the batch whose plans were chosen last, if that is due. It takes up to 50 ms, so it is called when the
+        answers of the batch have been written."""
+        if self._pricing is not None:
+            for static in self.catalogue.statics.values():
+                self.declare(static)
+            self._pricing()
+            self._pricing = None
 
     def declare(self, static: Static) -> None:
         """Adds a static relation to the statistics, whether or not the current design uses it."""
@@ -287,6 +294,7 @@ class BlockPlanner:
                 stays = not choice.switched and not self.optimizer.has_read(source)
                 splits[source] = self.splitter.choose(choice, statistics[source], relations, sample_overhead, stays)
         self.delta_plans = {source: DeltaPlan(choice, splits.get(source), last.get(source)) for source, choice in choices.items()}
+        self._add_cost()
 
     def _new_rows(self) -> int:
         """The rows of all deltas."""

@@ -65,8 +65,12 @@ class QueryPlanner:
         for block in self.blocks.values():
             block.apply_due_design()
             block.choose(step, terms)
-            block.price_designs_if_due()
         return self._plans(), {name: block.rule for name, block in self.blocks.items()}
+
+    def price_designs(self) -> None:
+        """Prices other designs of the blocks where that is due, after the answers; see :meth:`BlockPlanner.price_designs`."""
+        for block in self.blocks.values():
+            block.price_designs()
 
     def row_limits(self) -> dict[str, dict[str, tuple[float, ...]]]:
         """For each block the limits on the rows of operators; see :meth:`BlockPlanner.row_limits`."""

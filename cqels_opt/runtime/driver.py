@@ -128,6 +128,10 @@ class Driver(RunState):
         batch.clock.lap("execute")
         observed = self._observe(batch)
         self._emit(batch)
+        batch.clock.lap("commit")
+        for planner in self.planners.values():
+            planner.price_designs()
+        batch.clock.lap("optimize")
         notices = self.records.notices(batch)
         if self.options.files is not None:
             batch.lengths |= self.options.files.put()

@@ -130,13 +130,23 @@ def whole(task: EvaluateTask, name: str, joint: JointAnswers | None = None) -> t
 
 
 class LocalSink:
-    """Keeps the lines of answers in memory, for tests and benchmarks."""
+    """Keeps the lines of answers in memory, for tests and benchmarks. Bytes of answers become texts when they are asked for."""
 
     format: Format = "jsonl"
     digests: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        self._lines: list[str] = []
+        self._bytes: list[bytes] = []  # of each batch since the lines were asked for
+        self._count = 0  # of their lines
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines so far; may be changed."""
+        for answers in self._bytes:
+            self._lines += str(answers, "utf-8").split("\n")[:-1]  # str.splitlines ends lines at U+2028 as well
+        self._bytes, self._count = [], 0
+        return self._lines
 
     def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
         """Back to the committed lines."""
@@ -144,6 +154,7 @@ class LocalSink:
 
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Appends the lines of a batch, in order of time."""
-        for piece in pieces(in_order_of_time(chunks, folder)):
-            self.lines += str(piece, "utf-8").split("\n")[:-1]  # str.splitlines ends lines at U+2028 as well
-        return {"lines": len(self.lines)}
+        answers = b"".join(pieces(in_order_of_time(chunks, folder)))
+        self._bytes.append(answers)
+        self._count += answers.count(b"\n")
+        return {"lines": len(self._lines) + self._count}

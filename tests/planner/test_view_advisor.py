@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from cqels_opt.planner.background_jobs import THREAD, BackgroundJobs, in_thread
 from cqels_opt.planner.calibration_store import Calibration
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
+from cqels_opt.planner.view_advisor import ViewAdvisor
 from cqels_opt.planner.view_report import described, text
 from cqels_opt.plans import Constants
 from cqels_opt.plans.view_selection import Design
@@ -114,6 +116,24 @@ def test_a_delta_that_grows_makes_a_sub_result_pay(tmp_path: Path) -> None:
     assert relations_of(records[when - 1]) == {"u", *first.was}
     assert relations_of(records[when]) == {"u", *first.now}
     assert query.judged(query.answers(sink.lines)).equal
+
+
+def test_designs_are_priced_when_the_answers_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers do not wait for a pricing, which may take as long as the joins of several batches."""
+    done: list[str] = []
+
+    class Sink(LocalSink):
+        def put(self, batch: int, *chunks: Any) -> dict[str, int]:
+            done.append("answers")
+            return super().put(batch, *chunks)
+
+    price = ViewAdvisor.price_designs
+    monkeypatch.setattr(ViewAdvisor, "price_designs", lambda *given: (done.append("pricing"), price(*given)))
+    query = register(TEXT, world([1] * 2 + [50] * 28), tmp_path)
+    batches(slow(query, at_once, sink=Sink()), query)
+    assert done.count("answers") == 30
+    assert done[0] == "answers" and "pricing" in done
+    assert all(before == "answers" for before, now in pairwise(done) if now == "pricing")
 
 
 def test_a_design_is_not_taken_for_what_it_saved_in_a_larger_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

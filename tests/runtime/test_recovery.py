@@ -87,7 +87,7 @@ class MortalSink(LocalSink):
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         self.fate.point()
         if self.fate.left == 0:  # dies with half of the lines written
-            self.lines += ["half a line"]
+            self.lines.append("half a line")
         lengths = super().put(batch, chunks, folder)
         self.fate.point()
         return lengths
