@@ -49,8 +49,8 @@ class Engine(QueryRegistry[CompiledQuery]):
     """Continuous queries over RDF streams and static Linked Open Data, on a Spark session.
 
     ``static`` is a file (or several) for the default graph, ``graphs`` maps the IRI of each named graph to a file (or several), ``store``
-    is a store that ``cqels-opt load`` wrote (instead of files). ``folder`` stores the output of registration, by default a temporary
-    folder. Executors must be able to read it.
+    is a store that ``cqels-opt load`` wrote; files are added to a copy of it, which shares what does not change. ``folder`` stores the
+    output of registration, by default a temporary folder. Executors must be able to read it.
     """
 
     def __init__(

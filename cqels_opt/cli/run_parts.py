@@ -53,10 +53,6 @@ Q = TypeVar("Q", bound=RegisteredQuery)
 
 def requests_of(options: RunOptions) -> list[QueryRequest]:
     """The queries of a run, parsed."""
-    if options.store is not None and (options.static or options.graphs):
-        raise InputError(
-            "--store does not combine with --static and --graph: load those files into the store with cqels-opt load"
-        )
     requests = query_requests(options)
     check_format(options, [request.query for request in requests])
     return requests

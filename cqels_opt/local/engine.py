@@ -45,8 +45,8 @@ class Engine(QueryRegistry[CompiledQuery]):
     """Continuous queries over RDF streams and static Linked Open Data in this process: no Spark, no Java.
 
     ``static`` is a file (or several) for the default graph, ``graphs`` maps the IRI of each named graph to a file (or several), ``store``
-    is a store that ``cqels-opt load`` wrote (instead of files). ``folder`` stores the output of registration, by default a temporary
-    folder.
+    is a store that ``cqels-opt load`` wrote; files are added to a copy of it, which shares what does not change. ``folder`` stores the
+    output of registration, by default a temporary folder.
     """
 
     def __init__(

@@ -165,12 +165,10 @@ def _named(target: Path) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The version from which an update starts: number, lineage, name of its folder, and how many files were read so far."""
+    """The version from which an update starts: its lineage, and the name of its folder."""
 
-    number: int
     lineage: str
     data: str
-    files: int
 
 
 def as_recorded(source: StaticSource) -> dict[str, Any]:
@@ -196,12 +194,14 @@ def finish(
     sources: Iterable[dict[str, Any]],
     durable: bool = True,
     origin: Origin | None = None,
+    number: int = 1,
+    files: int = 0,
 ) -> Store:
     """Make a store of the partitions and the dictionary in ``folder``, publish it at its target, and open it.
 
     The files are flushed to the disk before they are published, unless the store need not survive a crash (``durable=False``). One
     step replaces an old store. With an ``origin`` the result is its next version, and the origin is kept until the version after
-    that.
+    that. ``number`` is that of the version, and ``files`` have been read for its triples before those of the ``sources``.
     """
     rows = sorted(partitions, key=lambda entry: (entry.graph, entry.predicate))
     quoted = encode_one(TERMS_GRAPH, scheme)
@@ -216,11 +216,11 @@ def finish(
     }
     # depends on the content only, not on the source files
     content["fingerprint"] = text_digest(repr(content))
-    content["number"] = 1 if origin is None else origin.number + 1
+    content["number"] = number
     # two loads of the same files are two lineages: updates of one of them are unknown to the other
     content["lineage"] = f"{content['fingerprint']}.{place.identity}" if origin is None else origin.lineage
     content["sources"] = read = list(sources)
-    content["files"] = len(read) + (0 if origin is None else origin.files)
+    content["files"] = len(read) + files
     folder.mkdir(exist_ok=True)
     write_header(folder / HEADER, content)  # each version can be opened by itself
     disk.rename(folder, place.data)

@@ -17,16 +17,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.errors import DataError, StoreError
-from cqels_opt.lod.atomic_publish import Origin, as_recorded, finish, load_place
+from cqels_opt.lod.atomic_publish import LoadPlace, Origin, as_recorded, finish, load_place
 from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads, encode_static, without_collisions
 from cqels_opt.lod.dictionary import DICTIONARY, Dictionary, PartEntry, distinct_terms, write_part
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header
+from cqels_opt.lod.load import LoadReport
 from cqels_opt.lod.locations import is_uri, shown
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
 from cqels_opt.lod.partition import MERGED, PartitionWriter
 from cqels_opt.lod.relation import Relation
-from cqels_opt.lod.snapshots import UPDATES, store_of, version_at
+from cqels_opt.lod.snapshots import UPDATES, StoreVersion, store_of, version_at
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
 from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen
 from cqels_opt.rdf.quoted import have_blank_nodes
@@ -78,41 +79,81 @@ def update(
     if not (target / HEADER).is_file():
         raise StoreError(f"{target}: there is no store; cqels-opt load makes one")
     with exclusive_lock(target / UPDATES):  # of two concurrent updates of one version, one would be lost
-        origin, old = _origin(target)
-        names = pa.array([name for source in add if (name := graph_term(source)) is not None], pa.string())
+        version = version_at(target)
+        origin = Origin(version.lineage, Path(version.place).name)
         with load_place(target) as place:
-
-            def written(scheme: IdScheme) -> UpdateReport:
-                failures = Failures(on_error == "skip")
-                gone = list(_read(remove, origin.files, scheme, failures, named=True))
-                come = list(_read(add, origin.files, scheme, failures))
-                new = _new_terms(old, scheme, gone, come, names)  # first: if terms collide, nothing is written
-                changes = _Changes(old, gone, come)
-                folder = place.folder / "store"
-                partitions = [changes.write(key, folder) for key in changes.keys]
-                made = finish(
-                    folder,
-                    place,
-                    scheme=scheme,
-                    partitions=[entry for entry in partitions if entry is not None],
-                    parts=_dictionary(old, folder, origin.number + 1, *new),
-                    graphs=[*old.named_graphs().tolist(), *encode_static(names, scheme).tolist()],
-                    sources=[*old.sources, *({**as_recorded(source), "version": origin.number + 1} for source in add)],
-                    durable=durable,
-                    origin=origin,
-                )
-                reasons = tuple(map(str, failures.first))
-                number = origin.number + 1
-                return UpdateReport(target, number, changes.added, changes.removed, made.triples, failures.count, reasons)
-
-            return without_collisions(old.scheme, written)
+            made, changes, failures = _written(place, version, add, remove, on_error, durable, origin)
+        reasons = tuple(map(str, failures.first))
+        return UpdateReport(target, version.number + 1, changes.added, changes.removed, made.triples, failures.count, reasons)
 
 
-def _origin(target: Path) -> tuple[Origin, Store]:
-    """The version to begin with."""
-    version = version_at(target)
-    header = read_header(Path(version.place) / HEADER, FORMAT, VERSION)
-    return Origin(version.number, version.lineage, Path(version.place).name, int(header["files"])), open_store(version.place)
+def extend(
+    store: Path,
+    sources: Sequence[StaticSource],
+    target: Path,
+    *,
+    on_error: Literal["fail", "skip"] = "fail",
+    durable: bool = True,
+) -> LoadReport:
+    """Make a new store of a version of a store, and of files. Files that do not change are shared with that version.
+
+    The report counts distinct quads as ``read``.
+
+    Raises DataError for a bad line (unless ``on_error`` is ``skip``), StoreError if one of the two cannot be a store.
+    """
+    with load_place(target) as place:
+        made, changes, failures = _written(place, version_at(store), sources, (), on_error, durable)
+    return LoadReport(
+        path=target,
+        fingerprint=made.fingerprint,
+        read=sum(len(s) for (graph, _), (s, _) in changes.come.items() if graph != made.quoted),
+        triples=made.triples,
+        terms=made.terms,
+        graphs=len(made.named_graphs()),
+        skipped=failures.count,
+        failures=tuple(failures.first),
+    )
+
+
+def _written(
+    place: LoadPlace,
+    version: StoreVersion,
+    add: Sequence[StaticSource],
+    remove: Sequence[StaticSource],
+    on_error: Literal["fail", "skip"],
+    durable: bool,
+    origin: Origin | None = None,
+) -> tuple[Store, _Changes, Failures]:
+    """Publishes a version with some quads fewer and some more: as the next one after its ``origin``, or as a store of its own. Both have
+    the next number, after which files of new terms are named: those that are linked keep their names."""
+    old, number = open_store(version.place), version.number + 1
+    files = int(read_header(Path(version.place) / HEADER, FORMAT, VERSION)["files"])
+    names = pa.array([name for source in add if (name := graph_term(source)) is not None], pa.string())
+
+    def written(scheme: IdScheme) -> tuple[Store, _Changes, Failures]:
+        failures = Failures(on_error == "skip")
+        gone = list(_read(remove, files, scheme, failures, named=True))
+        come = list(_read(add, files, scheme, failures))
+        new = _new_terms(old, scheme, gone, come, names)  # first: if terms collide, nothing is written
+        changes = _Changes(old, gone, come)
+        folder = place.folder / "store"
+        partitions = [changes.write(key, folder) for key in changes.keys]
+        made = finish(
+            folder,
+            place,
+            scheme=scheme,
+            partitions=[entry for entry in partitions if entry is not None],
+            parts=_dictionary(old, folder, number, *new),
+            graphs=[*old.named_graphs().tolist(), *encode_static(names, scheme).tolist()],
+            sources=[*old.sources, *({**as_recorded(source), "version": number} for source in add)],
+            durable=durable,
+            origin=origin,
+            number=number,
+            files=files,
+        )
+        return made, changes, failures
+
+    return without_collisions(old.scheme, written)
 
 
 def _read(

@@ -17,7 +17,7 @@ from cqels_opt.compiler.multi_query_sharing import Member, Record, alone
 from cqels_opt.compiler.registration import Do, Programs, QueryOptions, check_name, member_of, record_of
 from cqels_opt.errors import EngineWarning, InputError, check_choice
 from cqels_opt.lod.load import LoadReport
-from cqels_opt.lod.locations import local_path, new_folder
+from cqels_opt.lod.locations import is_uri, local_path, new_folder
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import store_of
 from cqels_opt.lod.update import UpdateReport, update
@@ -28,7 +28,7 @@ from cqels_opt.rdf.terms import ABSOLUTE_IRI
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.registered_query import RegisteredQuery
 from cqels_opt.runtime.start_options import keywords_of
-from cqels_opt.runtime.static_data import STATIC, Load, leased_store, static_sources, static_store
+from cqels_opt.runtime.static_data import STATIC, Load, extended, leased_store, static_sources, static_store
 from cqels_opt.state.run_identity import key_of
 
 PathLike = str | Path
@@ -40,8 +40,8 @@ class QueryRegistry(ABC, Generic[Q]):
     """The part of an engine that needs no machine: a subclass says how static data are loaded, queries compiled, and runs started.
 
     ``static`` is a file (or several) for the default graph, ``graphs`` maps the IRI of each named graph to a file (or several), ``store``
-    is a store that ``cqels-opt load`` wrote (instead of files). ``folder`` stores the output of registration, by default a temporary
-    folder.
+    is a store that ``cqels-opt load`` wrote; files are added to a copy of it, which shares what does not change. ``folder`` stores the
+    output of registration, by default a temporary folder.
     """
 
     def __init__(
@@ -59,25 +59,29 @@ class QueryRegistry(ABC, Generic[Q]):
             folder = self._temporary.name
         self.folder = new_folder(local_path(folder, "folder").absolute(), "folder")
         paths = _paths(() if static is None else static, "static")
-        if store is not None and (paths or graphs):
-            raise InputError(
-                "give files (static, graphs) or a store, not both: load the files into the store with cqels-opt load"
-            )
         sources = static_sources(paths, _graphs(graphs))
         self.left_out = 0
         """The lines of its files that ``on_error="skip"`` has left out."""
 
         def loaded(*given: Any, **how: Any) -> LoadReport:
-            report = load(*given, **how)
+            report = load(*given, **how) if store is None else extended(store, *given, **how)
             self.left_out = report.skipped
             return report
 
         self._load: Callable[..., Path] | None = None
         if store is None:
             self._load = partial(static_store, loaded, sources=sources, on_error=on_error)
-            store = self._load(folder=self.folder / STATIC)
+            place: PathLike = self._load(folder=self.folder / STATIC)
+        elif not sources:
+            place = store
+        else:
+            if is_uri(store):
+                raise InputError(
+                    f"{store}: files are combined with a store in a folder: load them into this one with cqels-opt load"
+                )
+            place = static_store(loaded, self.folder / STATIC, sources, on_error, store=store)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.programs = self._programs("queries", store)
+        self.programs = self._programs("queries", place)
         self._of_keys = {} if self._load is None else {open_store(self.store).scheme.key: self.programs}
         self._queries: dict[str, Q] = {}
         self._kinds: set[Hashable] = set()

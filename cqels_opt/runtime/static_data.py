@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from cqels_opt.errors import CheckpointError, InputError, RunWarning, StoreError
 from cqels_opt.lod import object_store_cache
@@ -15,6 +16,7 @@ from cqels_opt.lod.load import LoadReport
 from cqels_opt.lod.locations import is_uri, place_of
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import content_of, hold, version_at
+from cqels_opt.lod.update import extend
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.storage import disk, documents
@@ -39,13 +41,17 @@ def static_store(
     sources: Sequence[StaticSource],
     on_error: Literal["fail", "skip"],
     scheme: IdScheme | None = None,
+    store: str | os.PathLike[str] | None = None,
 ) -> Path:
-    """The store of a run, loaded below ``folder`` on the first start. CheckpointError if the files have changed since.
+    """The store of a run, loaded below ``folder`` on the first start. CheckpointError if the files, or the ``store`` to which they are
+    added, have changed since.
 
     Warns of lines that ``on_error="skip"`` leaves out, and writes the first of them to ``REJECTED``, as :class:`DeadLetters` does.
     """
     target, record = folder / "store", folder / SOURCES
     facts = json.loads(json.dumps([[str(s.path), s.graph, *_facts(s.path)] for s in sources]))
+    if store is not None:
+        facts.append([str(store), version_at(open_store(place_of(os.fspath(store))).path).fingerprint])
     if record.exists() and target.exists():
         if _known_facts(record) != facts:
             raise CheckpointError(f"{folder.parent}: the checkpoint was made with other static data; use another folder")
@@ -60,6 +66,14 @@ def static_store(
     disk.sync_file_system(folder)
     disk.write_atomically(record, documents.encode(SOURCES, facts))
     return target
+
+
+def extended(
+    store: str | os.PathLike[str], sources: Sequence[StaticSource], target: Path, *, scheme: IdScheme | None, **options: Any
+) -> LoadReport:
+    """Makes the store of a run of an existing one and of files, as a :data:`Load`. The ``scheme`` is that of the existing one."""
+    with tempfile.TemporaryDirectory(dir=target.parent) as reader:  # the version stays while its files are linked
+        return extend(Path(leased_store(Path(reader), store)), sources, target, **options)
 
 
 def _known_facts(record: Path) -> object:

@@ -120,8 +120,8 @@ USAGE: list[tuple[list[str], str]] = [
     (["run", "q.rq", "--batch", "-3"], "--batch: -3 is not a duration"),
     (["run", "q.rq", "--batch", "0s"], "--batch: '0s' is too short"),
     (
-        ["run", "q.rq", "--engine", "local", "--store", ".", "--static", "a.nt"],
-        "--store does not combine with --static and --graph",
+        ["run", "q.rq", *STREAM, "--store", "s3://b/st", "--static", "a.nt"],
+        "s3://b/st: files are combined with a store in a folder",
     ),
     (["run", "q.rq", *STREAM, "--trace", "-"], "--trace -: a trace is a file"),
     (["run", "q.rq", *STREAM, "--out", "c/", "--checkpoint", "c"], "--out c: it is the folder of the checkpoint"),

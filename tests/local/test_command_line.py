@@ -11,9 +11,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from spark.small_world import MET, Files, write_query, write_world
+from spark.small_world import MAP, MET, STREAM, Files, write_query, write_world
 
 from cqels_opt.cli.main import main
+from cqels_opt.lod.snapshots import version_at
 from cqels_opt.query.parser import parse
 from cqels_opt.state.commit_log import Commit, CommitLog
 from cqels_opt.trace.records import read_trace
@@ -160,6 +161,29 @@ def test_bad_lines_of_static_data(files: Files, tmp_path: Path, capsys: pytest.C
         assert (first in printed) is (left_out == 3)
         kept = [json.loads(line) for line in (tmp_path / "t.jsonl.rejected").read_text(encoding="utf-8").splitlines()]
         assert [(line["file"], line["line"]) for line in kept] == [(str(static), 2), (str(static), 3), (str(files.stream), 61)]
+
+
+def test_files_are_added_to_a_store(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The run has a copy of its own; it is refused when one of the two has changed, or is missing."""
+    store, bad = tmp_path / "store", tmp_path / "bad.nt"
+    bad.write_text("<urn:a> urn:p\n", encoding="utf-8")
+    assert main(["load", str(files.static), "--store", str(store), "--engine", "local"]) == 0
+    version = version_at(store)
+    words = ["run", str(write_query(tmp_path, MET)), "--stream", STREAM, str(files.stream), "--engine", "local", "--batch", "20"]
+    words += ["--out", str(tmp_path / "out.jsonl"), "--checkpoint", str(tmp_path / "c"), "--store", str(store)]
+    both = [*words, "--graph", MAP, str(files.places), "--static", str(bad), "--on-error", "skip"]
+    capsys.readouterr()
+    for left_out in (1, 0):
+        assert main(both) == 0
+        assert f" {left_out} rejected" in capsys.readouterr().err
+    assert read_answers(tmp_path / "out.jsonl") == Counter(evaluate(parse(MET), files.inputs(), Options()))
+    assert main(words) == 2
+    assert "its static data differs" in capsys.readouterr().err
+    assert version_at(store) == version
+    assert main(["load", "--update", str(store), "--remove", str(files.static)]) == 0
+    capsys.readouterr()
+    assert main(both) == 2
+    assert "the checkpoint was made with other static data; use another folder" in capsys.readouterr().err
 
 
 def test_a_file_that_grows_is_followed_until_it_is_stopped(

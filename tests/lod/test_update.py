@@ -20,7 +20,7 @@ from cqels_opt.lod.check import check
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import hold, version_at
 from cqels_opt.lod.store import StaticPattern, Store
-from cqels_opt.lod.update import update
+from cqels_opt.lod.update import extend, update
 from cqels_opt.rdf.ids import PUBLIC, encode_one
 from cqels_opt.rdf.quads import Quad
 from cqels_opt.rdf.static import StaticSource
@@ -74,6 +74,29 @@ def test_an_updated_store_is_what_a_load_makes_of_the_same_triples(
     loaded = build_store(folder / "t", sorted(held, key=str), durable=False)
     mine = {key: entry for key, entry in store.entries.items() if key[0] != store.quoted}
     assert mine == {key: entry for key, entry in loaded.entries.items() if key[0] != loaded.quoted}
+
+
+@settings(max_examples=10, deadline=None)
+@given(some, some, some)
+def test_a_store_of_a_store_and_files_is_what_a_load_makes_of_both(
+    tmp_path_factory: pytest.TempPathFactory, first: list[Quad], second: list[Quad], third: list[Quad]
+) -> None:
+    folder = tmp_path_factory.mktemp("extend")
+    build_store(folder / "s", first, durable=False)
+    update(folder / "s", written(folder, "second", second), durable=False)
+    report = extend(folder / "s", files := written(folder, "third", third), folder / "t", durable=False)
+    given, made = version_at(folder / "s"), version_at(folder / "t")
+    assert everything(open_store(folder / "t")) == {*first, *second, *third} and report.triples == len({*first, *second, *third})
+    assert (
+        report.read == len({*third})
+        and made.number == given.number + 1
+        and made.lineage != given.lineage
+        and made.key == given.key
+    )
+    update(folder / "t", remove=files, durable=False)
+    assert everything(open_store(folder / "t")) == {*first, *second} - {*third}
+    assert everything(open_store(folder / "s")) == {*first, *second}
+    assert check(folder / "s") == check(folder / "t") == []
 
 
 @pytest.mark.parametrize("size", [1, 3])
@@ -190,6 +213,17 @@ def test_blank_nodes_of_an_added_file_are_new_ones(tmp_path: Path) -> None:
     assert open_store(tmp_path / "s").triples >= 2
     with pytest.raises(DataError, match=r"blank\.nt: what is to be removed cannot have blank nodes"):
         update(tmp_path / "s", remove=[StaticSource(tmp_path / "blank.nt")])
+
+
+def test_blank_nodes_of_files_and_of_the_store_that_they_are_added_to_are_different(tmp_path: Path) -> None:
+    (tmp_path / "blank.nt").write_text("_:a <http://p> <http://b> .\n")
+    build_store(tmp_path / "s", [], durable=False)
+    for _ in range(3):
+        update(tmp_path / "s", [StaticSource(tmp_path / "blank.nt")], durable=False)
+    extend(tmp_path / "s", [StaticSource(tmp_path / "blank.nt")] * 2, tmp_path / "t", durable=False)
+    assert open_store(tmp_path / "t").triples == 5
+    update(tmp_path / "t", [StaticSource(tmp_path / "blank.nt")], durable=False)
+    assert open_store(tmp_path / "t").triples == 6
 
 
 def test_triple_terms_to_be_removed_have_no_blank_nodes(tmp_path: Path) -> None:
