@@ -182,7 +182,7 @@ from cqels_opt.spark.session import make_session
 
 folder = Path(sys.argv[1])
 spark = make_session("local[2,3]", folder)
-tasks = BatchTasks(spark.sparkContext)
+tasks = BatchTasks(spark.sparkContext, True)
 
 def work(part):
     mark = folder / f"{name}{part}"
@@ -311,7 +311,7 @@ def raising(self: NetworkSockets) -> tuple[socket.socket, str]:
 def test_an_idle_task_gives_its_slot_to_the_next_attempt_of_another(tmp_path: Path) -> None:
     """Two tasks and one slot, as on a cluster that has lost an executor."""
     script = RETRIED.replace("local[2,3]", "local[1,4]").replace(
-        "BatchTasks(spark.sparkContext)", "BatchTasks(spark.sparkContext, False)"
+        "BatchTasks(spark.sparkContext, True)", "BatchTasks(spark.sparkContext, False)"
     )
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.splitlines() == ["[0, 1]"] * 3, done.stderr

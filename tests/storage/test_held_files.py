@@ -104,7 +104,7 @@ def test_a_run_that_could_not_begin_leaves_nothing_in_memory_for_the_next_one(tm
     chunks = query.chunks(rare)
     for number in range(3):
         first.batch(number, chunks[number])
-    first.write_record()
+    first.commits.write_record()
     first.close()
     out.write_text("")
     with pytest.raises(CheckpointError, match="are gone"):
