@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
+
+from cqels_opt.spark.join_run import JoinRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,6 +17,8 @@ class Jobs:
     """The descriptions of the jobs that a block started, in order; empty where a job has none."""
 
     def __init__(self, spark: SparkSession) -> None:
+        for function in [each for each in gc.get_objects() if issubclass(type(each), JoinRun)]:
+            function.wait_for_counts()  # of other tests, whose jobs run in the background
         self._context = spark.sparkContext._jsc.sc()
         self._last = next((job.jobId() for job in self._newest_first()), -1)
 
