@@ -120,7 +120,7 @@ USAGE: list[tuple[list[str], str]] = [
     (["run", "q.rq", "--batch", "-3"], "--batch: -3 is not a duration"),
     (["run", "q.rq", "--batch", "0s"], "--batch: '0s' is too short"),
     (
-        ["run", "q.rq", *STREAM, "--store", "s3://b/st", "--static", "a.nt"],
+        ["run", "-e", "ASK { ?s ?p ?o }", "--engine", "local", "--store", "s3://b/st", "--static", "a.nt"],
         "s3://b/st: files are combined with a store in a folder",
     ),
     (["run", "q.rq", *STREAM, "--trace", "-"], "--trace -: a trace is a file"),
