@@ -110,9 +110,8 @@ def in_session(
     if in_one_process(spark):
         warm_up(spark)
     if options.topics:
-        handle, stopped = _follow_topics(spark, catalog, options, folder, watch)
-        return _done(handle, options, stopped, queries[0].engine.left_out, began)
-    if not live:
+        (handle, stopped), unread = _follow_topics(spark, catalog, options, folder, watch), 0
+    elif not live:
         handle, stopped, unread = _replay(spark, catalog, options, used, folder, watch, inspect)
     else:
         handle, stopped, unread = _follow(spark, catalog, options, used, folder, watch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -126,16 +127,7 @@ def replay_options(
     options: RunOptions, catalog: QueryCatalog, folder: Path, plan: ReplayPlan, mode: PlannerOptions
 ) -> DriverOptions:
     """The options of the driver of a replay."""
-    found = DriverOptions(
-        drain=options.drain,
-        skip_bad=options.on_error == "skip",
-        plan=mode,
-        rejects=rejects_of(options.trace, folder),
-        refused=(_registered_in(folder) / STATIC / REJECTED,),
-        continue_changed=options.continue_changed,
-        named=_are_named(options, catalog),
-        limits=_limits(options),
-    )
+    found = replace(_driver_options(options, catalog, folder, mode), drain=options.drain, skip_bad=options.on_error == "skip")
     return with_replay(found, plan)
 
 
@@ -146,17 +138,24 @@ def live_options(
     for what, given in (("--drain", options.drain), ("--batch", options.batch is not None)):
         if given:
             raise InputError(f"{what} is for a replay of files; a live source has no end and is cut by the engine")
-    return DriverOptions(
+    return replace(
+        _driver_options(options, catalog, folder, mode),
         skip_bad=options.on_error != "fail",
+        idle_timeout=options.idle_timeout,
+        waiting=None if files is None else lambda *_: (None, files.waiting),
+        files=files,
+    )
+
+
+def _driver_options(options: RunOptions, catalog: QueryCatalog, folder: Path, mode: PlannerOptions) -> DriverOptions:
+    """What replays and live sources have in common."""
+    return DriverOptions(
         plan=mode,
         rejects=rejects_of(options.trace, folder),
         refused=(_registered_in(folder) / STATIC / REJECTED,),
         continue_changed=options.continue_changed,
         named=_are_named(options, catalog),
         limits=_limits(options),
-        idle_timeout=options.idle_timeout,
-        waiting=None if files is None else lambda *_: (None, files.waiting),
-        files=files,
     )
 
 

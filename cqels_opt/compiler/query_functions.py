@@ -34,7 +34,7 @@ def called_functions(body: a.Algebra) -> tuple[Extension, ...]:
 
     def noted(call: a.Call) -> a.Call:
         function = extension(call.function, call.version)
-        if function is not None and function.given:
+        if function is not None and function.version:
             found[function.name, function.version] = function
         return call
 

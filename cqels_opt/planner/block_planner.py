@@ -194,8 +194,8 @@ class BlockPlanner:
             self._pricing = partial(self.advisor.price_designs, self._statistics_read, cost, observed, self.block, plans)
 
     def price_designs(self) -> None:
-        """Prices other designs for the batch whose plans were chosen last, if that is due. It takes up to 50 ms, so it is called when the
-        answers of the batch have been written."""
+        """Prices other designs for the batch whose plans were chosen last, if that is due. A pricing can last
+        50 ms, so it begins when the answers of the batch have been written."""
         if self._pricing is not None:
             for static in self.catalogue.statics.values():
                 self.declare(static)

@@ -38,8 +38,8 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*")
 class Extension:
     """A function: its IRI in angle brackets, the number of its arguments, its implementation and the cost of a call in seconds.
 
-    ``least`` and ``most`` bound the number of arguments (None: any number). ``given`` marks a function that a user registered; its
-    ``version`` is 1 for the first function under its IRI, and then counts up.
+    ``least`` and ``most`` bound the number of arguments (None: any number). ``version`` is 0 for a built-in function. Of the functions
+    that a user registers under one IRI the first one has 1.
     """
 
     name: str
@@ -47,22 +47,19 @@ class Extension:
     most: int | None
     column: ColumnFunction
     cost: float = DEFAULT_COST
-    given: bool = True
     version: int = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Unpickling registers the function."""
-        return _register, (self.name, self.least, self.most, self.column, self.cost, self.given, self.version)
+        return _register, (self.name, self.least, self.most, self.column, self.cost, self.version)
 
 
 _KNOWN: dict[str, Extension] = {}
 _VERSIONS: dict[tuple[str, int], Extension] = {}
 
 
-def _register(
-    name: str, least: int, most: int | None, column: ColumnFunction, cost: float, given: bool, version: int = 0
-) -> Extension:
-    found = _VERSIONS[name, version] = Extension(name, least, most, column, cost, given, version)
+def _register(name: str, least: int, most: int | None, column: ColumnFunction, cost: float, version: int) -> Extension:
+    found = _VERSIONS[name, version] = Extension(name, least, most, column, cost, version)
     if name not in _KNOWN or _KNOWN[name].version <= version:  # a program may be unpickled later than a newer one
         _KNOWN[name] = found
     return found
@@ -75,13 +72,13 @@ def extension(name: str, version: int = 0) -> Extension | None:
 
 def registered_functions() -> tuple[Extension, ...]:
     """The functions that a user registered."""
-    return tuple(found for found in _KNOWN.values() if found.given)
+    return tuple(found for found in _KNOWN.values() if found.version)
 
 
 def register_builtins(functions: Iterable[tuple[str, int, ColumnFunction, float]]) -> None:
     """Registers built-in functions: IRI, number of arguments, implementation and cost in seconds."""
     for iri, arguments, column, cost in functions:
-        _register(f"<{iri}>", arguments, arguments, column, cost, False)
+        _register(f"<{iri}>", arguments, arguments, column, cost, 0)
 
 
 def called_once(function: Extension, *arguments: str) -> str | None:
@@ -124,7 +121,7 @@ def register_function(
     check_flags(columns=columns)
     name, (least, most) = f"<{iri}>", arguments if isinstance(arguments, tuple) else (arguments, arguments)
     known = _KNOWN.get(name)
-    if (known is not None and not known.given) or name.startswith(f"<{XSD}"):
+    if (known is not None and not known.version) or name.startswith(f"<{XSD}"):
         raise InputError(f"{iri} is a function of this project's own: register yours under another IRI")
     if least < 0 or (most is not None and most < max(least, 1)):
         raise InputError(f"{iri} cannot take {least} to {most} arguments")
@@ -132,7 +129,7 @@ def register_function(
         raise InputError(f"{iri} cannot cost {cost} seconds: a call takes more than none")
     given = Extension(name, max(least, 1), most, _OfColumns(function) if columns else _OfValues(function), cost)
     if known is None or replace(known, version=0) != given:
-        _register(name, given.least, most, given.column, cost, True, 1 if known is None else known.version + 1)
+        _register(name, given.least, most, given.column, cost, 1 if known is None else known.version + 1)
 
 
 def _are_numbers(arguments: object) -> bool:

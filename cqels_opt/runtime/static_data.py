@@ -51,7 +51,7 @@ def static_store(
     target, record = folder / "store", folder / SOURCES
     facts = json.loads(json.dumps([[str(s.path), s.graph, *_facts(s.path)] for s in sources]))
     if store is not None:
-        facts.append([str(store), version_at(open_store(place_of(os.fspath(store))).path).fingerprint])
+        facts.append([str(store), version_at(resolved_store(store)).fingerprint])
     if record.exists() and target.exists():
         if _known_facts(record) != facts:
             raise CheckpointError(f"{folder.parent}: the checkpoint was made with other static data; use another folder")

@@ -1,4 +1,4 @@
-"""Sub-results of an updated store, made of those of before and what changed: the same tables as those made anew."""
+"""Sub-results of an updated store, made of those of before and what changed: the same tables as those made of the whole store."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def test_sub_results_are_the_same_either_way(tmp_path_factory: pytest.TempPathFa
         files.append([StaticSource(path)])
     update(folder / "s", *files, durable=False)
     after = Path(version_at(folder / "s").place)
-    anew = compiled(after, folder / "anew", None)
+    without = compiled(after, folder / "whole", None)
     with_maintenance = compiled(after, folder / "kept", ViewMaintenance.read(before, folder / "before"))
-    assert anew == with_maintenance
+    assert without == with_maintenance
 
 
 def compiled(store: Path, folder: Path, how: ViewMaintenance | None) -> list[Counter[tuple[int, ...]]]:
@@ -120,7 +120,7 @@ def test_a_small_change_is_worked_in_and_a_large_one_is_not(tmp_path: Path) -> N
     assert large.kept == 0
 
 
-def test_what_is_damaged_is_made_anew(tmp_path: Path) -> None:
+def test_what_is_damaged_is_made_again(tmp_path: Path) -> None:
     (tmp_path / kept.RECIPES).write_text("{")
     assert ViewMaintenance.read("store", tmp_path) is None
     assert ViewMaintenance.read("store", tmp_path / "nowhere") is None

@@ -368,18 +368,24 @@ def test_empty_batches(spark: SparkSession) -> None:
     assert function.last.elements == 40
 
 
-@pytest.mark.long
-def test_a_new_version_of_a_relation_is_counted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    versions = [frame_of(spark, k=[1] * n) for n in (2, 30)]
-    other, sink, counted = frame_of(spark, k=[1, 1, 2]), Collected(), list[int]()
-    counting = static_counts
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows of each relation that is counted, in the order in which the counts end."""
+    found: list[int] = []
 
     def counts(rows: DataFrame, columns: Any) -> Any:
-        found = counting(rows, columns)
-        counted.append(found.rows)
-        return found
+        made = static_counts(rows, columns)
+        found.append(made.rows)
+        return made
 
     monkeypatch.setattr("cqels_opt.spark.replanning.static_counts", counts)
+    return found
+
+
+@pytest.mark.long
+def test_a_new_version_of_a_relation_is_counted(spark: SparkSession, counted: list[int]) -> None:
+    versions = [frame_of(spark, k=[1] * n) for n in (2, 30)]
+    other, sink = frame_of(spark, k=[1, 1, 2]), Collected()
     join = cq.AdaptiveJoin(spark).relation("v").relation("a", lambda number: versions[number // 6]).relation("b", other)
     function = join.on("v.k = a.k AND v.k = b.k").select("v.k").batch(sink)
     for number in range(11):
@@ -412,18 +418,10 @@ def test_former_counts_are_used_while_a_table_that_has_changed_is_counted(spark:
 
 @pytest.mark.long
 def test_a_relation_that_is_another_query_in_each_micro_batch_is_counted_more_and_more_rarely(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, counted: list[int]
 ) -> None:
     """Such as rows of the driver from which the function makes a DataFrame. No micro-batch has a plan by its counts."""
-    other, sink, counted = frame_of(spark, k=[1, 1, 2]), Collected(), list[int]()
-    counting = static_counts
-
-    def counts(rows: DataFrame, columns: Any) -> Any:
-        found = counting(rows, columns)
-        counted.append(found.rows)
-        return found
-
-    monkeypatch.setattr("cqels_opt.spark.replanning.static_counts", counts)
+    other, sink = frame_of(spark, k=[1, 1, 2]), Collected()
     function = cq.adaptive(lambda v: v.join(frame_of(spark, k=[1] * 7).localCheckpoint(), "k").join(other, "k")).batch(sink)
     for number in range(16):
         function(frame_of(spark, k=[1, 2]).localCheckpoint(), number)
